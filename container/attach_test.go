@@ -145,9 +145,8 @@ func TestAttachDoesNotReplayALongLife(t *testing.T) {
 			engine.afterAttach.is(end)
 		}
 		stdout, stderr, err := n.attach(t.Context(), id, false)
-		if stdout+stderr != "" || errdefs.IsFailedPrecondition(err) != gone || err != nil && !gone {
-			t.Errorf("gone=%t: got %q, %q, %v", gone, stdout, stderr, err)
-		}
+		testutil.Assert(t, stdout+stderr == "" && errdefs.IsFailedPrecondition(err) == gone && (err == nil || gone),
+			"gone=%t: got %q, %q, %v", gone, stdout, stderr, err)
 	}
 }
 

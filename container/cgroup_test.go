@@ -97,10 +97,9 @@ func TestUpdateOfCgroupFilesIsWholeOrNot(t *testing.T) {
 		t.Errorf("a file that the kernel does not have: %v", err)
 	}
 	c.want("memory.high", "100")
-	if after, err := engine.InspectContainer(t.Context(), id); err != nil ||
-		after.HostConfig.CPUShares == 99 && before.HostConfig.CPUShares != 0 {
-		t.Errorf("the engine keeps %+v, %v", after.HostConfig.CPUShares, err)
-	}
+	after, err := engine.InspectContainer(t.Context(), id)
+	testutil.Assert(t, err == nil && (after.HostConfig.CPUShares != 99 || before.HostConfig.CPUShares == 0),
+		"the engine keeps %+v, %v", after.HostConfig.CPUShares, err)
 	got := n.look(id).Status.Resources.GetLinux().GetUnified()
 	testutil.Assert(t, len(got) == 1 && got["memory.high"] == "100", "the cache has %v", got)
 
@@ -132,10 +131,8 @@ func TestContainerWhoseLimitsAreRefusedIsKilled(t *testing.T) {
 	newCgroup(t, n)
 	id := n.createLimited(map[string]string{"memory.nosuch": "1"})
 	err := n.Start(t.Context(), id)
-	if !errdefs.IsInvalidArgument(err) ||
-		!strings.Contains(err.Error(), "config.linux.resources.unified[memory.nosuch]: ") {
-		t.Errorf("Start: %v", err)
-	}
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) &&
+		strings.Contains(err.Error(), "config.linux.resources.unified[memory.nosuch]: "), "Start: %v", err)
 	n.wantState(id, exited)
 
 	// What says "no limit" is not a limit.

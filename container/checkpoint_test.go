@@ -86,12 +86,10 @@ func TestCheckpointArchive(t *testing.T) {
 		testutil.Assert(t, strings.Contains(files[name], want), "%s is %q, want %s in it", name, files[name], want)
 	}
 	changed := unpacked(t, strings.NewReader(files["rootfs-diff.tar"]))
-	if len(changed) != 3 || !strings.HasPrefix(changed["etc/new"], "content of") || changed["link"] != "/nowhere" {
-		t.Errorf("the changed files are %q", changed)
-	}
-	if left, err := os.ReadDir(filepath.Dir(location)); err != nil || len(left) != 1 {
-		t.Errorf("beside the archive there is %v, %v", left, err)
-	}
+	testutil.Assert(t, len(changed) == 3 && strings.HasPrefix(changed["etc/new"], "content of") &&
+		changed["link"] == "/nowhere", "the changed files are %q", changed)
+	left, err := os.ReadDir(filepath.Dir(location))
+	testutil.Assert(t, err == nil && len(left) == 1, "beside the archive there is %v, %v", left, err)
 	n.wantState(id, running)
 }
 
@@ -103,17 +101,14 @@ func TestCheckpointRefuses(t *testing.T) {
 	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "a container that does not run: %v", err)
 	n.start(id)
 	n.withFiles(engine, id)
-	if err := n.Checkpoint(t.Context(), id, "a.tar"); !errdefs.IsInvalidArgument(err) ||
-		!strings.HasPrefix(err.Error(), "location: ") {
-		t.Errorf("a relative path: %v", err)
-	}
+	err = n.Checkpoint(t.Context(), id, "a.tar")
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.HasPrefix(err.Error(), "location: "),
+		"a relative path: %v", err)
 	engine.Inject("CreateCheckpoint", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("criu failed"), Times: 1})
-	if err := n.Checkpoint(t.Context(), id, filepath.Join(dir, "a.tar")); !errdefs.IsInternal(err) {
-		t.Errorf("the engine fails: %v", err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-		t.Errorf("after errors there is %v, %v", left, err)
-	}
+	testutil.Fails(t, n.Checkpoint(t.Context(), id, filepath.Join(dir, "a.tar")), errdefs.IsInternal,
+		"the engine fails")
+	left, err := os.ReadDir(dir)
+	testutil.Assert(t, err == nil && len(left) == 0, "after errors there is %v, %v", left, err)
 }
 
 func TestCheckpointAllPausesAll(t *testing.T) {
@@ -140,20 +135,16 @@ func TestCheckpointAllPausesAll(t *testing.T) {
 		testutil.Assert(t, err == nil && kept.Config.ID == ids[i], "%s: %+v, %v", name, kept.Config, err)
 	}
 	engine.Inject("CreateCheckpoint", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("criu failed"), Times: 1})
-	if err := n.CheckpointAll(t.Context(), pod, ids, t.TempDir()); err == nil {
-		t.Error("the engine's error is lost")
-	}
+	testutil.Assert(t, n.CheckpointAll(t.Context(), pod, ids, t.TempDir()) != nil, "the engine's error is lost")
 	for _, id := range ids {
-		if inspect, err := engine.InspectContainer(t.Context(), id); err != nil || inspect.State.Paused {
-			t.Errorf("after an error a container is paused: %v", err)
-		}
+		inspect, err := engine.InspectContainer(t.Context(), id)
+		testutil.Assert(t, err == nil && !inspect.State.Paused, "after an error a container is paused: %v", err)
 	}
 	for name, wrong := range map[string][]string{"none": nil, "twice": {ids[0], ids[0]},
 		"another pod's": {n.running("sleep")}} {
-		if err := n.CheckpointAll(t.Context(), pod, wrong, t.TempDir()); !errdefs.IsInvalidArgument(err) ||
-			!strings.HasPrefix(err.Error(), "container_ids") {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := n.CheckpointAll(t.Context(), pod, wrong, t.TempDir())
+		testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.HasPrefix(err.Error(), "container_ids"),
+			"%s: %v", name, err)
 	}
 }
 
@@ -169,10 +160,9 @@ func TestRestore(t *testing.T) {
 	from := filepath.Join(dir, config.GetMetadata().GetName())
 	again := n.pod()
 	other := n.config("sleep", "1")
-	if _, err := n.Restore(t.Context(), again, other, nil, from); !errdefs.IsInvalidArgument(err) ||
-		!strings.Contains(err.Error(), "command") {
-		t.Errorf("another process: %v", err)
-	}
+	_, err := n.Restore(t.Context(), again, other, nil, from)
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "command"),
+		"another process: %v", err)
 	restored, err := n.Restore(t.Context(), again, n.config("sleep"), nil, from)
 	testutil.Must(t, err)
 	n.wantState(restored, runtimeapi.ContainerState_CONTAINER_CREATED)
@@ -181,9 +171,8 @@ func TestRestore(t *testing.T) {
 	n.restart(func() {}) // the record tells that it is to be restored
 	n.start(restored)
 	testutil.Assert(t, engine.Calls("RestoreContainer") == 1, "the container began anew")
-	if _, err := n.Restore(t.Context(), again, n.config("sleep"), nil, t.TempDir()); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("no checkpoint: %v", err)
-	}
+	_, err = n.Restore(t.Context(), again, n.config("sleep"), nil, t.TempDir())
+	testutil.Fails(t, err, errdefs.IsInvalidArgument, "no checkpoint")
 }
 
 // TestWhiteout looks at the mark that overlay file systems know.
@@ -196,8 +185,6 @@ func TestWhiteout(t *testing.T) {
 		testutil.Must(t, whiteout(layer, "usr/bin/gone"))
 	}
 	var stat unix.Stat_t
-	if err := unix.Lstat(filepath.Join(dir, "usr/bin/gone"), &stat); err != nil ||
-		stat.Mode&unix.S_IFMT != unix.S_IFCHR || stat.Rdev != 0 {
-		t.Errorf("%+v, %v", stat, err)
-	}
+	err = unix.Lstat(filepath.Join(dir, "usr/bin/gone"), &stat)
+	testutil.Assert(t, err == nil && stat.Mode&unix.S_IFMT == unix.S_IFCHR && stat.Rdev == 0, "%+v, %v", stat, err)
 }

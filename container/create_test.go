@@ -28,16 +28,14 @@ func TestCreate(t *testing.T) {
 	id := n.create(pod, config)
 
 	c := n.look(id)
-	if c.SandboxID != pod || c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
-		t.Errorf("the container is %v in %s", c.Status.State(), c.SandboxID)
-	}
+	testutil.Assert(t, c.SandboxID == pod && c.Status.State() == runtimeapi.ContainerState_CONTAINER_CREATED,
+		"the container is %v in %s", c.Status.State(), c.SandboxID)
 	testutil.Assert(t, proto.Equal(c.Meta.Config, config),
 		"the cache's configuration is %v, want %v", c.Meta.Config, config)
 	want := filepath.Join(n.dir, "pods", "c", "0.log")
 	testutil.Assert(t, c.Meta.LogPath == want, "log path %q, want %q", c.Meta.LogPath, want)
-	if info, err := os.Stat(filepath.Join(n.dir, "pods", "c")); err != nil || !info.IsDir() {
-		t.Errorf("no log directory: %v", err)
-	}
+	info, err := os.Stat(filepath.Join(n.dir, "pods", "c"))
+	testutil.Assert(t, err == nil && info.IsDir(), "no log directory: %v", err)
 	record, err := n.store.Load(t.Context(), pod)
 	testutil.Must(t, err)
 	stored := &runtimeapi.ContainerConfig{}
@@ -144,10 +142,9 @@ func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 		testutil.Equal(t, n.look(id).Meta.LogPath, test.want, "attempt %d: log path", attempt)
 	}
 	config.Metadata.Attempt = 9
-	if _, err := n.Create(t.Context(), pod, config, stranger); !errdefs.IsInvalidArgument(err) ||
-		!strings.HasPrefix(err.Error(), "sandbox_config.metadata: ") {
-		t.Errorf("with another pod's configuration: %v", err)
-	}
+	_, err = n.Create(t.Context(), pod, config, stranger)
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.HasPrefix(err.Error(), "sandbox_config.metadata: "),
+		"with another pod's configuration: %v", err)
 }
 
 // The kubelet asks for a privileged ephemeral container in an ordinary pod by saying so in the pod's configuration,
@@ -292,12 +289,10 @@ func TestCreateLeavesForeignContainersAlone(t *testing.T) {
 	spec.spec.Config.Labels = nil
 	foreign, err := engine.CreateContainer(t.Context(), spec.spec)
 	testutil.Must(t, err)
-	if _, err := n.Create(t.Context(), pod, n.config("sleep"), nil); !errdefs.IsAlreadyExists(err) {
-		t.Errorf("Create: %v", err)
-	}
-	if _, err := engine.InspectContainer(t.Context(), foreign); err != nil {
-		t.Errorf("somebody else's container: %v", err)
-	}
+	_, err = n.Create(t.Context(), pod, n.config("sleep"), nil)
+	testutil.Fails(t, err, errdefs.IsAlreadyExists, "Create")
+	_, err = engine.InspectContainer(t.Context(), foreign)
+	testutil.Check(t, err, "somebody else's container")
 }
 
 func mustPod(t *testing.T, n *node, id string) *state.Pod {

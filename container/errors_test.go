@@ -31,18 +31,16 @@ func TestErrorsNameTheirContainerOnce(t *testing.T) {
 			id := n.create(n.pod(), n.config("sleep"))
 			engine.Inject(call, dockertest.Fault{Object: id, Err: errors.New("it is broken"), Times: 1})
 			err := do(id)
-			if err == nil || strings.Count(err.Error(), id) != 1 || !strings.Contains(err.Error(), "it is broken") {
-				t.Errorf("the error is %v", err)
-			}
+			testutil.Assert(t, err != nil && strings.Count(err.Error(), id) == 1 &&
+				strings.Contains(err.Error(), "it is broken"), "the error is %v", err)
 		})
 	}
 	t.Run("CreateContainer", func(t *testing.T) {
 		pod := n.pod()
 		engine.Inject("CreateContainer", dockertest.Fault{Err: errors.New("it is broken"), Times: 1})
 		_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
-		if err == nil || strings.Count(err.Error(), "k8s_c_") > 1 || strings.Count(err.Error(), "it is broken") != 1 {
-			t.Errorf("the error is %v", err)
-		}
+		testutil.Assert(t, err != nil && strings.Count(err.Error(), "k8s_c_") <= 1 &&
+			strings.Count(err.Error(), "it is broken") == 1, "the error is %v", err)
 	})
 }
 

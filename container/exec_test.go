@@ -62,22 +62,17 @@ func TestExecSyncRefuses(t *testing.T) {
 	_, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}})
 	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "created container: %v", err)
 	n.start(id)
-	if _, err := n.ExecSync(t.Context(), id, ExecRequest{}); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("no command: %v", err)
-	}
-	if _, err := n.ExecSync(t.Context(), "feedbeef", ExecRequest{Command: []string{"true"}}); !errdefs.IsNotFound(err) {
-		t.Errorf("unknown container: %v", err)
-	}
+	_, err = n.ExecSync(t.Context(), id, ExecRequest{})
+	testutil.Fails(t, err, errdefs.IsInvalidArgument, "no command")
+	_, err = n.ExecSync(t.Context(), "feedbeef", ExecRequest{Command: []string{"true"}})
+	testutil.Fails(t, err, errdefs.IsNotFound, "unknown container")
 	// The cache does not know of the end yet.
 	engine.Inject("CreateExec", dockertest.Fault{Err: errdefs.ErrConflict, Times: 1})
-	if _, err := n.ExecSync(t.Context(), id,
-		ExecRequest{Command: []string{"true"}}); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("container that has just ended: %v", err)
-	}
+	_, err = n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}})
+	testutil.Fails(t, err, errdefs.IsFailedPrecondition, "container that has just ended")
 	engine.Inject("AttachExec", dockertest.Fault{Times: 1})
-	if _, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}}); !errdefs.IsUnavailable(err) {
-		t.Errorf("engine away: %v", err)
-	}
+	_, err = n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}})
+	testutil.Fails(t, err, errdefs.IsUnavailable, "engine away")
 }
 
 // deafEngine loses the ends of commands among its events.
@@ -227,9 +222,8 @@ func TestExecSyncEndsWithItsCaller(t *testing.T) {
 		testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "time-out: %v", err)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Millisecond, cancel)
-		if _, err := n.ExecSync(ctx, id, ExecRequest{Command: []string{"long"}}); !errors.Is(err, context.Canceled) {
-			t.Errorf("cancelled: %v", err)
-		}
+		_, err = n.ExecSync(ctx, id, ExecRequest{Command: []string{"long"}})
+		testutil.Assert(t, errors.Is(err, context.Canceled), "cancelled: %v", err)
 		took := time.Since(start)
 		testutil.Assert(t, took <= longRun, "took %v", took)
 	}
@@ -324,9 +318,8 @@ func TestOutputBudget(t *testing.T) {
 	for _, b := range noisy[:50] {
 		b.release()
 	}
-	if _, _ = cut.Write(piece); len(cut.Bytes()) != before {
-		t.Error("output is kept behind a gap")
-	}
+	_, _ = cut.Write(piece)
+	testutil.Assert(t, len(cut.Bytes()) == before, "output is kept behind a gap")
 	for _, b := range noisy {
 		b.release()
 	}
@@ -406,8 +399,7 @@ func TestProcessesOfAContainer(t *testing.T) {
 	for name, cgroups := range map[string]Cgroups{"none": nil, "not found": cgroupAt(""),
 		"empty": cgroupAt(t.TempDir())} {
 		n.opts.Cgroups = cgroups
-		if all, err := n.processesOf("c", self); err != nil || len(all) < 3 {
-			t.Errorf("%s: got %+v, %v", name, all, err)
-		}
+		all, err := n.processesOf("c", self)
+		testutil.Assert(t, err == nil && len(all) >= 3, "%s: got %+v, %v", name, all, err)
 	}
 }

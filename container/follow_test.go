@@ -134,9 +134,8 @@ func TestFailedStartEndsTheLog(t *testing.T) {
 	id, _ := n.logged(n.pod(), "nosuch")
 	err := n.Start(t.Context(), id)
 	testutil.Require(t, err != nil, "Start succeeded")
-	if err := n.logs.Reopen(t.Context(), id); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("the log of a container that never ran is still followed: %v", err)
-	}
+	testutil.Fails(t, n.logs.Reopen(t.Context(), id), errdefs.IsFailedPrecondition,
+		"the log of a container that never ran is still followed")
 }
 
 func TestRecoverOfARunningContainer(t *testing.T) {
@@ -225,9 +224,8 @@ func TestPositionsOfRemovedContainers(t *testing.T) {
 	testutil.Must(t, n.Remove(t.Context(), id))
 	testutil.Must(t, n.savePosition(t.Context(), pod, id, checkpoint.LogPosition{Inode: 1, Offset: 3}))
 	n.noRecords(pod)
-	if err := n.savePosition(t.Context(), "feedbeef", id, checkpoint.LogPosition{Inode: 1}); err != nil {
-		t.Errorf("position in a pod that is gone: %v", err)
-	}
+	testutil.Check(t, n.savePosition(t.Context(), "feedbeef", id, checkpoint.LogPosition{Inode: 1}),
+		"position in a pod that is gone")
 }
 
 // A hundred logs that were not complete when criadapter ended, and cannot be completed now, hold up its start no longer

@@ -66,15 +66,13 @@ func TestHostPathThatCannotBe(t *testing.T) {
 		config := n.config("sleep")
 		config.Mounts = []*runtimeapi.Mount{{HostPath: path, ContainerPath: "/m"}}
 		_, err := n.Create(t.Context(), pod, config, nil)
-		if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "config.mounts[0].host_path") ||
-			!strings.Contains(err.Error(), text) {
-			t.Errorf("%s: %v, want %q", path, err, text)
-		}
+		testutil.Assert(t, errdefs.IsInvalidArgument(err) &&
+			strings.Contains(err.Error(), "config.mounts[0].host_path") && strings.Contains(err.Error(), text),
+			"%s: %v, want %q", path, err, text)
 	}
 	n.wantNothing(pod)
-	if _, err := os.Lstat(target); !os.IsNotExist(err) {
-		t.Errorf("the link's target was made: %v", err)
-	}
+	_, err := os.Lstat(target)
+	testutil.Fails(t, err, os.IsNotExist, "the link's target was made")
 }
 
 // deadFileSystem mounts a file system whose server never answers, like a dead NFS server.
@@ -120,10 +118,9 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 		}()
 		select {
 		case err := <-failed:
-			if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "config.mounts[0].host_path") ||
-				!strings.Contains(err.Error(), "does not answer") {
-				t.Fatalf("Create: %v", err)
-			}
+			testutil.Require(t, errdefs.IsUnavailable(err) &&
+				strings.Contains(err.Error(), "config.mounts[0].host_path") &&
+				strings.Contains(err.Error(), "does not answer"), "Create: %v", err)
 		case <-time.After(longRun):
 			t.Fatal("Create hangs")
 		}
@@ -134,9 +131,8 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 	n.hostPaths.patience = time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := n.Create(ctx, pod, config, nil); err == nil || ctx.Err() == nil {
-		t.Errorf("Create: %v", err)
-	}
+	_, err := n.Create(ctx, pod, config, nil)
+	testutil.Assert(t, err != nil && ctx.Err() != nil, "Create: %v", err)
 	n.wantNothing(pod)
 	n.create(pod, n.config("sleep")) // others are not held up
 }
@@ -196,18 +192,15 @@ func TestManyHostPathsThatHang(t *testing.T) {
 		testutil.Require(t, errdefs.IsUnavailable(err), "require: %v", err)
 	}
 	testutil.Until(t, "all seats are taken", func() bool { return under.Load() == maxHanging })
-	if err := paths.visit(&visitor{seats: &paths.seats, mounts: mounts, patience: paths.patience},
-		"/hung/late"); !errdefs.IsUnavailable(err) ||
-		!strings.Contains(err.Error(), "other paths on /hung do not answer") {
-		t.Errorf("one too many: %v", err)
-	}
+	err := paths.visit(&visitor{seats: &paths.seats, mounts: mounts, patience: paths.patience}, "/hung/late")
+	testutil.Assert(t, errdefs.IsUnavailable(err) &&
+		strings.Contains(err.Error(), "other paths on /hung do not answer"), "one too many: %v", err)
 	paths.patience = 5 * time.Second
 	testutil.Check(t, paths.require(t.Context(), "/hungry", mounts), "a path on another file system")
 	close(answer)
 	for _, path := range []string{"/hung/1", "/hung/deeper/1"} {
-		if err := paths.require(t.Context(), path, mounts); err != nil {
-			t.Errorf("after they answer, %s: %v", path, err)
-		}
+		err := paths.require(t.Context(), path, mounts)
+		testutil.Assert(t, err == nil, "after they answer, %s: %v", path, err)
 	}
 	testutil.Until(t, "all seats are given back", func() bool {
 		paths.seats.mu.Lock()

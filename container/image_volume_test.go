@@ -91,9 +91,8 @@ func TestEngineOrStoreMountsImages(t *testing.T) {
 			mounts := n.look(id).Meta.Config.GetMounts()
 			testutil.Assert(t, len(mounts) == len(test.images) && mounts[0].GetImage().GetImage() == "one",
 				"the configuration shows %v", mounts)
-			if err := n.Remove(t.Context(), id); err != nil || v.tidied != 1 {
-				t.Errorf("Remove: %v, tidied %d times", err, v.tidied)
-			}
+			err = n.Remove(t.Context(), id)
+			testutil.Assert(t, err == nil && v.tidied == 1, "Remove: %v, tidied %d times", err, v.tidied)
 		})
 	}
 }
@@ -145,7 +144,6 @@ func TestImagesThatCannotBeMounted(t *testing.T) {
 	n.opts.ImageVolumes = nil
 	config := n.config("sleep", "1000")
 	config.Mounts = imageMounts("one")
-	if _, err := n.Create(t.Context(), n.pod(), config, nil); !errdefs.IsNotImplemented(err) {
-		t.Errorf("without a place for files: %v", err)
-	}
+	_, err := n.Create(t.Context(), n.pod(), config, nil)
+	testutil.Fails(t, err, errdefs.IsNotImplemented, "without a place for files")
 }

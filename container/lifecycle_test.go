@@ -34,9 +34,7 @@ func TestStart(t *testing.T) {
 	n.start2(id, errdefs.IsFailedPrecondition)
 	err := n.Start(t.Context(), "feedbeef")
 	testutil.Assert(t, errdefs.IsNotFound(err), "Start of an unknown id: %v", err)
-	if err := n.Start(t.Context(), ""); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("Start without an id: %v", err)
-	}
+	testutil.Fails(t, n.Start(t.Context(), ""), errdefs.IsInvalidArgument, "Start without an id")
 }
 
 func (n *node) start2(id string, is func(error) bool) {
@@ -92,9 +90,7 @@ func TestStartWithALostAnswer(t *testing.T) {
 
 	id = n.create(n.pod(), n.config("sleep"))
 	engine.Inject("StartContainer", dockertest.Fault{Times: 1})
-	if err := n.Start(t.Context(), id); !errdefs.IsUnavailable(err) {
-		t.Errorf("Start: %v", err)
-	}
+	testutil.Fails(t, n.Start(t.Context(), id), errdefs.IsUnavailable, "Start")
 	n.wantState(id, created)
 	n.start(id)
 	n.wantState(id, running)
@@ -160,9 +156,7 @@ func TestStopAndRemoveWithoutTheEngine(t *testing.T) {
 	for _, id := range []string{id, "feedbeef"} {
 		err := n.Stop(t.Context(), id, 0)
 		testutil.Assert(t, errdefs.IsUnavailable(err), "Stop %s: %v", id, err)
-		if err := n.Remove(t.Context(), id); !errdefs.IsUnavailable(err) {
-			t.Errorf("Remove %s: %v", id, err)
-		}
+		testutil.Fails(t, n.Remove(t.Context(), id), errdefs.IsUnavailable, "Remove %s", id)
 	}
 }
 

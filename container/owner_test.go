@@ -27,8 +27,7 @@ func TestCreateLeavesContainersOfAnotherRootDirectoryAlone(t *testing.T) {
 	err = n.removeLeftover(t.Context(), draft.spec.Name)
 	testutil.Assert(t, errdefs.IsAlreadyExists(err) && strings.Contains(err.Error(), "--root-directory=/theirs"),
 		"the error is %v, want AlreadyExists that names the owner", err)
-	if _, err := engine.InspectContainer(t.Context(), theirs); err != nil {
-		t.Errorf("their container: %v", err)
-	}
+	_, err = engine.InspectContainer(t.Context(), theirs)
+	testutil.Check(t, err, "their container")
 	release()
 }

@@ -39,9 +39,8 @@ func TestReopenLogInOtherStates(t *testing.T) {
 		t.Helper()
 		err := n.ReopenLog(t.Context(), id)
 		testutil.Assert(t, is(err), "%s: %v", what, err)
-		if _, err := os.Lstat(logPath); err == nil {
-			t.Errorf("%s: an error, and a new log", what)
-		}
+		_, err = os.Lstat(logPath)
+		testutil.Assert(t, err != nil, "%s: an error, and a new log", what)
 	}
 	refused("created", errdefs.IsFailedPrecondition, id)
 	refused("unknown", errdefs.IsNotFound, "nosuch")
@@ -158,15 +157,13 @@ func TestLinkedLogs(t *testing.T) {
 	n.rename(logPath, logPath+".old")
 	n.linkLogs = false // an existing log keeps its mode
 	n.restart(func() {})
-	if _, err := os.Lstat(logPath); err == nil {
-		t.Error("a new log that the kubelet has not asked for")
-	}
+	_, err = os.Lstat(logPath)
+	testutil.Assert(t, err != nil, "a new log that the kubelet has not asked for")
 	testutil.Must(t, n.ReopenLog(t.Context(), id))
 	n.writeJSON(id, "second")
 	for path, want := range map[string]string{logPath + ".old": jsonLine("first"), logPath: jsonLine("second")} {
-		if text, err := os.ReadFile(path); err != nil || string(text) != want {
-			t.Errorf("%s holds %q, %v", path, text, err)
-		}
+		text, err := os.ReadFile(path)
+		testutil.Assert(t, err == nil && string(text) == want, "%s holds %q, %v", path, text, err)
 	}
 }
 
@@ -245,10 +242,9 @@ func TestKillInAReopeningOfALinkedLog(t *testing.T) {
 				}
 				if restarted {
 					n.restart(cutShort)
-					if again, err := os.ReadFile(logPath); err != nil ||
-						string(again) != jsonLine("first")+jsonLine("second") {
-						t.Errorf("after the start the log holds %q, %v", again, err)
-					}
+					again, err := os.ReadFile(logPath)
+					testutil.Assert(t, err == nil && string(again) == jsonLine("first")+jsonLine("second"),
+						"after the start the log holds %q, %v", again, err)
 				} else {
 					cutShort()
 				}
@@ -257,9 +253,8 @@ func TestKillInAReopeningOfALinkedLog(t *testing.T) {
 				n.writeJSON(id, "third")
 				for path, want := range map[string]string{logPath + ".old": jsonLine("first") + jsonLine("second"),
 					logPath: jsonLine("third")} {
-					if text, err := os.ReadFile(path); err != nil || string(text) != want {
-						t.Errorf("%s holds %q, %v", path, text, err)
-					}
+					text, err := os.ReadFile(path)
+					testutil.Assert(t, err == nil && string(text) == want, "%s holds %q, %v", path, text, err)
 				}
 			})
 		}

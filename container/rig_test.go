@@ -122,9 +122,8 @@ func TestRigCannotRun(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no such file"), "Start: %v", err)
 	n.wantState(id, exited)
 	c := n.look(id)
-	if c.Status.ExitCode != 127 && c.Status.ExitCode != 128 || !strings.Contains(c.Status.Error, "no such file") {
-		t.Errorf("exit code %d, error %q", c.Status.ExitCode, c.Status.Error)
-	}
+	testutil.Assert(t, (c.Status.ExitCode == 127 || c.Status.ExitCode == 128) &&
+		strings.Contains(c.Status.Error, "no such file"), "exit code %d, error %q", c.Status.ExitCode, c.Status.Error)
 	testutil.Assert(t, !c.Status.FinishedAt.IsZero() && !c.Status.FinishedAt.Before(c.Meta.CreatedAt),
 		"created at %v, finished at %v", c.Meta.CreatedAt, c.Status.FinishedAt)
 	testutil.Check(t, n.Remove(t.Context(), id), "Remove")
@@ -183,9 +182,8 @@ func TestRigUpdateOfTheOOMScore(t *testing.T) {
 	later := n.create(pod, config)
 	change(later, 800)
 	n.start(later)
-	if got := scores(later); slices.Contains(got, "900") {
-		t.Errorf("after the start the scores are %s, want 800", got)
-	}
+	got = scores(later)
+	testutil.Assert(t, !slices.Contains(got, "900"), "after the start the scores are %s, want 800", got)
 }
 
 func (n *node) exec(id string, timeout time.Duration, script string) (*ExecResult, error) {
@@ -211,24 +209,20 @@ func TestRigExecSync(t *testing.T) {
 			t.Errorf("%s: %v", tt.script, err)
 			continue
 		}
-		if string(got.Stdout) != tt.stdout || string(got.Stderr) != tt.stderr || got.ExitCode != tt.code {
-			t.Errorf("%s: %q, %q, %d", tt.script, got.Stdout, got.Stderr, got.ExitCode)
-		}
+		testutil.Assert(t, string(got.Stdout) == tt.stdout && string(got.Stderr) == tt.stderr &&
+			got.ExitCode == tt.code, "%s: %q, %q, %d", tt.script, got.Stdout, got.Stderr, got.ExitCode)
 	}
 	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"no-such-command"}})
-	if err != nil || got.ExitCode != 126 && got.ExitCode != 127 ||
-		!bytes.Contains(got.Stdout, []byte("no-such-command")) {
-		t.Errorf("no such command: %+v, %v", got, err)
-	}
+	testutil.Assert(t, err == nil && (got.ExitCode == 126 || got.ExitCode == 127) &&
+		bytes.Contains(got.Stdout, []byte("no-such-command")), "no such command: %+v, %v", got, err)
 }
 
 func TestRigExecSyncCapsTheOutput(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
 	got, err := n.exec(id, time.Minute, "head -c 20000000 /dev/zero; echo end >&2; exit 5")
-	if err != nil || got.ExitCode != 5 || string(got.Stderr) != "end\n" || len(got.Stdout) != maxResponse-len("end\n") {
-		t.Errorf("%d and %d bytes, %v", len(got.Stdout), len(got.Stderr), err)
-	}
+	testutil.Assert(t, err == nil && got.ExitCode == 5 && string(got.Stderr) == "end\n" &&
+		len(got.Stdout) == maxResponse-len("end\n"), "%d and %d bytes, %v", len(got.Stdout), len(got.Stderr), err)
 }
 
 // A child in the background holds the output open; the call does not wait for it, and leaves it alone.
@@ -329,17 +323,14 @@ func TestRigExecSyncInADyingContainer(t *testing.T) {
 	time.AfterFunc(300*time.Millisecond, func() { stopped <- n.Stop(t.Context(), id, 0) })
 	start := time.Now()
 	got, err := n.exec(id, time.Minute, "sleep 604")
-	if err == nil && got.ExitCode == 0 {
-		t.Errorf("a command that was killed succeeded: %+v", got)
-	}
+	testutil.Assert(t, err != nil || got.ExitCode != 0, "a command that was killed succeeded: %+v", got)
 	took := time.Since(start)
 	testutil.Assert(t, took <= longRun, "took %v", took)
 	// The command ends with the container, before the engine, and so the stop, is done with it.
 	noErrors(t, <-stopped)
 	n.waitState(id, exited)
-	if _, err := n.exec(id, time.Minute, "true"); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("ExecSync in an ended container: %v", err)
-	}
+	_, err = n.exec(id, time.Minute, "true")
+	testutil.Fails(t, err, errdefs.IsFailedPrecondition, "ExecSync in an ended container")
 }
 
 func TestRigMountSourceThatCannotBe(t *testing.T) {
@@ -351,9 +342,8 @@ func TestRigMountSourceThatCannotBe(t *testing.T) {
 	config.Mounts = []*runtimeapi.Mount{{HostPath: dangling, ContainerPath: "/data"}}
 	_, err := n.Create(t.Context(), pod, config, nil)
 	testutil.Assert(t, errdefs.IsInvalidArgument(err), "Create: %v", err)
-	if _, err := os.Lstat(target); err == nil {
-		t.Error("the link's target was made")
-	}
+	_, err = os.Lstat(target)
+	testutil.Assert(t, err != nil, "the link's target was made")
 	n.wantNothing(pod)
 }
 

@@ -31,9 +31,7 @@ func (n *node) view(t *testing.T, id string) (throughRuntime, throughEngine stri
 	look := func() string {
 		got, err := n.exec(id, time.Minute, inside.View)
 		testutil.Must(t, err)
-		if len(got.Stdout) == 0 {
-			t.Fatalf("nothing is seen: %+v", got)
-		}
+		testutil.Require(t, len(got.Stdout) != 0, "nothing is seen: %+v", got)
 		return string(got.Stdout) + string(got.Stderr)
 	}
 	before := n.CommandWay()
@@ -122,12 +120,8 @@ true`)
 		}
 		fds = append(fds, strings.TrimSpace(line[strings.LastIndexByte(line, '/')+1:]))
 	}
-	if got := strings.Join(fds, " "); got != "0 1 2" {
-		t.Errorf("a command has the descriptors %s", got)
-	}
-	if n.CommandWay().ThroughRuntime == 0 {
-		t.Error("the command went through the engine")
-	}
+	testutil.Equal(t, strings.Join(fds, " "), "0 1 2", "a command has the descriptors")
+	testutil.Assert(t, n.CommandWay().ThroughRuntime != 0, "the command went through the engine")
 }
 
 // A container that makes the runtime run itself, and keeps what it finds open, changes no program of the node
@@ -210,10 +204,9 @@ func TestRigMissingProgramIsReportedAlike(t *testing.T) {
 		n.opts.Commands, n.way.seen = n.commands, CommandWay{}
 		// Some engines add the kind of the error: unknown, permission denied.
 		want := string(engine.Stdout)
-		if !strings.HasPrefix(want, strings.TrimSuffix(string(runtime.Stdout), "\r\n")) ||
-			string(runtime.Stderr) != string(engine.Stderr) {
-			t.Errorf("%s: %q %q, want %q %q", command, runtime.Stdout, runtime.Stderr, want, engine.Stderr)
-		}
+		testutil.Assert(t, strings.HasPrefix(want, strings.TrimSuffix(string(runtime.Stdout), "\r\n")) &&
+			string(runtime.Stderr) == string(engine.Stderr),
+			"%s: %q %q, want %q %q", command, runtime.Stdout, runtime.Stderr, want, engine.Stderr)
 		testutil.Equal(t, runtime.ExitCode, engine.ExitCode, "%s: the exit code", command)
 	}
 }
@@ -249,15 +242,9 @@ func TestRigCommandsEndWithTheServer(t *testing.T) {
 		return nil
 	})
 	n.commands.Close()
-	if err := <-ended; err == nil {
-		t.Error("the command succeeded")
-	}
-	if n.runs(id, "sleep 61") {
-		t.Error("the command goes on")
-	}
-	if !n.runs(id, "sleep 1000") {
-		t.Error("the container was killed")
-	}
+	testutil.Assert(t, <-ended != nil, "the command succeeded")
+	testutil.Assert(t, !n.runs(id, "sleep 61"), "the command goes on")
+	testutil.Assert(t, n.runs(id, "sleep 1000"), "the container was killed")
 }
 
 // The server kills the commands of a killed keeper, because it can no longer wait for them. The next command has a new
@@ -282,15 +269,10 @@ func TestRigKilledKeeper(t *testing.T) {
 	process, err := os.FindProcess(n.keeper())
 	testutil.Must(t, err)
 	testutil.Must(t, process.Kill())
-	if err := <-ended; err == nil {
-		t.Error("the command succeeded")
-	}
-	if n.runs(id, "sleep 613") {
-		t.Error("the command goes on")
-	}
-	if got, err := n.exec(id, time.Minute, "echo out"); err != nil || string(got.Stdout) != "out\n" {
-		t.Errorf("the next command: %+v, %v", got, err)
-	}
+	testutil.Assert(t, <-ended != nil, "the command succeeded")
+	testutil.Assert(t, !n.runs(id, "sleep 613"), "the command goes on")
+	got, err := n.exec(id, time.Minute, "echo out")
+	testutil.Assert(t, err == nil && string(got.Stdout) == "out\n", "the next command: %+v, %v", got, err)
 }
 
 // terminalView waits until the terminal has the client's size, then prints the terminal's properties.
@@ -312,9 +294,7 @@ func TestRigTerminalsAreAlike(t *testing.T) {
 		code, err := n.Exec(t.Context(), id, []string{"sh", "-c", terminalView}, Streams{
 			Stdin: strings.NewReader("typed\nmore\n"), Stdout: &output, TTY: true, Resize: sizes,
 		})
-		if err != nil || code != 9 {
-			t.Errorf("Exec: %d, %v", code, err)
-		}
+		testutil.Assert(t, err == nil && code == 9, "Exec: %d, %v", code, err)
 		return output.String()
 	}
 	runtime := look()
@@ -328,9 +308,7 @@ func TestRigTerminalsAreAlike(t *testing.T) {
 		t.Error(line)
 	}
 	for _, part := range []string{"rows 33", "columns 77", "TERM=xterm", "more"} {
-		if !strings.Contains(runtime, part) {
-			t.Errorf("%q is missing: %s", part, runtime)
-		}
+		testutil.Assert(t, strings.Contains(runtime, part), "%q is missing: %s", part, runtime)
 	}
 }
 
@@ -342,10 +320,9 @@ func TestRigInputEndsAlone(t *testing.T) {
 	code, err := n.Exec(t.Context(), id, []string{"sh", "-c", "cat; echo after; echo wrong >&2; exit 4"}, Streams{
 		Stdin: strings.NewReader(strings.Repeat("x", 200_000)), Stdout: &stdout, Stderr: &stderr,
 	})
-	if err != nil || code != 4 || stderr.String() != "wrong\n" ||
-		stdout.String() != strings.Repeat("x", 200_000)+"after\n" {
-		t.Errorf("%d, %v, %d bytes, %q", code, err, stdout.Len(), stderr.String())
-	}
+	testutil.Assert(t, err == nil && code == 4 && stderr.String() == "wrong\n" &&
+		stdout.String() == strings.Repeat("x", 200_000)+"after\n",
+		"%d, %v, %d bytes, %q", code, err, stdout.Len(), stderr.String())
 	if n.CommandWay().ThroughRuntime != 1 {
 		t.Errorf("the command went through the engine: %s", n.CommandWay().EngineReason)
 	}
@@ -372,9 +349,8 @@ func TestRigSessionHoldsNoRuntime(t *testing.T) {
 		return nil
 	})
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("Exec: %v", err)
-	}
+	err := <-ended
+	testutil.Assert(t, errors.Is(err, context.Canceled), "Exec: %v", err)
 	testutil.Eventually(t, func() error {
 		if n.runs(id, "sleep 614") {
 			return fmt.Errorf("the command goes on")

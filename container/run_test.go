@@ -3,6 +3,8 @@ package container
 import (
 	"strconv"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // Each reason for a command through the engine is logged once, even if reasons alternate. At most maxReasons are
@@ -17,7 +19,6 @@ func TestReasonsAreLoggedOnce(t *testing.T) {
 			}
 		}
 	}
-	if logged != maxReasons || way.seen.ThroughEngine != 3000 || way.seen.EngineReason != "999" {
-		t.Errorf("%d are logged, %+v", logged, way.seen)
-	}
+	testutil.Assert(t, logged == maxReasons && way.seen.ThroughEngine == 3000 && way.seen.EngineReason == "999",
+		"%d are logged, %+v", logged, way.seen)
 }

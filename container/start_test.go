@@ -18,7 +18,6 @@ func TestStartedIsShownAsRunning(t *testing.T) {
 	engine.Inject("InspectContainer", dockertest.Fault{Object: id, Err: errors.New("the answer was cut"), Times: 3})
 	testutil.Must(t, n.Start(t.Context(), id))
 	c, err := n.cache.Snapshot().Container(id)
-	if err != nil || c.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		t.Errorf("it is shown as %v, %v", c.Status.State(), err)
-	}
+	testutil.Assert(t, err == nil && c.Status.State() == runtimeapi.ContainerState_CONTAINER_RUNNING,
+		"it is shown as %v, %v", c.Status.State(), err)
 }

@@ -39,9 +39,8 @@ func TestExecStreams(t *testing.T) {
 			streams.Stdin = strings.NewReader(tt.stdin)
 		}
 		code, err := n.Exec(t.Context(), id, []string{tt.command}, streams)
-		if err != nil || code != tt.code || stdout.String() != tt.stdout || stderr.String() != tt.stderr {
-			t.Errorf("%s: %d, %v, %q, %q", tt.command, code, err, &stdout, &stderr)
-		}
+		testutil.Assert(t, err == nil && code == tt.code && stdout.String() == tt.stdout &&
+			stderr.String() == tt.stderr, "%s: %d, %v, %q, %q", tt.command, code, err, &stdout, &stderr)
 	}
 }
 
@@ -53,19 +52,11 @@ func TestExecStreamsRefuses(t *testing.T) {
 		_, err := n.Exec(t.Context(), id, command, Streams{Stdout: io.Discard})
 		return err
 	}
-	if err := run(created, "true"); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("created container: %v", err)
-	}
-	if err := run("feedbeef", "true"); !errdefs.IsNotFound(err) {
-		t.Errorf("unknown container: %v", err)
-	}
-	if err := run(id); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("no command: %v", err)
-	}
+	testutil.Fails(t, run(created, "true"), errdefs.IsFailedPrecondition, "created container")
+	testutil.Fails(t, run("feedbeef", "true"), errdefs.IsNotFound, "unknown container")
+	testutil.Fails(t, run(id), errdefs.IsInvalidArgument, "no command")
 	engine.Inject("CreateExec", dockertest.Fault{Err: errdefs.ErrConflict, Times: 1})
-	if err := run(id, "true"); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("container that has just ended: %v", err)
-	}
+	testutil.Fails(t, run(id, "true"), errdefs.IsFailedPrecondition, "container that has just ended")
 }
 
 func TestExecTerminal(t *testing.T) {
@@ -89,9 +80,8 @@ func TestExecTerminal(t *testing.T) {
 		return len(got) == 1 && got[0] == docker.TerminalSize{Width: 132, Height: 43}
 	})
 	cancel() // the client is gone
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("Exec: %v", err)
-	}
+	err := <-done
+	testutil.Assert(t, errors.Is(err, context.Canceled), "Exec: %v", err)
 	check()
 }
 
@@ -100,9 +90,8 @@ func TestExecWaitsForASlowClient(t *testing.T) {
 	text := strings.Repeat("x", 64<<10)
 	n, _ := newFakeNode(t, dockertest.Program{Command: "talk", Exits: true, Stdout: text})
 	slow := &slowWriter{}
-	if _, err := n.Exec(t.Context(), n.running("sleep"), []string{"talk"}, Streams{Stdout: slow}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := n.Exec(t.Context(), n.running("sleep"), []string{"talk"}, Streams{Stdout: slow})
+	testutil.Must(t, err)
 	testutil.Assert(t, slow.size == len(text), "%d of %d bytes", slow.size, len(text))
 }
 
@@ -139,9 +128,7 @@ func TestAttachStreams(t *testing.T) {
 	config.Stdin, config.StdinOnce = true, true
 	id := n.create(pod, config)
 	attach := func(streams Streams) error { return n.Attach(t.Context(), id, streams) }
-	if err := attach(Streams{Stdout: io.Discard}); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("created container: %v", err)
-	}
+	testutil.Fails(t, attach(Streams{Stdout: io.Discard}), errdefs.IsFailedPrecondition, "created container")
 	n.start(id)
 	check := testutil.NoMoreGoroutines(t)
 	var stdout, stderr testutil.Buffer
@@ -160,12 +147,9 @@ func TestAttachStreams(t *testing.T) {
 		c, err := n.cache.Snapshot().Container(id)
 		return err == nil && c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED && c.Status.ExitCode == 4
 	})
-	if err := attach(Streams{Stdout: io.Discard}); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("exited container: %v", err)
-	}
-	if err := n.Attach(t.Context(), "feedbeef", Streams{Stdout: io.Discard}); !errdefs.IsNotFound(err) {
-		t.Errorf("unknown container: %v", err)
-	}
+	testutil.Fails(t, attach(Streams{Stdout: io.Discard}), errdefs.IsFailedPrecondition, "exited container")
+	testutil.Fails(t, n.Attach(t.Context(), "feedbeef", Streams{Stdout: io.Discard}), errdefs.IsNotFound,
+		"unknown container")
 }
 
 func TestAttachTerminal(t *testing.T) {
@@ -191,7 +175,6 @@ func TestAttachTerminal(t *testing.T) {
 	err := <-done
 	testutil.Assert(t, errors.Is(err, context.Canceled), "Attach: %v", err)
 	check()
-	if c, err := n.cache.Snapshot().Container(id); err != nil || !c.Status.Running {
-		t.Errorf("the container ended with its client: %v, %v", c, err)
-	}
+	c, err := n.cache.Snapshot().Container(id)
+	testutil.Assert(t, err == nil && c.Status.Running, "the container ended with its client: %v, %v", c, err)
 }

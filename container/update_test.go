@@ -38,11 +38,9 @@ func TestUpdate(t *testing.T) {
 			if start == "running" {
 				n.start(id)
 			}
-			if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{
+			testutil.Must(t, n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{
 				CpuQuota: 80_000, MemoryLimitInBytes: 256 * mib, CpusetCpus: "0",
-			})); err != nil {
-				t.Fatalf("Update: %v", err)
-			}
+			})), "Update")
 			want := &runtimeapi.LinuxContainerResources{
 				CpuPeriod: 100_000, CpuQuota: 80_000, CpuShares: 512, MemoryLimitInBytes: 256 * mib, CpusetCpus: "0",
 				OomScoreAdj: 900,
@@ -57,9 +55,8 @@ func TestUpdate(t *testing.T) {
 					h.CpusetCpus)
 			}
 			n.restart(func() {})
-			if got := n.look(id).Status.Resources.GetLinux(); !proto.Equal(got, want) {
-				t.Errorf("after a restart the cache has %v, want %v", got, want)
-			}
+			got = n.look(id).Status.Resources.GetLinux()
+			testutil.Assert(t, proto.Equal(got, want), "after a restart the cache has %v, want %v", got, want)
 		})
 	}
 }
@@ -117,30 +114,22 @@ func TestUpdateRefuses(t *testing.T) {
 		!strings.Contains(err.Error(), "linux") {
 		t.Errorf("without a Linux part: %v", err)
 	}
-	if err := n.Update(t.Context(), nil); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("without a request: %v", err)
-	}
-	if err := n.Update(t.Context(),
-		update("feedbeef", &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsNotFound(err) {
-		t.Errorf("unknown id: %v", err)
-	}
+	testutil.Fails(t, n.Update(t.Context(), nil), errdefs.IsInvalidArgument, "without a request")
+	testutil.Fails(t, n.Update(t.Context(), update("feedbeef", &runtimeapi.LinuxContainerResources{CpuShares: 2})),
+		errdefs.IsNotFound, "unknown id")
 	err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2, CpusetCpus: "x"}))
 	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "linux.cpuset_cpus"),
 		"bad cpuset: %v", err)
 	engine.Inject("UpdateContainer", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("no"), Times: 1})
-	if err := n.Update(t.Context(),
-		update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsInternal(err) {
-		t.Errorf("the engine refuses: %v", err)
-	}
+	testutil.Fails(t, n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})),
+		errdefs.IsInternal, "the engine refuses")
 	got := n.look(id).Status.Resources
 	testutil.Assert(t, proto.Equal(got, before), "after refused updates the cache has %v, want %v", got, before)
 	n.start(id)
 	testutil.Must(t, engine.Exit(id, 0))
 	n.waitState(id, exited)
-	if err := n.Update(t.Context(),
-		update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("ended container: %v", err)
-	}
+	testutil.Fails(t, n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})),
+		errdefs.IsFailedPrecondition, "ended container")
 }
 
 // An update that cannot be recorded would be forgotten by the next start of criadapter: it is taken back.
@@ -194,9 +183,8 @@ func TestMergeResources(t *testing.T) {
 			change = proto.Clone(tt.change).(*r)
 			got := mergeResources(old, change)
 			testutil.Assert(t, proto.Equal(got, tt.want), "got %v, want %v", got, tt.want)
-			if tt.old != nil && !proto.Equal(old, tt.old) || !proto.Equal(change, tt.change) {
-				t.Error("an argument was changed")
-			}
+			testutil.Assert(t, (tt.old == nil || proto.Equal(old, tt.old)) && proto.Equal(change, tt.change),
+				"an argument was changed")
 		})
 	}
 }

@@ -58,9 +58,7 @@ func TestContainerStartedByOthers(t *testing.T) {
 			for round := range 3 {
 				n.writeLog(id, numbered(round*10+1, round*10+10)...)
 				// a new cgroup
-				if err := os.WriteFile(filepath.Join(cgroup.dir, "memory.high"), []byte("max"), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				testutil.Must(t, os.WriteFile(filepath.Join(cgroup.dir, "memory.high"), []byte("max"), 0o644))
 				before := n.look(id).Status.StartedAt
 				testutil.Must(t, again(n, engine, id))
 				testutil.Until(t, "the next run", func() bool {
@@ -182,12 +180,10 @@ func TestLimitsDoNotWaitForTheLog(t *testing.T) {
 			}()
 			testutil.Until(t, "the log's turn", func() bool { return engine.Calls("Features") > asked })
 			cgroup.want("memory.high", "1000")
-			if err := n.Update(t.Context(),
+			testutil.Check(t, n.Update(t.Context(),
 				update(id,
 					&runtimeapi.LinuxContainerResources{
-						Unified: map[string]string{"memory.high": "2000"}})); err != nil {
-				t.Error(err)
-			}
+						Unified: map[string]string{"memory.high": "2000"}})))
 			cancel()
 			<-done
 			cgroup.want("memory.high", "2000")

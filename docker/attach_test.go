@@ -40,9 +40,8 @@ func TestTerminalGetsEveryKeyAtOnce(t *testing.T) {
 	for name, stream := range map[string]docker.Stream{"attach": attached, "exec": executed} {
 		readUntil(t, stream, "ready")
 		for key := byte(1); key < 32; key++ { // NUL begins noDetachKeys
-			if _, err := stream.Write([]byte{key}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := stream.Write([]byte{key})
+			testutil.Must(t, err)
 			got := readUntil(t, stream, string(key))
 			testutil.Assert(t, got != "", "%s: key %d does not arrive", name, key)
 		}

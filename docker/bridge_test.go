@@ -74,9 +74,8 @@ func TestReloadedDaemonJSON(t *testing.T) {
 		var config map[string]any
 		testutil.Must(t, json.Unmarshal(text, &config))
 		config["runtimes"] = map[string]any{name: map[string]any{"path": "runc"}}
-		if text, err = json.Marshal(config); err != nil {
-			t.Fatal(err)
-		}
+		text, err = json.Marshal(config)
+		testutil.Must(t, err)
 		testutil.Must(t, os.WriteFile(path, text, 0o644))
 		testutil.Must(t, syscall.Kill(own.PID(), syscall.SIGHUP))
 		testutil.Until(t, "the runtime "+name+" is known", func() bool {

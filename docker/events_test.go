@@ -69,9 +69,8 @@ func TestEvents(t *testing.T) {
 	wantType(t, "a stream that the engine ends", err, errdefs.ErrUnavailable)
 	testutil.Assert(t, subscribed == 1, "Subscribed was called %d times", subscribed)
 	testutil.Require(t, len(got) == 3, "got %d events: %+v", len(got), got)
-	if e := got[0]; e.Kind != ContainerDied || e.ID != "a" || !e.Time.Equal(time.Unix(0, 1500)) {
-		t.Errorf("die: %+v", e)
-	}
+	e := got[0]
+	testutil.Assert(t, e.Kind == ContainerDied && e.ID == "a" && e.Time.Equal(time.Unix(0, 1500)), "die: %+v", e)
 	if e := got[1]; e.Kind != ExecDied || e.ExecID != "e" || !e.Time.Equal(time.Unix(2, 0)) {
 		t.Errorf("exec_die: %+v", e)
 	}
@@ -111,10 +110,9 @@ func TestEventsRequest(t *testing.T) {
 	// Without a time from which on to replay, what happens between the status
 	// and the subscription would be lost.
 	seconds, err := strconv.ParseFloat(query.Get("since"), 64)
-	if since := time.Unix(0, int64(seconds*1e9)); err != nil || since.Before(before.Add(-time.Second)) ||
-		since.After(time.Now().Add(time.Second)) {
-		t.Errorf("since is %q", query.Get("since"))
-	}
+	since := time.Unix(0, int64(seconds*1e9))
+	testutil.Assert(t, err == nil && !since.Before(before.Add(-time.Second)) &&
+		!since.After(time.Now().Add(time.Second)), "since is %q", query.Get("since"))
 	var filters map[string]map[string]bool
 	testutil.Must(t, json.Unmarshal([]byte(query.Get("filters")), &filters))
 	for term, value := range map[string]string{"type": "container", "event": "exec_die"} {

@@ -38,13 +38,11 @@ func TestInitialIdentity(t *testing.T) {
 	want := (Identity{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}})
 	testutil.Assert(t, err == nil && reflect.DeepEqual(got, want), "got %+v, %v", got, err)
 	for why, pid := range map[string]int{"ended": 0, "gone": 70, "no shim": 8, "no parent": 9, "another's": 10} {
-		if got, err := initialIdentity(filepath.Join(root, "proc"), id, pid); !errdefs.IsNotFound(err) {
-			t.Errorf("%s: %+v, %v", why, got, err)
-		}
+		got, err := initialIdentity(filepath.Join(root, "proc"), id, pid)
+		testutil.Assert(t, errdefs.IsNotFound(err), "%s: %+v, %v", why, got, err)
 	}
-	if got, err := initialIdentity(filepath.Join(root, "proc"), "fedcba9876543210", 7); !errdefs.IsNotFound(err) {
-		t.Errorf("another container's process: %+v, %v", got, err)
-	}
+	got, err = initialIdentity(filepath.Join(root, "proc"), "fedcba9876543210", 7)
+	testutil.Assert(t, errdefs.IsNotFound(err), "another container's process: %+v, %v", got, err)
 }
 
 func FuzzParseIdentity(f *testing.F) {
@@ -52,8 +50,7 @@ func FuzzParseIdentity(f *testing.F) {
 	f.Add([]byte(`{"process":null}`))
 	f.Add([]byte(`{"process":{"user":{"uid":-1}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if got, err := parseIdentity(text); err != nil && !reflect.DeepEqual(got, Identity{}) {
-			t.Errorf("%s: %+v besides %v", text, got, err)
-		}
+		got, err := parseIdentity(text)
+		testutil.Assert(t, err == nil || reflect.DeepEqual(got, Identity{}), "%s: %+v besides %v", text, got, err)
 	})
 }

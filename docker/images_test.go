@@ -28,9 +28,8 @@ func TestListImages(t *testing.T) {
 	testutil.Require(t, err == nil && len(images) == 5, "%v, %v", images, err)
 	for i, want := range [][]string{{"|"}, {"|"}, {"x:1", "|", "x@sha256:1"}, {"|", "y@sha256:2"},
 		{"z:1", "z:2", "|", "z@sha256:3"}} {
-		if got := slices.Concat(images[i].RepoTags, []string{"|"}, images[i].RepoDigests); !slices.Equal(got, want) {
-			t.Errorf("image %s has the names %q", images[i].ID, got)
-		}
+		got := slices.Concat(images[i].RepoTags, []string{"|"}, images[i].RepoDigests)
+		testutil.Assert(t, slices.Equal(got, want), "image %s has the names %q", images[i].ID, got)
 	}
 }
 
@@ -160,9 +159,8 @@ func TestPullErrors(t *testing.T) {
 			if errors.Is(err, ErrRegistryUnavailable) && (errdefs.IsUnavailable(err) || client.current.Load() == nil) {
 				t.Errorf("%v blames the engine for the registry", err)
 			}
-			if !errors.Is(c.want, errdefs.ErrInternal) && errdefs.IsInternal(err) {
-				t.Errorf("%v is of two types", err)
-			}
+			testutil.Assert(t, errors.Is(c.want, errdefs.ErrInternal) || !errdefs.IsInternal(err),
+				"%v is of two types", err)
 		})
 	}
 }
@@ -179,10 +177,9 @@ func TestPullAuth(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("POST /images/create", func(w http.ResponseWriter, r *http.Request) {
 		auth, err := authconfig.Decode(r.Header.Get("X-Registry-Auth"))
-		if err != nil || auth.Username != "me" || auth.Password != "geheim" || auth.IdentityToken != "geheim2" ||
-			auth.RegistryToken != "geheim3" || auth.ServerAddress != "r.example" {
-			t.Errorf("got %+v, %v", auth, err)
-		}
+		testutil.Assert(t, err == nil && auth.Username == "me" && auth.Password == "geheim" &&
+			auth.IdentityToken == "geheim2" && auth.RegistryToken == "geheim3" && auth.ServerAddress == "r.example",
+			"got %+v, %v", auth, err)
 		query := r.URL.Query()
 		testutil.Assert(t, query.Get("fromImage") == "r.example/x" && query.Get("tag") == "1", "asked for %v", query)
 		fail(w, http.StatusInternalServerError, "unauthorized")
@@ -217,10 +214,9 @@ func TestLoad(t *testing.T) {
 	err := c.LoadImage(testContext(t), strings.NewReader("archive"))
 	testutil.Assert(t, err == nil && got == "archive", "the engine got %q, the caller %v", got, err)
 	f.handle("POST /images/load", answer(200, `{"stream":"Loading"}{"errorDetail":{"message":"unexpected EOF"}}`))
-	if err := c.LoadImage(testContext(t), strings.NewReader("x")); err == nil ||
-		!strings.Contains(err.Error(), "unexpected EOF") {
-		t.Errorf("an error in the stream became %v", err)
-	}
+	err = c.LoadImage(testContext(t), strings.NewReader("x"))
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "unexpected EOF"),
+		"an error in the stream became %v", err)
 }
 
 // brokenReader fails at the first read.
@@ -350,9 +346,8 @@ func FuzzTransfer(f *testing.F) {
 			messages++
 		}
 		testutil.Assert(t, signs <= messages, "%d signs of progress in %d messages", signs, messages)
-		if err != nil && typed(context.Background(), op{verb: "pull image", object: "x"}, err) == nil {
-			t.Error("an error is lost")
-		}
+		testutil.Assert(t, err == nil || typed(context.Background(), op{verb: "pull image", object: "x"}, err) != nil,
+			"an error is lost")
 	})
 }
 

@@ -53,9 +53,8 @@ func TestRigRefusesUserNSRemap(t *testing.T) {
 func wantRefusal(t *testing.T, opts engine.Options, advice string) {
 	t.Helper()
 	var err error
-	if opts.Dir, err = os.MkdirTemp(opts.Env.WorkDir, "k"); err != nil {
-		t.Fatal(err)
-	}
+	opts.Dir, err = os.MkdirTemp(opts.Env.WorkDir, "k")
+	testutil.Must(t, err)
 	if err := os.Chmod(opts.Dir, 0o711); err != nil { // remapped users go through
 		t.Fatal(err)
 	}

@@ -36,9 +36,8 @@ func TestVolumesOfAnImageAreMapped(t *testing.T) {
 	}
 	note.Namespaces = map[string]string{"user": "/pin"}
 	f.handle("GET /containers/"+id+"/json", answer(http.StatusInternalServerError, `{"message": "no disk"}`))
-	if err := own.saveNote(testContext(t), id, note); err == nil || !strings.Contains(err.Error(), "no disk") {
-		t.Errorf("an engine that does not tell: %v", err)
-	}
+	err = own.saveNote(testContext(t), id, note)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no disk"), "an engine that does not tell: %v", err)
 }
 
 // The note of a container has the container's own runtime behind criadapter-oci, which need not be the default one.
@@ -84,18 +83,16 @@ func TestLimitsOfANote(t *testing.T) {
 	c, notes := newNotedClient(t)
 	limits := NoteLimits{HugepageLimits: map[string]uint64{"2MB": 1}, Unified: map[string]string{"memory.low": "2"}}
 	for _, id := range []string{id, "name"} {
-		if old, err := c.LimitNote(testContext(t), id, limits); err != nil || old.Unified != nil {
-			t.Errorf("%s without a note: %+v, %v", id, old, err)
-		}
+		old, err := c.LimitNote(testContext(t), id, limits)
+		testutil.Assert(t, err == nil && old.Unified == nil, "%s without a note: %+v, %v", id, old, err)
 	}
 	note := ocinote.Note{Hostname: "a", Unified: map[string]string{"memory.low": "1"}}
 	testutil.Must(t, notes.Save(id, note))
 	old, err := c.LimitNote(testContext(t), id, limits)
 	testutil.Assert(t, err == nil && old.Unified["memory.low"] == "1", "before it had %+v, %v", old, err)
 	note.HugepageLimits, note.Unified = limits.HugepageLimits, limits.Unified
-	if got, err := notes.Load(id); err != nil || !reflect.DeepEqual(got, note) {
-		t.Errorf("the note is %+v, %v", got, err)
-	}
+	got, err := notes.Load(id)
+	testutil.Assert(t, err == nil && reflect.DeepEqual(got, note), "the note is %+v, %v", got, err)
 }
 
 // What plugins adjust is a part of the note, and the rest of the note stays.

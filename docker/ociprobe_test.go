@@ -122,10 +122,8 @@ func TestProofIsCompletedLater(t *testing.T) {
 		s, err := c.session(testContext(t))
 		testutil.Must(t, err)
 		r, proof := s.features.OCIRuntime, c.proof.Load()
-		if r.Name == "" || r.UserNamespaces || !strings.Contains(r.NoUserNamespaces, "no memory") ||
-			r.RecursiveReadOnly != wantReadOnly {
-			t.Errorf("got %+v", r)
-		}
+		testutil.Assert(t, r.Name != "" && !r.UserNamespaces && strings.Contains(r.NoUserNamespaces, "no memory") &&
+			r.RecursiveReadOnly == wantReadOnly, "got %+v", r)
 		if p.starts.Load() != wantStarts || proof.retry != wantRetry || !s.until.Equal(proof.until) {
 			t.Errorf("%d containers, again after %s at %s, want %d after %s", p.starts.Load(), proof.retry, s.until,
 				wantStarts, wantRetry)
@@ -156,17 +154,14 @@ func TestProofOutlivesTheProgram(t *testing.T) {
 	p.starts.Store(0)
 	p.failing.Store(1000)
 	again, err := p.dialAuto().Features(testContext(t))
-	if err != nil || again.OCIRuntime != first.OCIRuntime || p.starts.Load() != 0 {
-		t.Errorf("after a restart: %+v, %v, with %d containers", again.OCIRuntime, err, p.starts.Load())
-	}
+	testutil.Assert(t, err == nil && again.OCIRuntime == first.OCIRuntime && p.starts.Load() == 0,
+		"after a restart: %+v, %v, with %d containers", again.OCIRuntime, err, p.starts.Load())
 	p.change(func() { p.version.Version = "20.10.25" })
 	c := p.dialAuto()
 	upgraded, err := c.Features(testContext(t))
 	r := upgraded.OCIRuntime
-	if err != nil || r.Works() || r.Name != "criadapter" || r.Notes != p.notes ||
-		!strings.Contains(r.Fault, "no memory") {
-		t.Errorf("after an upgrade of the engine: %+v, %v", r, err)
-	}
+	testutil.Assert(t, err == nil && !r.Works() && r.Name == "criadapter" && r.Notes == p.notes &&
+		strings.Contains(r.Fault, "no memory"), "after an upgrade of the engine: %+v, %v", r, err)
 	testutil.Check(t, CheckSpec(ContainerSpec{Note: &ocinote.Note{}}, upgraded), "a container with a note")
 	wait := time.Until(c.current.Load().until)
 	testutil.Assert(t, wait <= proofRetry, "the runtime is tried again after %s", wait)
@@ -175,10 +170,9 @@ func TestProofOutlivesTheProgram(t *testing.T) {
 	past.until = time.Now()
 	c.proof.Store(&past)
 	c.current.Store(nil)
-	if later, err := c.Features(testContext(t)); err != nil || !later.OCIRuntime.Works() ||
-		later.OCIRuntime.Fault != "" {
-		t.Errorf("after that: %+v, %v", later.OCIRuntime, err)
-	}
+	later, err := c.Features(testContext(t))
+	testutil.Assert(t, err == nil && later.OCIRuntime.Works() && later.OCIRuntime.Fault == "",
+		"after that: %+v, %v", later.OCIRuntime, err)
 }
 
 // Callers that leave before the proof is made, as health checks do, do not make it begin anew each time.
@@ -198,9 +192,8 @@ func TestImpatientCallersShareAProof(t *testing.T) {
 		testutil.Assert(t, features.OCIRuntime.Works(), "got %+v", features.OCIRuntime)
 		return nil
 	})
-	if left == 0 || p.starts.Load() != 2 {
-		t.Errorf("%d callers left, and %d containers were started, want 2", left, p.starts.Load())
-	}
+	testutil.Assert(t, left != 0 && p.starts.Load() == 2,
+		"%d callers left, and %d containers were started, want 2", left, p.starts.Load())
 }
 
 // The log says why recursive read-only mounts are not announced.
@@ -213,9 +206,8 @@ func TestReasonOfNoRecursiveMounts(t *testing.T) {
 	features, err := p.dialAuto().Features(log.WithLogger(testContext(t), logrus.NewEntry(logger)))
 	r := features.OCIRuntime
 	testutil.Assert(t, err == nil && r.Works() && !r.RecursiveReadOnly, "got %+v, %v", r, err)
-	if !strings.Contains(text.String(), "read-only recursively") || !strings.Contains(text.String(), "no memory") {
-		t.Errorf("the log is %s", text.String())
-	}
+	testutil.Assert(t, strings.Contains(text.String(), "read-only recursively") &&
+		strings.Contains(text.String(), "no memory"), "the log is %s", text.String())
 }
 
 // A proof that hangs keeps no request for long: what is known by then counts, and the proof once it is made.
@@ -243,9 +235,8 @@ func TestHangingProofDoesNotKeepTheEngineAway(t *testing.T) {
 				want := known.again(last)
 				run.made.Store(want)
 				close(run.done)
-				if got, err := c.makeProof(ctx, known, probe{}); got != want || err != nil || c.proving != nil {
-					t.Errorf("when it is made: %+v, %v", got, err)
-				}
+				got, err := c.makeProof(ctx, known, probe{})
+				testutil.Assert(t, got == want && err == nil && c.proving == nil, "when it is made: %+v, %v", got, err)
 			})
 		})
 	}
@@ -301,9 +292,8 @@ func TestProbesAloneAreTidied(t *testing.T) {
 	text, err := json.Marshal(list)
 	testutil.Must(t, err)
 	p.handle("GET /containers/json", answer(http.StatusOK, string(text)))
-	if _, err := p.dialAuto().Features(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = p.dialAuto().Features(testContext(t))
+	testutil.Must(t, err)
 	close(removed)
 	var got []string
 	for id := range removed {
@@ -332,9 +322,8 @@ func TestCheckRecursive(t *testing.T) {
 			""},
 	} {
 		err := checkRecursive(c.mountinfo)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
-		}
+		testutil.Assert(t, (err == nil) == (c.want == "") && (err == nil || strings.Contains(err.Error(), c.want)),
+			"%s: got %v, want %q", name, err, c.want)
 	}
 }
 
@@ -357,8 +346,7 @@ func TestNoUserNamespacesWithSELinux(t *testing.T) {
 	p := newProbed(t)
 	p.change(func() { p.info.SecurityOptions = []string{"name=selinux"} })
 	features, err := p.dialAuto().Features(testContext(t))
-	if r := features.OCIRuntime; err != nil || r.UserNamespaces || !strings.Contains(r.NoUserNamespaces, "SELinux") ||
-		!r.RecursiveReadOnly {
-		t.Errorf("got %+v, %v", r, err)
-	}
+	r := features.OCIRuntime
+	testutil.Assert(t, err == nil && !r.UserNamespaces && strings.Contains(r.NoUserNamespaces, "SELinux") &&
+		r.RecursiveReadOnly, "got %+v, %v", r, err)
 }

@@ -55,20 +55,18 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 			}
 			own, _ := startEngine(t, env, "oci-"+name[:5], config)
 			client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
-			if err != nil || features.OCIRuntime.Works() != c.proven ||
-				features.OCIRuntime.RecursiveReadOnly != c.proven || features.OCIRuntime.UserNamespaces != c.proven {
-				t.Errorf("auto: %+v, %v", features.OCIRuntime, err)
-			}
-			if _, features, err := dialOCI(t, own, docker.OCIRuntimeOff); err != nil || features.OCIRuntime.Name != "" {
-				t.Errorf("off: %+v, %v", features.OCIRuntime, err)
-			}
+			testutil.Assert(t, err == nil && features.OCIRuntime.Works() == c.proven &&
+				features.OCIRuntime.RecursiveReadOnly == c.proven && features.OCIRuntime.UserNamespaces == c.proven,
+				"auto: %+v, %v", features.OCIRuntime, err)
+			_, features, err = dialOCI(t, own, docker.OCIRuntimeOff)
+			testutil.Assert(t, err == nil && features.OCIRuntime.Name == "", "off: %+v, %v", features.OCIRuntime, err)
 			_, _, err = dialOCI(t, own, docker.OCIRuntimeRequired)
 			if c.required == "" && err != nil ||
 				c.required != "" && (err == nil || !strings.Contains(err.Error(), c.required)) {
 				t.Errorf("required: %v, want %q", err, c.required)
 			}
 			left, err := client.ListContainers(rigContext(t), nil)
-			testutil.Assert(t, err == nil && len(left) <= 0, "left are %v, %v", left, err)
+			testutil.Assert(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 		})
 	}
 }
@@ -111,9 +109,8 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	var ids []string
 	for range 2 {
 		id := notedContainer(t, client, env)
-		if note, err := notes.Load(id); err != nil || note.Hostname != "noted" {
-			t.Errorf("the note is %+v, %v", note, err)
-		}
+		note, err := notes.Load(id)
+		testutil.Assert(t, err == nil && note.Hostname == "noted", "the note is %+v, %v", note, err)
 		ids = append(ids, id)
 	}
 	testutil.Must(t, client.RemoveContainer(rigContext(t), ids[0]))
@@ -123,9 +120,8 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	other, _, err := dialOCI(t, own, docker.OCIRuntimeOff)
 	testutil.Must(t, err)
 	testutil.Must(t, other.RemoveContainer(rigContext(t), ids[1]))
-	if left, err := notes.List(); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	left, err := notes.List()
+	testutil.Assert(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 	// Another client removes a container while events report it.
 	id := notedContainer(t, client, env)
 	events, stop := context.WithCancel(t.Context())
@@ -138,9 +134,8 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	raw, err := mobyclient.New(mobyclient.WithHost(own.Host()))
 	testutil.Must(t, err)
 	defer raw.Close()
-	if _, err := raw.ContainerRemove(rigContext(t), id, mobyclient.ContainerRemoveOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = raw.ContainerRemove(rigContext(t), id, mobyclient.ContainerRemoveOptions{})
+	testutil.Must(t, err)
 	testutil.Eventually(t, func() error {
 		if left, err := notes.List(); err != nil || len(left) > 0 {
 			return fmt.Errorf("left are %v, %v", left, err)
@@ -154,12 +149,10 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	foreign := strings.Repeat("f0", 32)
 	t.Cleanup(func() { _ = notes.Remove(foreign) }) // engines that know the shim share the directory
 	testutil.Must(t, notes.Save(foreign, ocinote.Note{Engine: "another"}))
-	if _, _, err := dialOCI(t, own, docker.OCIRuntimeAuto); err != nil {
-		t.Fatal(err)
-	}
-	if left, err := notes.List(); err != nil || len(left) != 1 || left[0] != foreign {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	_, _, err = dialOCI(t, own, docker.OCIRuntimeAuto)
+	testutil.Must(t, err)
+	left, err = notes.List()
+	testutil.Assert(t, err == nil && len(left) == 1 && left[0] == foreign, "left are %v, %v", left, err)
 }
 
 // User namespaces are announced where a container had one, and a storage driver without layers of the kernel's is why
@@ -169,10 +162,9 @@ func TestRigUserNamespacesNeedLayers(t *testing.T) {
 	own, _ := startEngine(t, env, "oci-copies", map[string]any{"storage-driver": engine.CopyDriver(env)})
 	_, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
 	testutil.Must(t, err)
-	if r := features.OCIRuntime; r.UserNamespaces ||
-		!strings.Contains(r.NoUserNamespaces, "only the layers of the kernel's overlay") {
-		t.Errorf("got %+v", r)
-	}
+	r := features.OCIRuntime
+	testutil.Assert(t, !r.UserNamespaces &&
+		strings.Contains(r.NoUserNamespaces, "only the layers of the kernel's overlay"), "got %+v", r)
 }
 
 // notedContainer makes a container with a note.

@@ -66,9 +66,8 @@ func TestFindOCIRuntime(t *testing.T) {
 		testutil.Must(t, json.Unmarshal([]byte(c.runtimes), &info.Runtimes))
 		found, real, err := findOCIRuntime(info, c.shim)
 		testutil.Assert(t, found == c.found && reflect.DeepEqual(real, c.real), "%s: found %+v, %+v", name, found, real)
-		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s: %v, want %q", name, err, c.err)
-		}
+		testutil.Assert(t, (err == nil) == (c.err == "") && (err == nil || strings.Contains(err.Error(), c.err)),
+			"%s: %v, want %q", name, err, c.err)
 		for _, other := range (facts{info: info}).features("1.41").Runtimes {
 			testutil.Assert(t, other != found.Name && other != "x", "%s: pods may name the runtime %s", name, other)
 		}

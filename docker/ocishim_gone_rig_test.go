@@ -45,9 +45,8 @@ func TestRigShimWithoutTheProgram(t *testing.T) {
 	link := filepath.Join(filepath.Dir(bin), "libexec/criadapter/runc")
 	testutil.Must(t, os.Rename(link, link+".away"))
 	output, err := runIn(t, client, id, "id", "-G")
-	if strings.HasPrefix(output, "0") || err == nil && output == "" {
-		t.Errorf("without the program a command says %q, %v", output, err)
-	}
+	testutil.Assert(t, !strings.HasPrefix(output, "0") && (err != nil || output != ""),
+		"without the program a command says %q, %v", output, err)
 	testutil.Must(t, os.Rename(link+".away", link))
 	lookAtNoted(t, client, id)
 	testutil.Must(t, client.RemoveContainer(rigContext(t), id))

@@ -64,9 +64,8 @@ func TestRigShimNeedsNoConfiguration(t *testing.T) {
 	testutil.Must(t, client.StartContainer(rigContext(t), id))
 	lookAtNoted(t, client, id)
 	testutil.Must(t, client.RemoveContainer(rigContext(t), id))
-	if left, err := features.OCIRuntime.Notes.List(); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	left, err := features.OCIRuntime.Notes.List()
+	testutil.Assert(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 }
 
 // TestRigRecursiveMountByTheShim makes a container with a note and a recursive read-only mount. The engine has the
@@ -112,10 +111,8 @@ func TestRigRecursiveMountByTheShim(t *testing.T) {
 	t.Cleanup(func() { _ = client.RemoveContainer(rigContext(t), id) })
 	testutil.Must(t, client.StartContainer(rigContext(t), id))
 	const want = "touch: /recursive/below/x: Read-only file system\r\nwritten\r\n"
-	if got := runInside(t, client, id,
-		"touch /recursive/below/x && echo written; touch /plain/below/y && echo written"); got != want {
-		t.Errorf("inside: %q, want %q", got, want)
-	}
+	got := runInside(t, client, id, "touch /recursive/below/x && echo written; touch /plain/below/y && echo written")
+	testutil.Assert(t, got == want, "inside: %q, want %q", got, want)
 }
 
 // lookAtNoted looks at the container's process from outside, and runs a command in it.
@@ -139,9 +136,7 @@ func runInside(t *testing.T, client *docker.Client, id, script string) string {
 	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
 	output, err := io.ReadAll(stream)
-	if err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, err)
 	return string(output)
 }
 

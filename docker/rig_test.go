@@ -53,9 +53,8 @@ func TestFeaturesOfTheRig(t *testing.T) {
 	env := rigenv.Require(t)
 	features, err := dialRig(t, env).Features(rigContext(t))
 	testutil.Must(t, err)
-	if features.Root != env.DockerRoot || features.NegativeOOMScore != env.NegativeOOM || !features.Seccomp {
-		t.Errorf("%+v, but the rig is %+v", features, env)
-	}
+	testutil.Assert(t, features.Root == env.DockerRoot && features.NegativeOOMScore == env.NegativeOOM &&
+		features.Seccomp, "%+v, but the rig is %+v", features, env)
 }
 
 // TestSystemFeatures does so with the installed engine, whose socket may be
@@ -103,12 +102,10 @@ func TestPullFromRegistryInTrouble(t *testing.T) {
 		env.Image("test/absent:latest"):                        errdefs.ErrNotFound,
 	} {
 		err := c.PullImage(rigContext(t), ref, docker.PullOptions{})
-		if err == nil || want != nil && !errors.Is(err, want) || errdefs.IsUnavailable(err) {
-			t.Errorf("PullImage %s: got %v, want %v", ref, err, want)
-		}
-		if _, err := c.InspectImage(rigContext(t), ref); !errdefs.IsNotFound(err) {
-			t.Errorf("after the pull of %s: %v", ref, err)
-		}
+		testutil.Assert(t, err != nil && (want == nil || errors.Is(err, want)) && !errdefs.IsUnavailable(err),
+			"PullImage %s: got %v, want %v", ref, err, want)
+		_, err = c.InspectImage(rigContext(t), ref)
+		testutil.Fails(t, err, errdefs.IsNotFound, "after the pull of %s", ref)
 	}
 }
 
@@ -128,9 +125,8 @@ func TestPullCancelled(t *testing.T) {
 				began.Reset(500 * time.Millisecond)
 			}
 		}})
-	if !errors.Is(err, context.Canceled) || signs.Load() == 0 {
-		t.Errorf("after %d signs of life: %v", signs.Load(), err)
-	}
+	testutil.Assert(t, errors.Is(err, context.Canceled) && signs.Load() != 0,
+		"after %d signs of life: %v", signs.Load(), err)
 }
 
 // TestAnonymousVolumesGo shows that a container takes the volumes with it that
@@ -151,10 +147,8 @@ func TestAnonymousVolumesGo(t *testing.T) {
 	api, err := client.New(client.WithHost(env.DockerHost))
 	testutil.Must(t, err)
 	defer func() { _ = api.Close() }()
-	if _, err := api.VolumeInspect(rigContext(t), seen.Mounts[0].Name,
-		client.VolumeInspectOptions{}); !errdefs.IsNotFound(err) {
-		t.Errorf("the volume is still there: %v", err)
-	}
+	_, err = api.VolumeInspect(rigContext(t), seen.Mounts[0].Name, client.VolumeInspectOptions{})
+	testutil.Fails(t, err, errdefs.IsNotFound, "the volume is still there")
 }
 
 // TestInitialIdentityOfARealContainer compares what the shim's directory says with

@@ -44,9 +44,8 @@ func TestSandboxedRuntimes(t *testing.T) {
 	// The default may be a shim that is not listed.
 	for fallback, want := range map[string][]string{"": nil, "runc": nil,
 		"io.containerd.runsc.v1": {"io.containerd.runsc.v1"}} {
-		if got := sandboxedRuntimes(nil, fallback); !slices.Equal(got, want) {
-			t.Errorf("the default %q: %v", fallback, got)
-		}
+		got := sandboxedRuntimes(nil, fallback)
+		testutil.Assert(t, slices.Equal(got, want), "the default %q: %v", fallback, got)
 	}
 }
 

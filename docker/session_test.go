@@ -105,9 +105,8 @@ func TestRefusalOfPodman(t *testing.T) {
 			}
 			err := f.dial(0).Ping(testContext(t))
 			wantType(t, "Ping", err, errdefs.ErrFailedPrecondition)
-			if err != nil && !strings.Contains(err.Error(), "the socket is Podman's") {
-				t.Errorf("%q does not say so", err)
-			}
+			testutil.Assert(t, err == nil || strings.Contains(err.Error(), "the socket is Podman's"),
+				"%q does not say so", err)
 		})
 	}
 }
@@ -115,9 +114,7 @@ func TestRefusalOfPodman(t *testing.T) {
 func TestRefusalOfInvisibleProcess(t *testing.T) {
 	err := checkVisible(0, t.TempDir())
 	wantType(t, "checkVisible", err, errdefs.ErrFailedPrecondition)
-	if err != nil && !strings.Contains(err.Error(), "--pid=host") {
-		t.Errorf("%q does not say what to do", err)
-	}
+	testutil.Assert(t, err == nil || strings.Contains(err.Error(), "--pid=host"), "%q does not say what to do", err)
 }
 
 // TestRefusalEndsWithItsCause shows that a refused engine is asked again.
@@ -188,9 +185,8 @@ func TestEngineComesAndGoes(t *testing.T) {
 	f.change(func() { f.apiVersion, f.version.Version = "1.99", "99.0.0" })
 	f.start()
 	features, err = c.Features(ctx)
-	if err != nil || features.ServerVersion != "99.0.0" || !features.Supports("1.56") || features.Supports("1.99") {
-		t.Errorf("Features of the next engine: %+v, %v", features, err)
-	}
+	testutil.Assert(t, err == nil && features.ServerVersion == "99.0.0" && features.Supports("1.56") &&
+		!features.Supports("1.99"), "Features of the next engine: %+v, %v", features, err)
 }
 
 // TestOneConnectAtATime shows that callers who wait for a connection are not
@@ -242,9 +238,8 @@ func TestNoRequestWaitsForAnotherLook(t *testing.T) {
 	testutil.Assert(t, err == nil && c.current.Load() == old, "while the engine is looked at: %v", err)
 	close(answer)
 	testutil.Until(t, "the look has failed", func() bool { return len(c.connecting) == 0 })
-	if err := c.Ping(testContext(t)); err != nil || c.current.Load() != old {
-		t.Errorf("after a look that failed: %v", err)
-	}
+	err = c.Ping(testContext(t))
+	testutil.Assert(t, err == nil && c.current.Load() == old, "after a look that failed: %v", err)
 	f.handle("GET /info", nil)
 	testutil.Until(t, "the engine is looked at", func() bool {
 		return c.Ping(testContext(t)) == nil && c.current.Load() != old

@@ -40,20 +40,17 @@ func TestAttach(t *testing.T) {
 	conn := <-conns
 	defer func() { _ = conn.Close() }()
 	time.Sleep(timeout + 200*time.Millisecond) // the request timeout bounds only the handshake
-	if _, err := io.WriteString(stream, "in"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(stream, "in")
+	testutil.Must(t, err)
 	testutil.Must(t, stream.CloseWrite())
-	if input, err := io.ReadAll(conn); string(input) != "in" || err != nil {
-		t.Errorf("the engine read %q, %v", input, err)
-	}
+	input, err := io.ReadAll(conn)
+	testutil.Assert(t, string(input) == "in" && err == nil, "the engine read %q, %v", input, err)
 	_, _ = conn.Write([]byte("\x01\x00\x00\x00\x00\x00\x00\x03out\x02\x00\x00\x00\x00\x00\x00\x03err"))
 	_ = conn.Close()
 	var stdout, stderr bytes.Buffer
-	if err := Demultiplex(&stdout, &stderr, stream); err != nil || stdout.String() != "out" ||
-		stderr.String() != "err" {
-		t.Errorf("got %q and %q, %v", stdout.String(), stderr.String(), err)
-	}
+	err = Demultiplex(&stdout, &stderr, stream)
+	testutil.Assert(t, err == nil && stdout.String() == "out" && stderr.String() == "err",
+		"got %q and %q, %v", stdout.String(), stderr.String(), err)
 	testutil.Check(t, stream.Close())
 }
 
@@ -80,9 +77,7 @@ func TestAttachEnds(t *testing.T) {
 			defer func() { _ = conn.Close() }()
 			time.AfterFunc(50*time.Millisecond, func() { c.end(cancel, stream, conn) })
 			_, err = stream.Read(make([]byte, 1))
-			if err == nil || c.want != nil && !errors.Is(err, c.want) {
-				t.Errorf("Read: %v", err)
-			}
+			testutil.Assert(t, err != nil && (c.want == nil || errors.Is(err, c.want)), "Read: %v", err)
 			if c.want == context.Canceled {
 				_, err = stream.Write([]byte("x"))
 				wantType(t, "Write", err, context.Canceled)

@@ -71,9 +71,8 @@ func (n *node) follow(t *testing.T) (stop func()) {
 		}
 	})
 	group.Go(func() {
-		if err := n.Run(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("Run returned %v", err)
-		}
+		err := n.Run(ctx)
+		testutil.Assert(t, errors.Is(err, context.Canceled), "Run returned %v", err)
 	})
 	settle()
 	return func() { cancel(); group.Wait() }
@@ -127,20 +126,16 @@ func TestAnswersComeFromMemory(t *testing.T) {
 						t.Errorf("%s: %s is %v", when, ref, got)
 					}
 				}
-				if got := statusOf(t, n.Service, "unknown:1"); got != nil {
-					t.Errorf("%s: got %v", when, got)
-				}
+				got := statusOf(t, n.Service, "unknown:1")
+				testutil.Assert(t, got == nil, "%s: got %v", when, got)
 				verbose, err := n.Status(t.Context(), spec("a:1"), StatusOptions{Verbose: true})
-				if err != nil || !strings.Contains(verbose.GetInfo()["info"], "imageSpec") {
-					t.Errorf("%s: got %v, %v", when, verbose, err)
-				}
-				if id, err := n.Resolve(t.Context(), "a:2"); err != nil || id != img.GetId() {
-					t.Errorf("%s: resolved to %s, %v", when, id, err)
-				}
+				testutil.Assert(t, err == nil && strings.Contains(verbose.GetInfo()["info"], "imageSpec"),
+					"%s: got %v, %v", when, verbose, err)
+				id, err := n.Resolve(t.Context(), "a:2")
+				testutil.Assert(t, err == nil && id == img.GetId(), "%s: resolved to %s, %v", when, id, err)
 			}
-			if calls := n.calls() - before; calls != 0 {
-				t.Errorf("%s: %d engine calls", when, calls)
-			}
+			calls := n.calls() - before
+			testutil.Assert(t, calls == 0, "%s: %d engine calls", when, calls)
 		}
 		ask("engine up")
 		n.engine.Away()
@@ -179,9 +174,8 @@ func TestForeignChangesAreVisibleWithinASecond(t *testing.T) {
 			onNode(t, opts, nil, func(t *testing.T, n *node) {
 				testutil.Must(t, tt.change(t.Context(), n.engine))
 				settle()
-				if tags := n.tags(t); !slices.Equal(tags, tt.want) {
-					t.Errorf("the list has %v, want %v", tags, tt.want)
-				}
+				tags := n.tags(t)
+				testutil.Assert(t, slices.Equal(tags, tt.want), "the list has %v, want %v", tags, tt.want)
 				for _, tag := range tt.want {
 					inspect, err := n.engine.InspectImage(t.Context(), tag)
 					if got := statusOf(t, n.Service, tag); err != nil || got.GetId() != inspect.ID {
@@ -202,9 +196,8 @@ func TestImageOfAnEventIsInspected(t *testing.T) {
 			before := n.engine.Calls("InspectImage")
 			n.Changed(ref)
 			settle()
-			if more := n.engine.Calls("InspectImage") - before; more != 1 {
-				t.Errorf("after an event about %s: %d inspects", ref, more)
-			}
+			more := n.engine.Calls("InspectImage") - before
+			testutil.Assert(t, more == 1, "after an event about %s: %d inspects", ref, more)
 		}
 	})
 }
@@ -215,16 +208,13 @@ func TestChangeWithoutEventIsVisibleWithinAMinute(t *testing.T) {
 		n.deaf = true
 		testutil.Must(t, n.engine.TagImage(t.Context(), "a:1", "a:2"))
 		settle()
-		if tags := n.tags(t); len(tags) != 1 {
-			t.Fatalf("the event was not lost: %v", tags)
-		}
-		if id, err := n.Resolve(t.Context(), "a:2"); err != nil || id == "" {
-			t.Errorf("a container of it is refused: %v", err)
-		}
+		tags := n.tags(t)
+		testutil.Require(t, len(tags) == 1, "the event was not lost: %v", tags)
+		id, err := n.Resolve(t.Context(), "a:2")
+		testutil.Assert(t, err == nil && id != "", "a container of it is refused: %v", err)
 		time.Sleep(time.Minute - time.Second)
-		if tags := n.tags(t); !slices.Equal(tags, []string{"a:1", "a:2"}) {
-			t.Errorf("after a minute the list has %v", tags)
-		}
+		tags = n.tags(t)
+		testutil.Assert(t, slices.Equal(tags, []string{"a:1", "a:2"}), "after a minute the list has %v", tags)
 	})
 }
 
@@ -235,15 +225,13 @@ func TestReconnectIsFollowedByARelist(t *testing.T) {
 			n.deaf = true
 			n.engine.Away()
 			time.Sleep(10 * time.Minute)
-			if tags := n.tags(t); !slices.Equal(tags, []string{"a:1"}) {
-				t.Errorf("while the engine is away the list has %v", tags)
-			}
+			tags := n.tags(t)
+			testutil.Assert(t, slices.Equal(tags, []string{"a:1"}), "while the engine is away the list has %v", tags)
 			n.engine.Back()
 			testutil.Must(t, n.engine.PullImage(t.Context(), "new:1", docker.PullOptions{}))
 			settle()
-			if tags := n.tags(t); !slices.Equal(tags, []string{"a:1", "new:1"}) {
-				t.Errorf("when it is back the list has %v", tags)
-			}
+			tags = n.tags(t)
+			testutil.Assert(t, slices.Equal(tags, []string{"a:1", "new:1"}), "when it is back the list has %v", tags)
 		})
 }
 
@@ -255,9 +243,7 @@ func TestFailedRelistIsRepeated(t *testing.T) {
 		before := n.engine.Calls("InspectImage")
 		n.Changed("a:1")
 		settle()
-		if more := n.engine.Calls("InspectImage") - before; more != 1 {
-			t.Errorf("%d inspects", more)
-		}
+		testutil.Equal(t, n.engine.Calls("InspectImage")-before, 1, "inspects")
 	})
 }
 
@@ -270,17 +256,14 @@ func TestBurstsOfEventsShareLists(t *testing.T) {
 			testutil.Must(t, n.engine.TagImage(t.Context(), "a:1", fmt.Sprintf("a:%d", i)))
 		}
 		settle()
-		if tags := n.tags(t); len(tags) != 300 {
-			t.Errorf("%d tags are listed", len(tags))
-		}
-		if lists := n.engine.Calls("ListImages") - before; lists > 3 {
-			t.Errorf("%d lists for one burst", lists)
-		}
+		tags := n.tags(t)
+		testutil.Assert(t, len(tags) == 300, "%d tags are listed", len(tags))
+		lists := n.engine.Calls("ListImages") - before
+		testutil.Assert(t, lists <= 3, "%d lists for one burst", lists)
 		before = n.calls()
 		time.Sleep(10 * time.Minute)
-		if more := n.calls() - before; more > 14 {
-			t.Errorf("%d calls in ten quiet minutes", more)
-		}
+		more := n.calls() - before
+		testutil.Assert(t, more <= 14, "%d calls in ten quiet minutes", more)
 	})
 }
 
@@ -355,9 +338,8 @@ func TestCallersReadTheirOwnWrites(t *testing.T) {
 				n.Relist()
 				<-made
 				check := func(when string) {
-					if tags := n.tags(t); !slices.Equal(tags, tt.want) {
-						t.Errorf("%s: the list has %v, want %v", when, tags, tt.want)
-					}
+					tags := n.tags(t)
+					testutil.Assert(t, slices.Equal(tags, tt.want), "%s: the list has %v, want %v", when, tags, tt.want)
 				}
 				testutil.Must(t, tt.do(t.Context(), n))
 				check("while an older list is on its way")
@@ -385,9 +367,7 @@ func TestFirstListKeepsWrites(t *testing.T) {
 		listed := make(chan []*runtimeapi.Image)
 		go func() {
 			list, err := s.List(t.Context(), nil)
-			if err != nil {
-				t.Error(err)
-			}
+			testutil.Check(t, err)
 			listed <- list
 		}()
 		<-made
@@ -412,9 +392,8 @@ func TestRemovalBeforeTheEngineGoesAway(t *testing.T) {
 		n.deaf = true
 		n.engine.Inject("InspectImage", dockertest.Fault{Object: statusOf(t, n.Service, "a:1").GetId()})
 		testutil.Must(t, n.Remove(t.Context(), spec("a:1")))
-		if tags := n.tags(t); !slices.Equal(tags, []string{"b:1"}) {
-			t.Errorf("the list has %v", tags)
-		}
+		tags := n.tags(t)
+		testutil.Assert(t, slices.Equal(tags, []string{"b:1"}), "the list has %v", tags)
 	})
 }
 
@@ -430,23 +409,20 @@ func TestConcurrentReadersAndWriters(t *testing.T) {
 			group.Go(func() {
 				ref := fmt.Sprintf("r%d:1", i)
 				for range 20 {
-					if id, err := n.Pull(t.Context(), spec(ref), nil); err != nil ||
-						statusOf(t, n.Service, ref).GetId() != id {
-						t.Errorf("%s: after the pull it is %v, %v", ref, id, err)
-					}
+					id, err := n.Pull(t.Context(), spec(ref), nil)
+					testutil.Assert(t, err == nil && statusOf(t, n.Service, ref).GetId() == id,
+						"%s: after the pull it is %v, %v", ref, id, err)
 					if err := n.Remove(t.Context(), spec(ref)); err != nil || statusOf(t, n.Service, ref) != nil {
 						t.Errorf("%s: it is there after its removal, %v", ref, err)
 					}
-					if tags := n.tags(t); !slices.Contains(tags, "a:1") {
-						t.Errorf("the list has %v", tags)
-					}
+					tags := n.tags(t)
+					testutil.Assert(t, slices.Contains(tags, "a:1"), "the list has %v", tags)
 				}
 			})
 		}
 		group.Wait()
 		settle()
-		if tags := n.tags(t); !slices.Equal(tags, []string{"a:1"}) {
-			t.Errorf("left: %v", tags)
-		}
+		tags := n.tags(t)
+		testutil.Assert(t, slices.Equal(tags, []string{"a:1"}), "left: %v", tags)
 	})
 }

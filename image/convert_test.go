@@ -39,9 +39,7 @@ func FuzzParseUser(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, user string) {
 		uid, username := parseUser(user)
-		if uid != nil && username != "" {
-			t.Errorf("%q has both a uid and a name, which exclude each other", user)
-		}
+		testutil.Assert(t, uid == nil || username == "", "%q has both a uid and a name, which exclude each other", user)
 		testutil.Assert(t, uid.GetValue() >= 0, "%q has the uid %d", user, uid.GetValue())
 	})
 }
@@ -109,13 +107,11 @@ func TestReferencesThatAreNone(t *testing.T) {
 		spec := &runtimeapi.ImageSpec{Image: ref}
 		_, err := lookupReference(spec)
 		testutil.Assert(t, errdefs.IsInvalidArgument(err), "lookup of %q: %v, want ErrInvalidArgument", ref, err)
-		if _, err := pullReference(spec); !errdefs.IsInvalidArgument(err) {
-			t.Errorf("pull of %q: %v, want ErrInvalidArgument", ref, err)
-		}
+		_, err = pullReference(spec)
+		testutil.Assert(t, errdefs.IsInvalidArgument(err), "pull of %q: %v, want ErrInvalidArgument", ref, err)
 	}
-	if _, err := lookupReference(nil); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("lookup of nothing: %v, want ErrInvalidArgument", err)
-	}
+	_, err := lookupReference(nil)
+	testutil.Assert(t, errdefs.IsInvalidArgument(err), "lookup of nothing: %v, want ErrInvalidArgument", err)
 }
 
 func TestPullReference(t *testing.T) {
@@ -132,9 +128,8 @@ func TestPullReference(t *testing.T) {
 		got, err := pullReference(&runtimeapi.ImageSpec{Image: ref})
 		testutil.Assert(t, err == nil && got.String() == want, "%q: got %v, %v, want %q", ref, got, err, want)
 	}
-	if _, err := pullReference(&runtimeapi.ImageSpec{Image: digest}); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("pull of an id: %v, want ErrInvalidArgument", err)
-	}
+	_, err := pullReference(&runtimeapi.ImageSpec{Image: digest})
+	testutil.Assert(t, errdefs.IsInvalidArgument(err), "pull of an id: %v, want ErrInvalidArgument", err)
 }
 
 func FuzzReferences(f *testing.F) {

@@ -152,9 +152,7 @@ func TestRigForeignChangesAreVisible(t *testing.T) {
 	r.foreign(t, "build", func() error { return r.build(t, full, other) },
 		func() bool { return r.status(t, other) != nil })
 	built := r.status(t, other).GetId()
-	if built == id {
-		t.Fatal("the build made no image")
-	}
+	testutil.Require(t, built != id, "the build made no image")
 	r.foreign(t, "tag that another image had", func() error { return r.engine.TagImage(ctx, full, other) },
 		func() bool { return r.status(t, other).GetId() == id && len(r.listed(t, built)) == 0 })
 	r.foreign(t, "prune", func() error { return r.prune(t) },
@@ -262,8 +260,6 @@ func TestRigOwnWritesAreVisibleAtOnce(t *testing.T) {
 			t.Errorf("pulled %s, the status is %s, the list has %q", id, got, r.listed(t, id))
 		}
 		check(t, r.Remove(t.Context(), spec(full)))
-		if r.status(t, full) != nil || r.listed(t, id) != nil {
-			t.Errorf("after its removal the image is there")
-		}
+		testutil.Assert(t, r.status(t, full) == nil && r.listed(t, id) == nil, "after its removal the image is there")
 	}
 }

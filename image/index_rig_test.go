@@ -82,10 +82,9 @@ func TestRigImageOfSeveralPlatforms(t *testing.T) {
 	})
 	testutil.Require(t, len(list) == 1, "it is listed %d times: %v", len(list), list)
 	for what, got := range map[string]*runtimeapi.Image{"list": list[0], "status": r.status(t, full)} {
-		if got.GetId() != id || !slices.Equal(got.GetRepoTags(), []string{full}) ||
-			!slices.Equal(got.GetRepoDigests(), []string{repository + "@" + digest}) || got.GetUsername() != "amd64" {
-			t.Errorf("the %s has %v; want %s, its tag, the index's digest and this platform's user", what, got, id)
-		}
+		testutil.Assert(t, got.GetId() == id && slices.Equal(got.GetRepoTags(), []string{full}) &&
+			slices.Equal(got.GetRepoDigests(), []string{repository + "@" + digest}) && got.GetUsername() == "amd64",
+			"the %s has %v; want %s, its tag, the index's digest and this platform's user", what, got, id)
 		if got.GetSize() < size || got.GetSize() > 3*size { // once packed and once unpacked, at the most
 			t.Errorf("the %s says that it has %d bytes, one platform's layer has %d", what, got.GetSize(), size)
 		}
@@ -100,9 +99,8 @@ func TestRigImageOfSeveralPlatforms(t *testing.T) {
 		"the container says %s, the pull %s (%v)", inspect.Image, id, err)
 	check(t, r.engine.RemoveContainer(t.Context(), container))
 	byDigest := repository + "@" + digest
-	if again, err := r.Pull(t.Context(), spec(byDigest), nil); err != nil || again != id {
-		t.Errorf("by the index's digest the image is %s, %v; want %s", again, err, id)
-	}
+	again, err := r.Pull(t.Context(), spec(byDigest), nil)
+	testutil.Assert(t, err == nil && again == id, "by the index's digest the image is %s, %v; want %s", again, err, id)
 	check(t, r.Remove(t.Context(), spec(full)))
 	left := r.status(t, id)
 	testutil.Assert(t, left == nil, "left: %v", left)

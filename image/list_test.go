@@ -64,17 +64,15 @@ func TestListWithAnImageThatCannotBeInspected(t *testing.T) {
 		for range 2 {
 			testutil.Must(t, s.images.relistInTurn(ctx))
 			list, err := s.List(ctx, nil)
-			if err != nil || len(list) != 2 || list[0].GetUid() != nil || len(list[0].GetRepoTags()) != 1 {
-				t.Fatalf("got %v, %v, want both images without a user", list, err)
-			}
+			testutil.Require(t, err == nil && len(list) == 2 && list[0].GetUid() == nil &&
+				len(list[0].GetRepoTags()) == 1, "got %v, %v, want both images without a user", list, err)
 		}
 		n := strings.Count(logged.String(), "cannot inspect image")
 		testutil.Assert(t, n == 2, "%d warnings for two images:\n%s", n, &logged)
 		testutil.Must(t, s.images.relistInTurn(ctx))
-		if list, err := s.List(ctx, nil); err != nil || len(list) != 2 || list[0].GetUid() == nil ||
-			list[1].GetUid() == nil {
-			t.Errorf("after the engine can inspect them: %v, %v", list, err)
-		}
+		list, err := s.List(ctx, nil)
+		testutil.Assert(t, err == nil && len(list) == 2 && list[0].GetUid() != nil && list[1].GetUid() != nil,
+			"after the engine can inspect them: %v, %v", list, err)
 	})
 }
 

@@ -80,8 +80,7 @@ func checkWarnings(t *testing.T, entries []*logrus.Entry, want bool) {
 		testutil.Assert(t, len(warnings) == 0, "warnings: %q", warnings)
 		return
 	}
-	if len(warnings) != 1 || !strings.Contains(warnings[0], "pulling without them") ||
-		!strings.Contains(warnings[0], "registry=other.example") {
-		t.Errorf("warnings: %q, want one that names the registry", warnings)
-	}
+	testutil.Assert(t, len(warnings) == 1 && strings.Contains(warnings[0], "pulling without them") &&
+		strings.Contains(warnings[0], "registry=other.example"),
+		"warnings: %q, want one that names the registry", warnings)
 }

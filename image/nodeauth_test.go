@@ -39,9 +39,8 @@ func TestPrivateSandboxImage(t *testing.T) {
 			{Names: []string{name}, Auth: &docker.Auth{Username: "u", Password: "p"}},
 		}})
 		s := newService(t, Options{Engine: engine, SandboxImage: name, CredentialsFile: filepath.Join(dir, file)})
-		if _, err := s.EnsureSandboxImage(t.Context()); !want(err) {
-			t.Errorf("with %s: %v", file, err)
-		}
+		_, err := s.EnsureSandboxImage(t.Context())
+		testutil.Assert(t, want(err), "with %s: %v", file, err)
 		engine.Close()
 	}
 }

@@ -36,19 +36,16 @@ func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
 		time.Sleep(2 * rigenv.SlowPause)
 	}
 	pullAhead(rigenv.PrefixStalled)
-	if _, err := r.Pull(t.Context(), behind, nil); err != nil {
-		t.Errorf("behind a pull that stalls: %v", err)
-	}
-	if err := <-ahead; !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the stalled pull: %v", err)
-	}
+	_, err := r.Pull(t.Context(), behind, nil)
+	testutil.Check(t, err, "behind a pull that stalls")
+	err = <-ahead
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "the stalled pull: %v", err)
 	check(t, r.Remove(t.Context(), behind))
 
 	pullAhead(rigenv.PrefixSlow)
 	begun := time.Now()
-	if _, err := r.Pull(t.Context(), behind, nil); err != nil {
-		t.Errorf("behind a slow pull: %v", err)
-	}
+	_, err = r.Pull(t.Context(), behind, nil)
+	testutil.Check(t, err, "behind a slow pull")
 	took := time.Since(begun)
 	testutil.Assert(t, took >= deadline, "it waited only %s, which shows nothing", took)
 	testutil.Check(t, <-ahead, "the slow pull")

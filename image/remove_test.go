@@ -86,10 +86,8 @@ func inspect(t *testing.T, engine *dockertest.Engine) *image.InspectResponse {
 func checkWhole(t *testing.T, engine *dockertest.Engine, before *image.InspectResponse) {
 	t.Helper()
 	after := inspect(t, engine)
-	if after == nil || len(after.RepoTags) != len(before.RepoTags) ||
-		len(after.RepoDigests) != len(before.RepoDigests) {
-		t.Errorf("before: %+v, after: %+v", before, after)
-	}
+	testutil.Assert(t, after != nil && len(after.RepoTags) == len(before.RepoTags) &&
+		len(after.RepoDigests) == len(before.RepoDigests), "before: %+v, after: %+v", before, after)
 }
 
 func TestInterruptedRemovalIsWholeOrNothing(t *testing.T) {

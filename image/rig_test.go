@@ -143,9 +143,8 @@ func TestRigImageHasOneID(t *testing.T) {
 	id, err := r.Pull(t.Context(), spec(full), nil)
 	check(t, err)
 	img := r.status(t, full)
-	if img.GetId() != id || img.GetUsername() != "www-data" || img.GetUid() != nil || img.GetSize() == 0 {
-		t.Errorf("the pull says %s, the status %v", id, img)
-	}
+	testutil.Assert(t, img.GetId() == id && img.GetUsername() == "www-data" && img.GetUid() == nil &&
+		img.GetSize() != 0, "the pull says %s, the status %v", id, img)
 	list, err := r.List(t.Context(), &runtimeapi.ImageFilter{Image: spec(full)})
 	check(t, err)
 	testutil.Assert(t, len(list) == 1 && list[0].GetId() == id && list[0].GetUsername() == "www-data",
@@ -159,9 +158,7 @@ func TestRigImageHasOneID(t *testing.T) {
 	inspect, err := r.engine.InspectContainer(t.Context(), container)
 	check(t, err)
 	testutil.Assert(t, inspect.Image == id, "the container says %s, the pull %s", inspect.Image, id)
-	if err := r.Remove(t.Context(), spec(full)); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("removal of a used image: %v, want ErrFailedPrecondition", err)
-	}
+	testutil.Fails(t, r.Remove(t.Context(), spec(full)), errdefs.IsFailedPrecondition, "removal of a used image")
 	testutil.Assert(t, r.status(t, full) != nil, "the used image lost its name")
 }
 
@@ -200,9 +197,8 @@ func TestRigPullByDigest(t *testing.T) {
 		id, err := r.Pull(t.Context(), spec(ref), nil)
 		check(t, err)
 		got := r.status(t, ref)
-		if got.GetId() != id || len(got.GetRepoTags()) != 0 || !slices.Equal(got.GetRepoDigests(), []string{byDigest}) {
-			t.Errorf("%s: got %v", ref, got)
-		}
+		testutil.Assert(t, got.GetId() == id && len(got.GetRepoTags()) == 0 &&
+			slices.Equal(got.GetRepoDigests(), []string{byDigest}), "%s: got %v", ref, got)
 		check(t, r.Remove(t.Context(), spec(ref)))
 		left := r.status(t, id)
 		testutil.Assert(t, left == nil, "left: %v", left)
@@ -228,9 +224,8 @@ func TestRigPullWithCredentials(t *testing.T) {
 		// base64 of rig:rig-password
 		"auth string": {Auth: "cmlnOnJpZy1wYXNzd29yZA=="},
 	} {
-		if _, err := r.Pull(t.Context(), spec(full), auth); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+		_, err := r.Pull(t.Context(), spec(full), auth)
+		testutil.Assert(t, err == nil, "%s: %v", what, err)
 		check(t, r.Remove(t.Context(), spec(full)))
 	}
 }
@@ -251,18 +246,15 @@ func TestRigRegistryInTrouble(t *testing.T) {
 		"has no address": "registry.invalid/" + ref,
 	} {
 		_, err := r.Pull(t.Context(), spec(full), nil)
-		if !errors.Is(err, crierrors.ErrRegistryUnavailable) ||
-			!strings.HasPrefix(err.Error(), crierrors.ErrRegistryUnavailable.Error()) {
-			t.Errorf("registry %s: %v, want RegistryUnavailable first", what, err)
-		}
+		testutil.Assert(t, errors.Is(err, crierrors.ErrRegistryUnavailable) &&
+			strings.HasPrefix(err.Error(), crierrors.ErrRegistryUnavailable.Error()),
+			"registry %s: %v, want RegistryUnavailable first", what, err)
 	}
 	// A broken image is not reported as an unavailable registry.
 	for _, prefix := range []string{rigenv.PrefixCorrupt, rigenv.PrefixNoBlobs} {
 		full := r.env.Image(prefix + "/" + ref)
-		if _, err := r.Pull(t.Context(), spec(full), nil); err == nil ||
-			errors.Is(err, crierrors.ErrRegistryUnavailable) {
-			t.Errorf("%s: %v", prefix, err)
-		}
+		_, err := r.Pull(t.Context(), spec(full), nil)
+		testutil.Assert(t, err != nil && !errors.Is(err, crierrors.ErrRegistryUnavailable), "%s: %v", prefix, err)
 		testutil.Assert(t, r.status(t, full) == nil, "%s: the image is there", prefix)
 	}
 }
@@ -279,12 +271,10 @@ func TestRigPullProgressDeadline(t *testing.T) {
 	took := time.Since(begun)
 	testutil.Assert(t, took <= 30*time.Second, "noticed after %s", took)
 	begun = time.Now()
-	if _, err := r.Pull(t.Context(), spec(r.env.Image(rigenv.PrefixSlow+"/"+ref)), nil); err != nil {
-		t.Errorf("slow, but alive: %v", err)
-	}
-	if took := time.Since(begun); took < deadline {
-		t.Errorf("the slow pull took only %s, which shows nothing", took)
-	}
+	_, err = r.Pull(t.Context(), spec(r.env.Image(rigenv.PrefixSlow+"/"+ref)), nil)
+	testutil.Check(t, err, "slow, but alive")
+	took = time.Since(begun)
+	testutil.Assert(t, took >= deadline, "the slow pull took only %s, which shows nothing", took)
 }
 
 func TestRigPullEndsWithItsCaller(t *testing.T) {
@@ -322,13 +312,11 @@ func TestRigRemoveTakesAllNames(t *testing.T) {
 		}
 		group.Wait()
 		for _, ref := range append([]string{id}, tags...) {
-			if left := r.status(t, r.env.Image(ref)); left != nil && ref != id {
-				t.Errorf("left under %s: %v", ref, left)
-			}
+			left := r.status(t, r.env.Image(ref))
+			testutil.Assert(t, left == nil || ref == id, "left under %s: %v", ref, left)
 		}
-		if left := r.status(t, id); left != nil {
-			t.Errorf("left: %v", left)
-		}
+		left := r.status(t, id)
+		testutil.Assert(t, left == nil, "left: %v", left)
 	}
 }
 
@@ -367,12 +355,9 @@ func TestRigBuiltInSandboxImage(t *testing.T) {
 	check(t, err)
 	img := r.status(t, ref)
 	testutil.Assert(t, img.GetId() == want && img.GetPinned(), "got %v, want id %s, pinned", img, want)
-	if err := r.Remove(t.Context(), spec(want)); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("removal: %v, want ErrFailedPrecondition", err)
-	}
-	if again, err := r.ReloadSandboxImage(t.Context()); err != nil || again != ref || r.status(t, ref).GetId() != want {
-		t.Errorf("reloaded as %s, %v", again, err)
-	}
+	testutil.Fails(t, r.Remove(t.Context(), spec(want)), errdefs.IsFailedPrecondition, "removal")
+	again, err := r.ReloadSandboxImage(t.Context())
+	testutil.Assert(t, err == nil && again == ref && r.status(t, ref).GetId() == want, "reloaded as %s, %v", again, err)
 }
 
 func TestRigFsInfo(t *testing.T) {

@@ -62,22 +62,19 @@ func TestPulledImageHasOneID(t *testing.T) {
 		testutil.Must(t, err)
 		img := statusOf(t, s, "127.0.0.1:5000/app:1")
 		testutil.Assert(t, img.GetId() == ref && ref != "", "the pull says %q, the status %q", ref, img.GetId())
-		if id, err := s.Resolve(t.Context(), "127.0.0.1:5000/app:1"); err != nil || id != ref {
-			t.Errorf("resolved to %q, %v", id, err)
-		}
+		id, err := s.Resolve(t.Context(), "127.0.0.1:5000/app:1")
+		testutil.Assert(t, err == nil && id == ref, "resolved to %q, %v", id, err)
 		list, err := s.List(t.Context(), nil)
 		testutil.Require(t, err == nil && len(list) == 1 && list[0].GetId() == ref, "the list is %v, %v", list, err)
 		for _, got := range []*runtimeapi.Image{img, list[0]} {
-			if got.GetUid().GetValue() != 1003 || got.GetUsername() != "" || got.GetSize() != 42 || got.GetPinned() {
-				t.Errorf("got %v", got)
-			}
+			testutil.Assert(t, got.GetUid().GetValue() == 1003 && got.GetUsername() == "" && got.GetSize() == 42 &&
+				!got.GetPinned(), "got %v", got)
 			testutil.Assert(t, slices.Equal(got.GetRepoTags(), []string{"127.0.0.1:5000/app:1"}),
 				"the tags are %q", got.GetRepoTags())
 		}
 		for _, other := range append([]string{ref, strings.TrimPrefix(ref, "sha256:")[:12]}, img.GetRepoDigests()...) {
-			if got := statusOf(t, s, other); got.GetId() != ref {
-				t.Errorf("%q is %v", other, got)
-			}
+			got := statusOf(t, s, other)
+			testutil.Assert(t, got.GetId() == ref, "%q is %v", other, got)
 		}
 	})
 }
@@ -107,12 +104,10 @@ func TestDigested(t *testing.T) {
 				t.Errorf("%s of %s: %q, %v, want %q", tt.name, tt.id, got, err, tt.want)
 			}
 		}
-		if more := engine.Calls("InspectImage") - looks; more != 0 {
-			t.Errorf("the engine was asked %d times", more)
-		}
-		if _, err := s.Digested(t.Context(), "sha256:"+strings.Repeat("0", 64), "x"); !errdefs.IsNotFound(err) {
-			t.Errorf("of an unknown image: %v", err)
-		}
+		more := engine.Calls("InspectImage") - looks
+		testutil.Assert(t, more == 0, "the engine was asked %d times", more)
+		_, err = s.Digested(t.Context(), "sha256:"+strings.Repeat("0", 64), "x")
+		testutil.Fails(t, err, errdefs.IsNotFound, "of an unknown image")
 	})
 }
 
@@ -122,9 +117,8 @@ func TestStatusOfAnUnknownImageIsNoError(t *testing.T) {
 		testutil.Assert(t, img == nil, "got %v", img)
 		_, err := s.Resolve(t.Context(), "nothing:here")
 		testutil.Assert(t, errdefs.IsNotFound(err), "resolved with %v, want ErrNotFound", err)
-		if _, err := s.Pull(t.Context(), spec("nothing:here"), nil); !errdefs.IsNotFound(err) {
-			t.Errorf("pulled with %v, want ErrNotFound", err)
-		}
+		_, err = s.Pull(t.Context(), spec("nothing:here"), nil)
+		testutil.Assert(t, errdefs.IsNotFound(err), "pulled with %v, want ErrNotFound", err)
 	})
 }
 
@@ -163,14 +157,10 @@ func TestPullWithCredentials(t *testing.T) {
 	eachFlavor(t, dockertest.Options{Registry: registry}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
 		_, err := s.Pull(t.Context(), spec("private"), nil)
 		testutil.Assert(t, errdefs.IsUnauthorized(err), "without credentials: %v", err)
-		if _, err := s.Pull(t.Context(), spec("private"),
-			&runtimeapi.AuthConfig{Auth: encoded("u:p\x00")}); err != nil {
-			t.Errorf("with an auth string: %v", err)
-		}
-		if _, err := s.Pull(t.Context(), spec("private"),
-			&runtimeapi.AuthConfig{Auth: "?"}); !errdefs.IsInvalidArgument(err) {
-			t.Errorf("with nonsense: %v", err)
-		}
+		_, err = s.Pull(t.Context(), spec("private"), &runtimeapi.AuthConfig{Auth: encoded("u:p\x00")})
+		testutil.Check(t, err, "with an auth string")
+		_, err = s.Pull(t.Context(), spec("private"), &runtimeapi.AuthConfig{Auth: "?"})
+		testutil.Fails(t, err, errdefs.IsInvalidArgument, "with nonsense")
 	})
 }
 
@@ -179,10 +169,8 @@ func TestPullErrorsForTheKubelet(t *testing.T) {
 	eachFlavor(t, dockertest.Options{}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
 		engine.Inject("PullImage", dockertest.Fault{Err: trouble})
 		_, err := s.Pull(t.Context(), spec("r.example/a"), nil)
-		if !errors.Is(err, crierrors.ErrRegistryUnavailable) ||
-			!strings.HasPrefix(err.Error(), "RegistryUnavailable: ") {
-			t.Errorf("got %v, want the sentinel at the beginning", err)
-		}
+		testutil.Assert(t, errors.Is(err, crierrors.ErrRegistryUnavailable) &&
+			strings.HasPrefix(err.Error(), "RegistryUnavailable: "), "got %v, want the sentinel at the beginning", err)
 		testutil.Assert(t, strings.Contains(err.Error(), "connection refused"),
 			"got %v, which does not say what is wrong", err)
 	})
@@ -194,9 +182,8 @@ func TestPullWithoutProgressIsCancelled(t *testing.T) {
 	engine.Inject("PullImage", dockertest.Fault{Block: true})
 	s := newService(t, Options{Engine: engine, PullProgressDeadline: 20 * time.Millisecond})
 	_, err := s.Pull(t.Context(), spec("a"), nil)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no progress for 20ms") {
-		t.Errorf("got %v, want a DeadlineExceeded that says why", err)
-	}
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded) &&
+		strings.Contains(err.Error(), "no progress for 20ms"), "got %v, want a DeadlineExceeded that says why", err)
 }
 
 func TestPullEndsWithItsCaller(t *testing.T) {
@@ -214,9 +201,8 @@ func TestPullOfAnUnknownRuntimeHandler(t *testing.T) {
 	eachFlavor(t, dockertest.Options{Registry: registry}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
 		_, err := s.Pull(t.Context(), &runtimeapi.ImageSpec{Image: "a", RuntimeHandler: "kata"}, nil)
 		testutil.Assert(t, errdefs.IsInvalidArgument(err), "got %v, want ErrInvalidArgument", err)
-		if _, err := s.Pull(t.Context(), &runtimeapi.ImageSpec{Image: "a", RuntimeHandler: "runc"}, nil); err != nil {
-			t.Errorf("a known one: %v", err)
-		}
+		_, err = s.Pull(t.Context(), &runtimeapi.ImageSpec{Image: "a", RuntimeHandler: "runc"}, nil)
+		testutil.Check(t, err, "a known one")
 	})
 }
 
@@ -236,9 +222,8 @@ func TestRemoveTakesAllNames(t *testing.T) {
 				list, err := s.List(t.Context(), nil)
 				testutil.Assert(t, err == nil && len(list) == 0, "left: %v, %v", list, err)
 				testutil.Check(t, s.Remove(t.Context(), spec(img.GetId())), "a second time")
-				if _, err := s.Resolve(t.Context(), img.GetId()); !errdefs.IsNotFound(err) {
-					t.Errorf("resolved afterwards with %v, want ErrNotFound", err)
-				}
+				_, err = s.Resolve(t.Context(), img.GetId())
+				testutil.Assert(t, errdefs.IsNotFound(err), "resolved afterwards with %v, want ErrNotFound", err)
 			})
 		})
 	}
@@ -259,10 +244,9 @@ func TestMountedImagesStay(t *testing.T) {
 			Config: &mobycontainer.Config{Image: "base:1", Labels: map[string]string{"mounts": "model"}},
 		})
 		testutil.Must(t, err)
-		if err := s.Remove(t.Context(), spec("model:1")); !errdefs.IsFailedPrecondition(err) ||
-			!strings.Contains(err.Error(), id) {
-			t.Errorf("removed with %v, want ErrFailedPrecondition that names the container", err)
-		}
+		err = s.Remove(t.Context(), spec("model:1"))
+		testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), id),
+			"removed with %v, want ErrFailedPrecondition that names the container", err)
 		tags := statusOf(t, s, "model:1").GetRepoTags()
 		testutil.Assert(t, len(tags) == 2, "the names left are %v", tags)
 		testutil.Must(t, engine.RemoveContainer(t.Context(), id))
@@ -292,9 +276,8 @@ func TestUsedImageKeepsItsNames(t *testing.T) {
 			Name: "user", Config: &mobycontainer.Config{Image: "a:1"}, Host: &mobycontainer.HostConfig{},
 		})
 		testutil.Must(t, err)
-		if err := s.Remove(t.Context(), spec("a:2")); !errdefs.IsFailedPrecondition(err) {
-			t.Errorf("got %v, want ErrFailedPrecondition", err)
-		}
+		err = s.Remove(t.Context(), spec("a:2"))
+		testutil.Assert(t, errdefs.IsFailedPrecondition(err), "got %v, want ErrFailedPrecondition", err)
 		img := statusOf(t, s, "a:1")
 		testutil.Assert(t, len(img.GetRepoTags()) == 2, "left: %v", img)
 	})
@@ -311,14 +294,11 @@ func TestBuiltInSandboxImage(t *testing.T) {
 		img := statusOf(t, s, pause.Reference)
 		testutil.Assert(t, img.GetPinned(), "the sandbox image is not pinned")
 		for _, ref := range []string{pause.Reference, img.GetId()} {
-			if err := s.Remove(t.Context(), spec(ref)); !errdefs.IsFailedPrecondition(err) {
-				t.Errorf("removal of %q: %v, want ErrFailedPrecondition", ref, err)
-			}
+			testutil.Fails(t, s.Remove(t.Context(), spec(ref)), errdefs.IsFailedPrecondition, "removal of %q", ref)
 		}
 		testutil.Must(t, engine.RemoveImage(t.Context(), pause.Reference))
-		if _, err := s.ReloadSandboxImage(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.ReloadSandboxImage(t.Context())
+		testutil.Must(t, err)
 		again := statusOf(t, s, pause.Reference)
 		testutil.Assert(t, again.GetId() == img.GetId(), "reloaded as %q, was %q", again.GetId(), img.GetId())
 	})
@@ -326,13 +306,11 @@ func TestBuiltInSandboxImage(t *testing.T) {
 
 func TestSandboxImageUnderAnotherName(t *testing.T) {
 	eachFlavor(t, dockertest.Options{}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
-		if _, err := s.EnsureSandboxImage(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.EnsureSandboxImage(t.Context())
+		testutil.Must(t, err)
 		testutil.Must(t, engine.TagImage(t.Context(), pause.Reference, "mine:1"))
-		if err := s.Remove(t.Context(), spec("mine:1")); !errdefs.IsFailedPrecondition(err) {
-			t.Errorf("got %v, want ErrFailedPrecondition", err)
-		}
+		err = s.Remove(t.Context(), spec("mine:1"))
+		testutil.Assert(t, errdefs.IsFailedPrecondition(err), "got %v, want ErrFailedPrecondition", err)
 	})
 }
 
@@ -341,9 +319,8 @@ func TestImageThatTookTheSandboxImagesName(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{pause.Reference}, Size: 5 << 20}}
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
 		before := statusOf(t, s, pause.Reference)
-		if _, err := s.EnsureSandboxImage(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.EnsureSandboxImage(t.Context())
+		testutil.Must(t, err)
 		after := statusOf(t, s, pause.Reference)
 		testutil.Assert(t, after.GetId() != before.GetId(), "pods would run a foreign image")
 	})
@@ -375,12 +352,10 @@ func TestConfiguredSandboxImageThatIsNowhere(t *testing.T) {
 	_, err := s.EnsureSandboxImage(t.Context())
 	testutil.Assert(t, errdefs.IsNotFound(err) && strings.Contains(err.Error(), "--pod-infra-container-image"),
 		"got %v, want ErrNotFound that names the flag", err)
-	if _, err := New(Options{Engine: engine, SandboxImage: "Not A Name"}); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("got %v, want ErrInvalidArgument", err)
-	}
-	if _, err := New(Options{Engine: engine, PullProgressDeadline: -1}); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("got %v, want ErrInvalidArgument", err)
-	}
+	_, err = New(Options{Engine: engine, SandboxImage: "Not A Name"})
+	testutil.Assert(t, errdefs.IsInvalidArgument(err), "got %v, want ErrInvalidArgument", err)
+	_, err = New(Options{Engine: engine, PullProgressDeadline: -1})
+	testutil.Assert(t, errdefs.IsInvalidArgument(err), "got %v, want ErrInvalidArgument", err)
 }
 
 func TestFsInfo(t *testing.T) {
@@ -397,10 +372,8 @@ func TestFsInfo(t *testing.T) {
 	images, containers := info.GetImageFilesystems(), info.GetContainerFilesystems()
 	testutil.Require(t, len(images) == 1 && len(containers) == 1, "got %v", info)
 	checkBytes(t, "images", images[0].GetUsedBytes().GetValue(), 1<<20)
-	if images[0].GetInodesUsed().GetValue() != 4 || images[0].GetTimestamp() <= 0 ||
-		containers[0].GetUsedBytes() == nil {
-		t.Errorf("got %v", info)
-	}
+	testutil.Assert(t, images[0].GetInodesUsed().GetValue() == 4 && images[0].GetTimestamp() > 0 &&
+		containers[0].GetUsedBytes() != nil, "got %v", info)
 	for _, fs := range []*runtimeapi.FilesystemUsage{images[0], containers[0]} {
 		testutil.Assert(t, fs.GetFsId().GetMountpoint() == root,
 			"the mountpoint is %q, want %q", fs.GetFsId().GetMountpoint(), root)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/moby/moby/api/types/image"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // idOf returns a full id that begins with these digits.
@@ -67,13 +69,11 @@ func TestNameMovesToTheNewestImage(t *testing.T) {
 	if slices.Sort(changed); !slices.Equal(changed, []string{idOf("1"), idOf("3")}) {
 		t.Errorf("changed: %v", changed)
 	}
-	if old := after.ofID(idOf("1")); !slices.Equal(old.img.GetRepoTags(), []string{"app:1"}) ||
-		len(old.img.GetRepoDigests()) != 1 {
-		t.Errorf("the old image is %v", old.img)
-	}
-	if got := after.lookup("app:2"); got.id() != idOf("3") {
-		t.Errorf("the name is of %s", got.id())
-	}
+	old := after.ofID(idOf("1"))
+	testutil.Assert(t, slices.Equal(old.img.GetRepoTags(), []string{"app:1"}) && len(old.img.GetRepoDigests()) == 1,
+		"the old image is %v", old.img)
+	got := after.lookup("app:2")
+	testutil.Assert(t, got.id() == idOf("3"), "the name is of %s", got.id())
 	if got := before.lookup("app:2"); got.id() != idOf("1") || len(got.img.GetRepoTags()) != 2 {
 		t.Errorf("the snapshot before has changed: %v", got.img)
 	}
@@ -96,13 +96,10 @@ func TestAgrees(t *testing.T) {
 		"a new tag":        {[]string{"app:1", "app:2", "app:3"}, digest, false},
 		"another tag":      {[]string{"app:1", "app:3"}, digest, false},
 	} {
-		if got := e.agrees(image.Summary{RepoTags: tt.tags, RepoDigests: tt.digests}); got != tt.want {
-			t.Errorf("%s: %t", what, got)
-		}
+		testutil.Equal(t, e.agrees(image.Summary{RepoTags: tt.tags, RepoDigests: tt.digests}), tt.want, "%s", what)
 	}
 	failed := *e
 	failed.failed = true
-	if failed.agrees(image.Summary{RepoTags: []string{"app:1", "app:2"}}) {
-		t.Error("an image that could not be inspected is not inspected again")
-	}
+	testutil.Assert(t, !failed.agrees(image.Summary{RepoTags: []string{"app:1", "app:2"}}),
+		"an image that could not be inspected is not inspected again")
 }

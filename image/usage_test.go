@@ -135,9 +135,8 @@ func TestMeterMeasuresOnceInAWhile(t *testing.T) {
 	first, ok := meter.get(t.Context(), place)
 	testutil.Require(t, ok, "no figures of a small directory")
 	write(t, 1<<20, dir, "more")
-	if again, ok := meter.get(t.Context(), place); !ok || again != first {
-		t.Errorf("measured again at once: %+v, then %+v", first, again)
-	}
+	again, ok := meter.get(t.Context(), place)
+	testutil.Assert(t, ok && again == first, "measured again at once: %+v, then %+v", first, again)
 	meter.mu.Lock()
 	meter.due = time.Time{}
 	meter.mu.Unlock()

@@ -24,9 +24,8 @@ func TestWriteAndRead(t *testing.T) {
 	_, err := Read(dir)
 	testutil.Assert(t, errdefs.IsInvalidArgument(err), "without the processes: %v", err)
 	testutil.Must(t, os.Mkdir(filepath.Join(dir, Processes), 0o700))
-	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, %v", got, err)
-	}
+	got, err := Read(dir)
+	testutil.Assert(t, err == nil && reflect.DeepEqual(got, want), "got %+v, %v", got, err)
 }
 
 func FuzzRead(f *testing.F) {
@@ -40,8 +39,7 @@ func FuzzRead(f *testing.F) {
 		} {
 			testutil.WriteFile(t, filepath.Join(dir, name), content)
 		}
-		if _, err := Read(dir); err != nil && !errdefs.IsInvalidArgument(err) {
-			t.Errorf("%v has another type", err)
-		}
+		_, err := Read(dir)
+		testutil.Assert(t, err == nil || errdefs.IsInvalidArgument(err), "%v has another type", err)
 	})
 }

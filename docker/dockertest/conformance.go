@@ -150,9 +150,7 @@ func (s *suite) shell(command string) docker.ContainerSpec {
 func (s *suite) create(t *testing.T, spec docker.ContainerSpec) string {
 	t.Helper()
 	id, err := s.Engine.CreateContainer(withPatience(t), spec)
-	if err != nil {
-		t.Fatalf("CreateContainer: %v", err)
-	}
+	testutil.Must(t, err, "CreateContainer")
 	t.Cleanup(func() { s.discard(t, id) })
 	return id
 }
@@ -161,33 +159,26 @@ func (s *suite) create(t *testing.T, spec docker.ContainerSpec) string {
 func (s *suite) start(t *testing.T, spec docker.ContainerSpec) string {
 	t.Helper()
 	id := s.create(t, spec)
-	if err := s.Engine.StartContainer(withPatience(t), id); err != nil {
-		t.Fatalf("StartContainer: %v", err)
-	}
+	testutil.Must(t, s.Engine.StartContainer(withPatience(t), id), "StartContainer")
 	return id
 }
 
 func (s *suite) discard(t *testing.T, id string) {
-	if err := s.Engine.RemoveContainer(withPatience(t), id); err != nil && !errdefs.IsNotFound(err) {
-		t.Errorf("RemoveContainer: %v", err)
-	}
+	err := s.Engine.RemoveContainer(withPatience(t), id)
+	testutil.Assert(t, err == nil || errdefs.IsNotFound(err), "RemoveContainer: %v", err)
 }
 
 func (s *suite) inspect(t *testing.T, id string) *api.InspectResponse {
 	t.Helper()
 	got, err := s.Engine.InspectContainer(withPatience(t), id)
-	if err != nil {
-		t.Fatalf("InspectContainer: %v", err)
-	}
+	testutil.Must(t, err, "InspectContainer")
 	return got
 }
 
 // wantError fails the test unless err has the type.
 func wantError(t *testing.T, what string, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: got error %v, want %v", what, err, want)
-	}
+	testutil.Assert(t, errors.Is(err, want), "%s: got error %v, want %v", what, err, want)
 }
 
 func testFeatures(t *testing.T, s *suite) {
@@ -199,19 +190,12 @@ func testFeatures(t *testing.T, s *suite) {
 		"CgroupDriver": features.CgroupDriver, "StorageDriver": features.StorageDriver, "Root": features.Root,
 		"DefaultRuntime": features.DefaultRuntime, "Runtimes": strings.Join(features.Runtimes, ","),
 	} {
-		if value == "" {
-			t.Errorf("Features.%s is empty", name)
-		}
+		testutil.Assert(t, value != "", "Features.%s is empty", name)
 	}
-	if features.CgroupVersion != 1 && features.CgroupVersion != 2 {
-		t.Errorf("Features.CgroupVersion is %d", features.CgroupVersion)
-	}
-	if !features.Supports("1.41") {
-		t.Errorf("Features.APIVersion is %s, below 1.41", features.APIVersion)
-	}
-	if err := s.Engine.Ping(withPatience(t)); err != nil {
-		t.Errorf("Ping: %v", err)
-	}
+	testutil.Assert(t, features.CgroupVersion == 1 || features.CgroupVersion == 2,
+		"Features.CgroupVersion is %d", features.CgroupVersion)
+	testutil.Assert(t, features.Supports("1.41"), "Features.APIVersion is %s, below 1.41", features.APIVersion)
+	testutil.Check(t, s.Engine.Ping(withPatience(t)), "Ping")
 }
 
 func testEndedContext(t *testing.T, s *suite) {
@@ -237,7 +221,6 @@ func testEndedContext(t *testing.T, s *suite) {
 	} {
 		wantError(t, name, err, context.Canceled)
 	}
-	if state := s.inspect(t, id).State.Status; state != api.StateCreated {
-		t.Errorf("calls with an ended context had an effect: the container is %s", state)
-	}
+	testutil.Equal(t, s.inspect(t, id).State.Status, api.StateCreated,
+		"calls with an ended context had an effect: the container")
 }

@@ -50,16 +50,12 @@ func ConformanceAbsence(t *testing.T, subject Subject, away, back func()) {
 		return s.inspect(t, brief).State.Status == api.StateExited
 	})
 	w := s.watch(t, began)
-	if err := s.Engine.StopContainer(withPatience(t), long, 0); err != nil {
-		t.Errorf("StopContainer: %v", err)
-	}
+	testutil.Check(t, s.Engine.StopContainer(withPatience(t), long, 0), "StopContainer")
 	testutil.Until(t, "the next event comes", func() bool { return len(w.kinds(long)) > 0 })
-	if got := w.kinds(brief); len(got) > 0 {
-		t.Errorf("an event reports an exit in the engine's absence: %v", got)
-	}
-	if got := w.kinds(long); got[0] != docker.ContainerDied {
-		t.Errorf("events from before the absence are reported: %v", got)
-	}
+	got := w.kinds(brief)
+	testutil.Assert(t, len(got) == 0, "an event reports an exit in the engine's absence: %v", got)
+	got = w.kinds(long)
+	testutil.Assert(t, got[0] == docker.ContainerDied, "events from before the absence are reported: %v", got)
 }
 
 // wantUnavailable shows that every kind of call says that the engine is away.

@@ -29,15 +29,13 @@ func testAttach(t *testing.T, s *suite) {
 	stream, err := s.Engine.AttachContainer(withPatience(t), id, allStreams)
 	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
-	if _, err := io.WriteString(stream, "there and back"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(stream, "there and back")
+	testutil.Must(t, err)
 	testutil.Must(t, stream.CloseWrite())
 	var out, errs bytes.Buffer
 	testutil.Must(t, docker.Demultiplex(&out, &errs, stream))
-	if out.String() != "there and back" || errs.Len() != 0 {
-		t.Errorf("got %q and %q", out.String(), errs.String())
-	}
+	testutil.Assert(t, out.String() == "there and back" && errs.Len() == 0,
+		"got %q and %q", out.String(), errs.String())
 	testutil.Until(t, "the container ends with its input", func() bool { return !s.inspect(t, id).State.Running })
 }
 
@@ -47,23 +45,18 @@ func testAttachTTY(t *testing.T, s *suite) {
 	for _, word := range []string{"one", "two"} {
 		stream, err := s.Engine.AttachContainer(withPatience(t), id, docker.AttachOptions{Stdin: true, Stdout: true})
 		testutil.Must(t, err)
-		if _, err := io.WriteString(stream, word+"\n"); err != nil {
-			t.Fatal(err)
-		}
+		_, err = io.WriteString(stream, word+"\n")
+		testutil.Must(t, err)
 		// A real terminal echoes what is typed, and ends lines with CR LF; what the program wrote to the client before
 		// may come first, when that left without it.
-		if got, err := readThrough(stream, word); err != nil {
-			t.Errorf("read %q, %v, and not %q", got, err, word)
-		}
+		got, err := readThrough(stream, word)
+		testutil.Assert(t, err == nil, "read %q, %v, and not %q", got, err, word)
 		testutil.Must(t, stream.CloseWrite())
-		if _, err := io.Copy(io.Discard, stream); err != nil {
-			t.Errorf("the attachment's end: %v", err)
-		}
+		_, err = io.Copy(io.Discard, stream)
+		testutil.Check(t, err, "the attachment's end")
 		_ = stream.Close()
 	}
-	if !s.inspect(t, id).State.Running {
-		t.Error("the container ended with its client")
-	}
+	testutil.Assert(t, s.inspect(t, id).State.Running, "the container ended with its client")
 }
 
 // readThrough reads until the end of what it read is a word.
@@ -96,9 +89,8 @@ func testAttachRefused(t *testing.T, s *suite) {
 	wantError(t, "resize no container", s.Engine.ResizeContainer(withPatience(t), s.name(), size), errdefs.ErrNotFound)
 	wantError(t, "resize no exec", s.Engine.ResizeExec(withPatience(t), "0123456789abcdef", size), errdefs.ErrNotFound)
 	id := s.create(t, s.reader(true))
-	if err := s.Engine.ResizeContainer(withPatience(t), id, size); err == nil {
-		t.Error("a container that does not run is resized")
-	}
+	testutil.Assert(t, s.Engine.ResizeContainer(withPatience(t), id, size) != nil,
+		"a container that does not run is resized")
 }
 
 // A container that has ended is joined as well, and the stream stays silent; its log has what it wrote.
@@ -135,9 +127,7 @@ func testAttachEnded(t *testing.T, s *suite) {
 func testResize(t *testing.T, s *suite) {
 	id := s.start(t, s.reader(true))
 	size := docker.TerminalSize{Width: 132, Height: 43}
-	if err := s.Engine.ResizeContainer(withPatience(t), id, size); err != nil {
-		t.Errorf("ResizeContainer: %v", err)
-	}
+	testutil.Check(t, s.Engine.ResizeContainer(withPatience(t), id, size), "ResizeContainer")
 	opts := docker.ExecOptions{Command: []string{"cat"}, TTY: true, Stdin: true, Stdout: true}
 	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
 	testutil.Must(t, err)

@@ -14,17 +14,13 @@ func testPause(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(longCommand))
 	ctx := withPatience(t)
 	testutil.Must(t, s.Engine.PauseContainer(ctx, id))
-	if state := s.inspect(t, id).State; !state.Paused || !state.Running {
-		t.Errorf("a paused container is %+v", state)
-	}
+	state := s.inspect(t, id).State
+	testutil.Assert(t, state.Paused && state.Running, "a paused container is %+v", state)
 	wantError(t, "paused twice", s.Engine.PauseContainer(ctx, id), errdefs.ErrConflict)
 	testutil.Must(t, s.Engine.UnpauseContainer(ctx, id))
-	if state := s.inspect(t, id).State; state.Paused || !state.Running {
-		t.Errorf("a container that goes on is %+v", state)
-	}
-	if err := s.Engine.UnpauseContainer(ctx, id); err == nil {
-		t.Error("a container that is not paused goes on")
-	}
+	state = s.inspect(t, id).State
+	testutil.Assert(t, !state.Paused && state.Running, "a container that goes on is %+v", state)
+	testutil.Assert(t, s.Engine.UnpauseContainer(ctx, id) != nil, "a container that is not paused goes on")
 	wantError(t, "no such container", s.Engine.PauseContainer(ctx, s.Prefix+"-none"), errdefs.ErrNotFound)
 }
 
@@ -37,16 +33,13 @@ func testNoCheckpoint(t *testing.T, s *suite) {
 	} else if err := s.Engine.CreateCheckpoint(ctx, id, t.TempDir(), "name"); err == nil {
 		t.Error("an engine that lacks something wrote a checkpoint")
 	}
-	if err := s.Engine.RestoreContainer(ctx, s.create(t, s.shell(longCommand)), "none"); err == nil {
-		t.Error("a checkpoint that is not there was restored")
-	}
+	testutil.Assert(t, s.Engine.RestoreContainer(ctx, s.create(t, s.shell(longCommand)), "none") != nil,
+		"a checkpoint that is not there was restored")
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	testutil.Must(t, w.WriteHeader(&tar.Header{Name: "copied", Mode: 0o644}))
 	testutil.Must(t, w.Close())
-	if err := s.Engine.CopyToContainer(ctx, id, &archive); err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, s.Engine.CopyToContainer(ctx, id, &archive))
 	if _, err := s.Engine.ListChanges(ctx, id); err != nil {
 		t.Error(err)
 	}

@@ -23,23 +23,17 @@ func testCreate(t *testing.T, s *suite) {
 	id := s.create(t, spec)
 
 	got := s.inspect(t, id)
-	if got.ID != id || got.Name != "/"+spec.Name || got.Config.Image != s.Image {
-		t.Errorf("inspect: id %q name %q image %q", got.ID, got.Name, got.Config.Image)
-	}
-	if got.State.Status != api.StateCreated || got.State.Running || got.State.Pid != 0 {
-		t.Errorf("a new container is %+v", got.State)
-	}
-	if got.Config.Labels["suite"] != s.Prefix || got.HostConfig.OomScoreAdj != 5 {
-		t.Errorf("the configuration did not arrive: %v, %d", got.Config.Labels, got.HostConfig.OomScoreAdj)
-	}
-	if byName := s.inspect(t, spec.Name); byName.ID != id {
-		t.Errorf("inspect by name finds %s, not %s", byName.ID, id)
-	}
+	testutil.Assert(t, got.ID == id && got.Name == "/"+spec.Name && got.Config.Image == s.Image,
+		"inspect: id %q name %q image %q", got.ID, got.Name, got.Config.Image)
+	testutil.Assert(t, got.State.Status == api.StateCreated && !got.State.Running && got.State.Pid == 0,
+		"a new container is %+v", got.State)
+	testutil.Assert(t, got.Config.Labels["suite"] == s.Prefix && got.HostConfig.OomScoreAdj == 5,
+		"the configuration did not arrive: %v, %d", got.Config.Labels, got.HostConfig.OomScoreAdj)
+	byName := s.inspect(t, spec.Name)
+	testutil.Assert(t, byName.ID == id, "inspect by name finds %s, not %s", byName.ID, id)
 	image, err := s.Engine.InspectImage(withPatience(t), s.Image)
 	testutil.Must(t, err)
-	if got.Image != image.ID {
-		t.Errorf("the container's image is %s, not %s", got.Image, image.ID)
-	}
+	testutil.Assert(t, got.Image == image.ID, "the container's image is %s, not %s", got.Image, image.ID)
 
 	err = s.Engine.Adjust(withPatience(t), id, ocinote.Adjustment{})
 	wantError(t, "an adjustment of a container without a note", err, errdefs.ErrNotImplemented)
@@ -99,40 +93,27 @@ func testLifecycle(t *testing.T, s *suite) {
 	before := time.Now()
 	id := s.start(t, s.shell(obedientCommand))
 	running := s.inspect(t, id)
-	if !running.State.Running || running.State.Status != api.StateRunning || running.State.Pid <= 0 {
-		t.Errorf("a started container is %+v", running.State)
-	}
+	testutil.Assert(t, running.State.Running && running.State.Status == api.StateRunning && running.State.Pid > 0,
+		"a started container is %+v", running.State)
 	started := parseTime(t, running.State.StartedAt)
-	if started.Before(before.Add(-time.Second)) || started.After(time.Now().Add(time.Second)) {
-		t.Errorf("StartedAt is %s", started)
-	}
-	if err := s.Engine.StartContainer(withPatience(t), id); err != nil {
-		t.Errorf("starting a running container: %v", err)
-	}
+	testutil.Assert(t, !started.Before(before.Add(-time.Second)) && !started.After(time.Now().Add(time.Second)),
+		"StartedAt is %s", started)
+	testutil.Check(t, s.Engine.StartContainer(withPatience(t), id), "starting a running container")
 
 	// The shell sets its trap after the start; until then it ignores SIGTERM.
 	s.exec(t, id, docker.ExecOptions{Command: []string{"sh", "-c", trappedCommand}, Stdout: true})
-	if err := s.Engine.StopContainer(withPatience(t), id, 10*time.Second); err != nil {
-		t.Fatalf("StopContainer: %v", err)
-	}
+	testutil.Must(t, s.Engine.StopContainer(withPatience(t), id, 10*time.Second), "StopContainer")
 	stopped := s.inspect(t, id).State
-	if stopped.Running || stopped.Status != api.StateExited || stopped.Pid != 0 || stopped.ExitCode != 7 {
-		t.Errorf("a stopped container is %+v", stopped)
-	}
-	if finished := parseTime(t, stopped.FinishedAt); finished.Before(started) {
-		t.Errorf("FinishedAt %s is before StartedAt %s", finished, started)
-	}
-	if err := s.Engine.StopContainer(withPatience(t), id, time.Second); err != nil {
-		t.Errorf("stopping a stopped container: %v", err)
-	}
+	testutil.Assert(t, !stopped.Running && stopped.Status == api.StateExited && stopped.Pid == 0 &&
+		stopped.ExitCode == 7, "a stopped container is %+v", stopped)
+	finished := parseTime(t, stopped.FinishedAt)
+	testutil.Assert(t, !finished.Before(started), "FinishedAt %s is before StartedAt %s", finished, started)
+	testutil.Check(t, s.Engine.StopContainer(withPatience(t), id, time.Second), "stopping a stopped container")
 
-	if err := s.Engine.StartContainer(withPatience(t), id); err != nil {
-		t.Fatalf("starting again: %v", err)
-	}
+	testutil.Must(t, s.Engine.StartContainer(withPatience(t), id), "starting again")
 	again := s.inspect(t, id).State
-	if !again.Running || again.Pid == running.State.Pid || !parseTime(t, again.StartedAt).After(started) {
-		t.Errorf("a container started again is %+v", again)
-	}
+	testutil.Assert(t, again.Running && again.Pid != running.State.Pid && parseTime(t, again.StartedAt).After(started),
+		"a container started again is %+v", again)
 }
 
 func parseTime(t *testing.T, text string) time.Time {
@@ -146,15 +127,10 @@ func testStopStubborn(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(stubbornCommand)) // before its trap, too, it ignores SIGTERM
 	began := time.Now()
 	// 600 ms are a second for the engine.
-	if err := s.Engine.StopContainer(withPatience(t), id, 600*time.Millisecond); err != nil {
-		t.Fatalf("StopContainer: %v", err)
-	}
-	if took := time.Since(began); took < 600*time.Millisecond {
-		t.Errorf("stopped after %s, before the grace period was over", took)
-	}
-	if code := s.inspect(t, id).State.ExitCode; code != 137 {
-		t.Errorf("exit code %d, want 137", code)
-	}
+	testutil.Must(t, s.Engine.StopContainer(withPatience(t), id, 600*time.Millisecond), "StopContainer")
+	took := time.Since(began)
+	testutil.Assert(t, took >= 600*time.Millisecond, "stopped after %s, before the grace period was over", took)
+	testutil.Equal(t, s.inspect(t, id).State.ExitCode, 137, "exit code")
 	wantError(t, "stopping what is not there", s.Engine.StopContainer(withPatience(t), s.name(), time.Second),
 		errdefs.ErrNotFound)
 }
@@ -174,13 +150,9 @@ func testKill(t *testing.T, s *suite) {
 	wantError(t, "killing what is not there", kill(s.name(), "SIGKILL"), errdefs.ErrNotFound)
 	testutil.Must(t, s.Engine.StartContainer(withPatience(t), id))
 	wantError(t, "an unknown signal", kill(id, "SIGNONSENSE"), errdefs.ErrInvalidArgument)
-	if err := kill(id, "SIGKILL"); err != nil {
-		t.Fatalf("KillContainer: %v", err)
-	}
+	testutil.Must(t, kill(id, "SIGKILL"), "KillContainer")
 	testutil.Until(t, "the container exits", func() bool { return s.inspect(t, id).State.Status == api.StateExited })
-	if code := s.inspect(t, id).State.ExitCode; code != 137 {
-		t.Errorf("exit code %d, want 137", code)
-	}
+	testutil.Equal(t, s.inspect(t, id).State.ExitCode, 137, "exit code")
 	wantError(t, "killing an exited container", kill(id, "SIGKILL"), errdefs.ErrConflict)
 }
 
@@ -190,24 +162,19 @@ func testStartFails(t *testing.T, s *suite) {
 	id := s.create(t, spec)
 	wantError(t, "starting a missing program", s.Engine.StartContainer(withPatience(t), id), errdefs.ErrInvalidArgument)
 	state := s.inspect(t, id).State
-	if state.Status != api.StateCreated || state.ExitCode != 127 || state.Error == "" {
-		t.Errorf("after a failed start the container is %+v", state)
-	}
+	testutil.Assert(t, state.Status == api.StateCreated && state.ExitCode == 127 && state.Error != "",
+		"after a failed start the container is %+v", state)
 	wantError(t, "starting what is not there", s.Engine.StartContainer(withPatience(t), s.name()), errdefs.ErrNotFound)
 }
 
 func testRemove(t *testing.T, s *suite) {
 	spec := s.shell(longCommand)
 	id := s.start(t, spec)
-	if err := s.Engine.RemoveContainer(withPatience(t), id); err != nil {
-		t.Fatalf("removing a running container: %v", err)
-	}
+	testutil.Must(t, s.Engine.RemoveContainer(withPatience(t), id), "removing a running container")
 	_, err := s.Engine.InspectContainer(withPatience(t), id)
 	wantError(t, "inspecting a removed container", err, errdefs.ErrNotFound)
 	wantError(t, "removing it again", s.Engine.RemoveContainer(withPatience(t), id), errdefs.ErrNotFound)
-	if again := s.create(t, spec); again == id {
-		t.Error("a new container has the id of a removed one")
-	}
+	testutil.Assert(t, s.create(t, spec) != id, "a new container has the id of a removed one")
 }
 
 func testRemoveConcurrently(t *testing.T, s *suite) {
@@ -216,12 +183,10 @@ func testRemoveConcurrently(t *testing.T, s *suite) {
 	var group sync.WaitGroup
 	for range 5 {
 		group.Go(func() {
-			if err := s.Engine.RemoveContainer(withPatience(t), id); err != nil && !errdefs.IsNotFound(err) {
-				t.Errorf("RemoveContainer: %v", err)
-			}
-			if _, err := s.Engine.InspectContainer(withPatience(t), id); !errdefs.IsNotFound(err) {
-				t.Errorf("the container is still there when a removal has returned: %v", err)
-			}
+			err := s.Engine.RemoveContainer(withPatience(t), id)
+			testutil.Assert(t, err == nil || errdefs.IsNotFound(err), "RemoveContainer: %v", err)
+			_, err = s.Engine.InspectContainer(withPatience(t), id)
+			testutil.Fails(t, err, errdefs.IsNotFound, "the container is still there when a removal has returned")
 		})
 	}
 	group.Wait()
@@ -234,12 +199,8 @@ func testUpdate(t *testing.T, s *suite) {
 	}
 	id := s.start(t, s.shell(longCommand))
 	update := func(id string, r api.Resources) error { return s.Engine.UpdateContainer(withPatience(t), id, r) }
-	if err := update(id, api.Resources{CPUShares: 512}); err != nil {
-		t.Fatalf("UpdateContainer: %v", err)
-	}
-	if err := update(id, api.Resources{CPUPeriod: 100_000, CPUQuota: 50_000}); err != nil {
-		t.Fatalf("UpdateContainer: %v", err)
-	}
+	testutil.Must(t, update(id, api.Resources{CPUShares: 512}), "UpdateContainer")
+	testutil.Must(t, update(id, api.Resources{CPUPeriod: 100_000, CPUQuota: 50_000}), "UpdateContainer")
 	if got := s.inspect(t, id).HostConfig; got.CPUShares != 512 || got.CPUQuota != 50_000 {
 		t.Errorf("after two updates the shares are %d and the quota is %d", got.CPUShares, got.CPUQuota)
 	}
@@ -273,19 +234,13 @@ func testList(t *testing.T, s *suite) {
 		}
 		slices.Sort(got)
 		slices.Sort(c.want)
-		if !slices.Equal(got, c.want) {
-			t.Errorf("list of %v: got %v, want %v", c.labels, got, c.want)
-		}
+		testutil.Assert(t, slices.Equal(got, c.want), "list of %v: got %v, want %v", c.labels, got, c.want)
 	}
 	list, err := s.Engine.ListContainers(withPatience(t), map[string]string{label: "one"})
-	if err != nil || len(list) != 1 {
-		t.Fatalf("got %d containers, %v", len(list), err)
-	}
+	testutil.Require(t, err == nil && len(list) == 1, "got %d containers, %v", len(list), err)
 	got := list[0]
-	if got.State != api.StateRunning || got.Labels["other"] != "x" || len(got.Names) != 1 || got.Created == 0 ||
-		got.ImageID == "" {
-		t.Errorf("the list says %+v", got)
-	}
+	testutil.Assert(t, got.State == api.StateRunning && got.Labels["other"] == "x" && len(got.Names) == 1 &&
+		got.Created != 0 && got.ImageID != "", "the list says %+v", got)
 }
 
 func testJoinedNamespaces(t *testing.T, s *suite) {
@@ -298,9 +253,8 @@ func testJoinedNamespaces(t *testing.T, s *suite) {
 		PidMode:     api.PidMode("container:" + owner),
 	}
 	member := s.create(t, spec)
-	if err := s.Engine.StartContainer(withPatience(t), member); err == nil {
-		t.Error("a container starts in the namespaces of one that does not run")
-	}
+	testutil.Assert(t, s.Engine.StartContainer(withPatience(t), member) != nil,
+		"a container starts in the namespaces of one that does not run")
 	for _, id := range []string{owner, member} {
 		testutil.Must(t, s.Engine.StartContainer(withPatience(t), id))
 	}

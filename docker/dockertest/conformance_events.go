@@ -82,22 +82,18 @@ func testEventOrder(t *testing.T, s *suite) {
 	testutil.Until(t, "the container is removed", func() bool {
 		return slices.Contains(w.kinds(id), docker.ContainerRemoved)
 	})
-	if got := w.kinds(id); !slices.Equal(got, want) {
-		t.Fatalf("got events %v, want %v", got, want)
-	}
+	got := w.kinds(id)
+	testutil.Require(t, slices.Equal(got, want), "got events %v, want %v", got, want)
 	last := time.Time{}
 	for _, event := range w.of(id) {
-		if event.Time.Before(last) || time.Since(event.Time).Abs() > patience {
-			t.Errorf("%s has the time %s after %s", event.Kind, event.Time, last)
-		}
+		testutil.Assert(t, !event.Time.Before(last) && time.Since(event.Time).Abs() <= patience,
+			"%s has the time %s after %s", event.Kind, event.Time, last)
 		last = event.Time
-		if event.Labels["suite"] != s.Prefix || event.Labels["name"] != spec.Name {
-			t.Errorf("%s has the labels %v", event.Kind, event.Labels)
-		}
+		testutil.Assert(t, event.Labels["suite"] == s.Prefix && event.Labels["name"] == spec.Name,
+			"%s has the labels %v", event.Kind, event.Labels)
 	}
-	if exec := w.of(id)[2]; exec.ExecID == "" {
-		t.Errorf("exec-died is %+v", exec)
-	}
+	exec := w.of(id)[2]
+	testutil.Assert(t, exec.ExecID != "", "exec-died is %+v", exec)
 }
 
 func testEventReplay(t *testing.T, s *suite) {
@@ -110,9 +106,8 @@ func testEventReplay(t *testing.T, s *suite) {
 	later := s.watch(t, time.Now())
 	other := s.create(t, s.shell(longCommand))
 	testutil.Until(t, "the present is reported", func() bool { return len(later.of(other)) > 0 })
-	if got := later.kinds(id); len(got) > 0 {
-		t.Errorf("the past is replayed to one who did not ask for it: %v", got)
-	}
+	got := later.kinds(id)
+	testutil.Assert(t, len(got) == 0, "the past is replayed to one who did not ask for it: %v", got)
 }
 
 func testEventsContext(t *testing.T, s *suite) {

@@ -20,18 +20,12 @@ func (s *suite) exec(
 ) (stdout, stderr string, state docker.ExecState) {
 	t.Helper()
 	id, err := s.Engine.CreateExec(withPatience(t), containerID, opts)
-	if err != nil {
-		t.Fatalf("CreateExec: %v", err)
-	}
+	testutil.Must(t, err, "CreateExec")
 	stream, err := s.Engine.AttachExec(withPatience(t), id, opts)
-	if err != nil {
-		t.Fatalf("AttachExec: %v", err)
-	}
+	testutil.Must(t, err, "AttachExec")
 	defer func() { _ = stream.Close() }()
 	var out, errs bytes.Buffer
-	if err := docker.Demultiplex(&out, &errs, stream); err != nil {
-		t.Fatalf("Demultiplex: %v", err)
-	}
+	testutil.Must(t, docker.Demultiplex(&out, &errs, stream), "Demultiplex")
 	// The engine learns of the end a moment after the streams end.
 	testutil.Until(t, "the command ends", func() bool {
 		state, err = s.Engine.InspectExec(withPatience(t), id)
@@ -44,13 +38,11 @@ func testExec(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(longCommand))
 	command := []string{"sh", "-c", talkativeCommand}
 	stdout, stderr, state := s.exec(t, id, docker.ExecOptions{Command: command, Stdout: true, Stderr: true})
-	if stdout != "to stdout\n" || stderr != "to stderr\n" || state.ExitCode != 5 || state.PID <= 0 {
-		t.Errorf("got %q and %q, %+v", stdout, stderr, state)
-	}
+	testutil.Assert(t, stdout == "to stdout\n" && stderr == "to stderr\n" && state.ExitCode == 5 && state.PID > 0,
+		"got %q and %q, %+v", stdout, stderr, state)
 	stdout, stderr, state = s.exec(t, id, docker.ExecOptions{Command: command, Stderr: true})
-	if stdout != "" || stderr != "to stderr\n" || state.ExitCode != 5 {
-		t.Errorf("with stderr alone: got %q and %q, %+v", stdout, stderr, state)
-	}
+	testutil.Assert(t, stdout == "" && stderr == "to stderr\n" && state.ExitCode == 5,
+		"with stderr alone: got %q and %q, %+v", stdout, stderr, state)
 }
 
 func testExecInput(t *testing.T, s *suite) {
@@ -61,15 +53,12 @@ func testExecInput(t *testing.T, s *suite) {
 	stream, err := s.Engine.AttachExec(withPatience(t), execID, opts)
 	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
-	if _, err := io.WriteString(stream, "there and back"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(stream, "there and back")
+	testutil.Must(t, err)
 	testutil.Must(t, stream.CloseWrite())
 	var out bytes.Buffer
 	testutil.Must(t, docker.Demultiplex(&out, nil, stream))
-	if out.String() != "there and back" {
-		t.Errorf("cat answered %q", out.String())
-	}
+	testutil.Assert(t, out.String() == "there and back", "cat answered %q", out.String())
 }
 
 func testExecTTY(t *testing.T, s *suite) {
@@ -83,9 +72,7 @@ func testExecTTY(t *testing.T, s *suite) {
 	raw, err := io.ReadAll(stream)
 	testutil.Must(t, err)
 	// A terminal ends lines with CR LF.
-	if got := strings.ReplaceAll(string(raw), "\r\n", "\n"); got != "to stdout\nto stderr\n" {
-		t.Errorf("got %q", raw)
-	}
+	testutil.Assert(t, strings.ReplaceAll(string(raw), "\r\n", "\n") == "to stdout\nto stderr\n", "got %q", raw)
 }
 
 func testExecRefused(t *testing.T, s *suite) {
@@ -106,21 +93,17 @@ func testExecRefused(t *testing.T, s *suite) {
 	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
 	testutil.Must(t, err)
 	testutil.Must(t, s.Engine.StopContainer(withPatience(t), id, 0))
-	if _, err = s.Engine.AttachExec(withPatience(t), execID, opts); err == nil {
-		t.Error("a command starts in a container that has exited")
-	}
+	_, err = s.Engine.AttachExec(withPatience(t), execID, opts)
+	testutil.Assert(t, err != nil, "a command starts in a container that has exited")
 }
 
 func testExecMissingProgram(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(longCommand))
 	opts := docker.ExecOptions{Command: []string{missingProgram}, Stdout: true, Stderr: true}
 	stdout, _, state := s.exec(t, id, opts)
-	if state.ExitCode != 126 && state.ExitCode != 127 {
-		t.Errorf("the exit code of a missing program is %d", state.ExitCode)
-	}
-	if !strings.Contains(stdout, missingProgram) {
-		t.Errorf("the output of a missing program is %q", stdout)
-	}
+	testutil.Assert(t, state.ExitCode == 126 || state.ExitCode == 127,
+		"the exit code of a missing program is %d", state.ExitCode)
+	testutil.Assert(t, strings.Contains(stdout, missingProgram), "the output of a missing program is %q", stdout)
 }
 
 func testExecContext(t *testing.T, s *suite) {
@@ -137,7 +120,5 @@ func testExecContext(t *testing.T, s *suite) {
 	_, err = io.ReadAll(stream)
 	wantError(t, "reading when the context has ended", err, context.Canceled)
 	state, err := s.Engine.InspectExec(withPatience(t), execID)
-	if err != nil || !state.Running {
-		t.Errorf("the command ended with its stream: %+v, %v", state, err)
-	}
+	testutil.Assert(t, err == nil && state.Running, "the command ended with its stream: %+v, %v", state, err)
 }

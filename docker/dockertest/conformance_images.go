@@ -23,16 +23,13 @@ import (
 // tag gives the suite's image one more name, which the test's end removes.
 func (s *suite) tag(t *testing.T, name string) {
 	t.Helper()
-	if err := s.Engine.TagImage(withPatience(t), s.Image, name); err != nil {
-		t.Fatalf("TagImage: %v", err)
-	}
+	testutil.Must(t, s.Engine.TagImage(withPatience(t), s.Image, name), "TagImage")
 	t.Cleanup(func() { s.untag(t, name) })
 }
 
 func (s *suite) untag(t *testing.T, name string) {
-	if err := s.Engine.RemoveImage(withPatience(t), name); err != nil && !errdefs.IsNotFound(err) {
-		t.Errorf("RemoveImage: %v", err)
-	}
+	err := s.Engine.RemoveImage(withPatience(t), name)
+	testutil.Assert(t, err == nil || errdefs.IsNotFound(err), "RemoveImage: %v", err)
 }
 
 func testImageNames(t *testing.T, s *suite) {
@@ -42,12 +39,9 @@ func testImageNames(t *testing.T, s *suite) {
 	testutil.Must(t, err)
 	for _, ref := range []string{name, original.ID} {
 		got, err := s.Engine.InspectImage(withPatience(t), ref)
-		if err != nil {
-			t.Fatalf("InspectImage %s: %v", ref, err)
-		}
-		if got.ID != original.ID || !slices.Contains(got.RepoTags, name) {
-			t.Errorf("InspectImage %s: got %s, %v", ref, got.ID, got.RepoTags)
-		}
+		testutil.Require(t, err == nil, "InspectImage %s: %v", ref, err)
+		testutil.Assert(t, got.ID == original.ID && slices.Contains(got.RepoTags, name),
+			"InspectImage %s: got %s, %v", ref, got.ID, got.RepoTags)
 	}
 	list, err := s.Engine.ListImages(withPatience(t))
 	testutil.Must(t, err)
@@ -55,17 +49,12 @@ func testImageNames(t *testing.T, s *suite) {
 	for _, image := range list {
 		listed = listed || image.ID == original.ID && slices.Contains(image.RepoTags, name)
 	}
-	if !listed {
-		t.Errorf("ListImages does not have %s", name)
-	}
-	if err := s.Engine.RemoveImage(withPatience(t), name); err != nil {
-		t.Fatalf("RemoveImage: %v", err)
-	}
+	testutil.Assert(t, listed, "ListImages does not have %s", name)
+	testutil.Must(t, s.Engine.RemoveImage(withPatience(t), name), "RemoveImage")
 	_, err = s.Engine.InspectImage(withPatience(t), name)
 	wantError(t, "inspecting a removed name", err, errdefs.ErrNotFound)
-	if _, err := s.Engine.InspectImage(withPatience(t), s.Image); err != nil {
-		t.Errorf("the image went with one of its names: %v", err)
-	}
+	_, err = s.Engine.InspectImage(withPatience(t), s.Image)
+	testutil.Check(t, err, "the image went with one of its names")
 }
 
 func testImageRefused(t *testing.T, s *suite) {
@@ -103,9 +92,7 @@ func testImageForceRemoved(t *testing.T, s *suite) {
 	s.create(t, docker.ContainerSpec{Name: s.name(), Config: &api.Config{Image: names[0]}})
 	wantError(t, "removing an id with three names", s.Engine.RemoveImage(withPatience(t), image.ID),
 		errdefs.ErrConflict)
-	if err := s.Engine.ForceRemoveImage(withPatience(t), image.ID); err != nil {
-		t.Fatalf("ForceRemoveImage: %v", err)
-	}
+	testutil.Must(t, s.Engine.ForceRemoveImage(withPatience(t), image.ID), "ForceRemoveImage")
 	for _, ref := range append(names, image.ID) {
 		_, err := s.Engine.InspectImage(withPatience(t), ref)
 		wantError(t, "inspecting "+ref+" after the removal", err, errdefs.ErrNotFound)
@@ -119,37 +106,28 @@ func testImageForceRemoved(t *testing.T, s *suite) {
 	wantError(t, "removing the image of a running container", s.Engine.ForceRemoveImage(withPatience(t), running.ID),
 		errdefs.ErrConflict)
 	after, err := s.Engine.InspectImage(withPatience(t), s.Image)
-	if err != nil || !slices.Equal(after.RepoTags, running.RepoTags) ||
-		!slices.Equal(after.RepoDigests, running.RepoDigests) {
-		t.Errorf("the running container's image was %v, is %v, %v", running, after, err)
-	}
+	testutil.Assert(t, err == nil && slices.Equal(after.RepoTags, running.RepoTags) &&
+		slices.Equal(after.RepoDigests, running.RepoDigests),
+		"the running container's image was %v, is %v, %v", running, after, err)
 }
 
 func testLoad(t *testing.T, s *suite) {
-	if err := s.Engine.LoadImage(withPatience(t), strings.NewReader("this is not an archive")); err == nil {
-		t.Error("an archive that is none loads")
-	}
+	testutil.Assert(t, s.Engine.LoadImage(withPatience(t), strings.NewReader("this is not an archive")) != nil,
+		"an archive that is none loads")
 	w := s.watch(t, time.Time{})
 	name := s.name() + ":loaded"
 	archive := imageArchive(t, name, nativeArch)
 	var ids []string
 	for range 2 {
-		if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(archive)); err != nil {
-			t.Fatalf("LoadImage: %v", err)
-		}
+		testutil.Must(t, s.Engine.LoadImage(withPatience(t), bytes.NewReader(archive)), "LoadImage")
 		image, err := s.Engine.InspectImage(withPatience(t), name)
 		testutil.Must(t, err)
 		ids = append(ids, image.ID)
-		if image.Config == nil || image.Config.User != "1234" || image.Config.Labels["from"] != "image" {
-			t.Errorf("the loaded image's configuration is %+v", image.Config)
-		}
-		if err := s.Engine.RemoveImage(withPatience(t), name); err != nil {
-			t.Fatalf("RemoveImage: %v", err)
-		}
+		testutil.Assert(t, image.Config != nil && image.Config.User == "1234" && image.Config.Labels["from"] == "image",
+			"the loaded image's configuration is %+v", image.Config)
+		testutil.Must(t, s.Engine.RemoveImage(withPatience(t), name), "RemoveImage")
 	}
-	if ids[0] != ids[1] {
-		t.Errorf("one archive loaded twice has the ids %v", ids)
-	}
+	testutil.Assert(t, ids[0] == ids[1], "one archive loaded twice has the ids %v", ids)
 	testutil.Until(t, "an event tells of the image", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -166,16 +144,13 @@ func testInherit(t *testing.T, s *suite) {
 		Image: name, Labels: map[string]string{"own": "label"}, Env: []string{"OWN=1"},
 	}})
 	got := s.inspect(t, id)
-	if got.Config.Labels["from"] != "image" || got.Config.Labels["own"] != "label" || len(got.Config.Labels) != 2 {
-		t.Errorf("labels: %v", got.Config.Labels)
-	}
-	if !slices.Contains(got.Config.Env, "FROM=image") || !slices.Contains(got.Config.Env, "OWN=1") {
-		t.Errorf("environment: %v", got.Config.Env)
-	}
-	if got.Config.User != "1234" || got.Config.StopSignal != "SIGINT" || got.Path != "/program" ||
-		!slices.Equal(got.Args, []string{"argument"}) {
-		t.Errorf("user %q, stop signal %q, command %q %q", got.Config.User, got.Config.StopSignal, got.Path, got.Args)
-	}
+	testutil.Assert(t, got.Config.Labels["from"] == "image" && got.Config.Labels["own"] == "label" &&
+		len(got.Config.Labels) == 2, "labels: %v", got.Config.Labels)
+	testutil.Assert(t, slices.Contains(got.Config.Env, "FROM=image") && slices.Contains(got.Config.Env, "OWN=1"),
+		"environment: %v", got.Config.Env)
+	testutil.Assert(t, got.Config.User == "1234" && got.Config.StopSignal == "SIGINT" && got.Path == "/program" &&
+		slices.Equal(got.Args, []string{"argument"}),
+		"user %q, stop signal %q, command %q %q", got.Config.User, got.Config.StopSignal, got.Path, got.Args)
 	wantError(t, "removing an image in use", s.Engine.RemoveImage(withPatience(t), name), errdefs.ErrConflict)
 }
 
@@ -185,30 +160,22 @@ func testForeignImage(t *testing.T, s *suite) {
 	testutil.Must(t, s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, "riscv64"))))
 	t.Cleanup(func() { s.untag(t, name) })
 	id := s.create(t, docker.ContainerSpec{Name: s.name(), Config: &api.Config{Image: name}})
-	if got := s.inspect(t, id); got.Path != "/program" {
-		t.Errorf("the command is %q", got.Path)
-	}
+	got := s.inspect(t, id)
+	testutil.Assert(t, got.Path == "/program", "the command is %q", got.Path)
 }
 
 func testPull(t *testing.T, s *suite) {
 	signs := 0
 	err := s.Engine.PullImage(withPatience(t), s.Pullable,
 		docker.PullOptions{Progress: func(docker.PullPhase) { signs++ }})
-	if err != nil {
-		t.Fatalf("PullImage: %v", err)
-	}
-	if signs == 0 {
-		t.Error("a pull shows no sign of life")
-	}
+	testutil.Must(t, err, "PullImage")
+	testutil.Assert(t, signs != 0, "a pull shows no sign of life")
 	t.Cleanup(func() { s.untag(t, s.Pullable) })
 	image, err := s.Engine.InspectImage(withPatience(t), s.Pullable)
 	testutil.Must(t, err)
-	if len(image.RepoDigests) == 0 {
-		t.Fatal("a pulled image has no digest")
-	}
-	if err := s.Engine.PullImage(withPatience(t), image.RepoDigests[0], docker.PullOptions{}); err != nil {
-		t.Errorf("pulling by digest: %v", err)
-	}
+	testutil.Require(t, len(image.RepoDigests) != 0, "a pulled image has no digest")
+	testutil.Check(t, s.Engine.PullImage(withPatience(t), image.RepoDigests[0], docker.PullOptions{}),
+		"pulling by digest")
 	wantError(t, "pulling what is not there", s.Engine.PullImage(withPatience(t), s.Absent, docker.PullOptions{}),
 		errdefs.ErrNotFound)
 }
@@ -249,9 +216,8 @@ func archive(t *testing.T, files ...file) []byte {
 	writer := tar.NewWriter(&buffer)
 	for _, f := range files {
 		testutil.Must(t, writer.WriteHeader(&tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content))}))
-		if _, err := writer.Write(f.content); err != nil {
-			t.Fatal(err)
-		}
+		_, err := writer.Write(f.content)
+		testutil.Must(t, err)
 	}
 	testutil.Must(t, writer.Close())
 	return buffer.Bytes()

@@ -22,19 +22,16 @@ func testSave(t *testing.T, s *suite) {
 	testutil.Must(t, err)
 	for _, ref := range []string{name, image.ID} {
 		var saved bytes.Buffer
-		if err := s.Engine.SaveImage(withPatience(t), ref, &saved); err != nil {
-			t.Fatalf("SaveImage %s: %v", ref, err)
-		}
+		err := s.Engine.SaveImage(withPatience(t), ref, &saved)
+		testutil.Require(t, err == nil, "SaveImage %s: %v", ref, err)
 		files, _, err := readArchive(&saved)
 		testutil.Must(t, err)
 		var manifests []struct{ Layers []string }
-		if err := json.Unmarshal(files["manifest.json"], &manifests); err != nil || len(manifests) != 1 ||
-			len(manifests[0].Layers) != 1 {
-			t.Fatalf("manifest.json: %s, %v", files["manifest.json"], err)
-		}
-		if want := archive(t, file{"greeting", []byte("hello\n")}); !bytes.Equal(files[manifests[0].Layers[0]], want) {
-			t.Errorf("%s is %q", manifests[0].Layers[0], files[manifests[0].Layers[0]])
-		}
+		err = json.Unmarshal(files["manifest.json"], &manifests)
+		testutil.Require(t, err == nil && len(manifests) == 1 && len(manifests[0].Layers) == 1,
+			"manifest.json: %s, %v", files["manifest.json"], err)
+		testutil.Assert(t, bytes.Equal(files[manifests[0].Layers[0]], archive(t, file{"greeting", []byte("hello\n")})),
+			"%s is %q", manifests[0].Layers[0], files[manifests[0].Layers[0]])
 	}
 	wantError(t, "saving nothing", s.Engine.SaveImage(withPatience(t), s.name(), io.Discard), errdefs.ErrNotFound)
 	nobody := "sha256:" + strings.Repeat("0", 64)

@@ -116,9 +116,7 @@ func TestDieEvent(t *testing.T) {
 		id := run(t, e, spec("one"))
 		seen := events(t, e)
 		testutil.Must(t, e.StopContainer(testContext(t), id, time.Second))
-		if e == recent && len(seen()) > 0 {
-			t.Errorf("%s: die came with the stop", name)
-		}
+		testutil.Assert(t, e != recent || len(seen()) == 0, "%s: die came with the stop", name)
 		testutil.Must(t, e.RemoveContainer(testContext(t), id))
 		testutil.Until(t, "the removal is reported",
 			func() bool { return slices.Contains(seen(), docker.ContainerRemoved) })
@@ -178,9 +176,7 @@ func TestSignalPID(t *testing.T) {
 	if err := e.SignalPID(pid, "9"); err != nil || exec().Running || exec().ExitCode != 137 {
 		t.Errorf("SIGKILL: %v, %+v", err, exec())
 	}
-	if err := e.SignalPID(pid, "KILL"); !errdefs.IsNotFound(err) {
-		t.Errorf("a process that is gone: %v", err)
-	}
+	testutil.Fails(t, e.SignalPID(pid, "KILL"), errdefs.IsNotFound, "a process that is gone")
 	if err := e.SignalPID(state(t, e, id).Pid, "INT"); err != nil || state(t, e, id).ExitCode != 130 {
 		t.Errorf("SIGINT: %v, %+v", err, state(t, e, id))
 	}
@@ -204,17 +200,15 @@ func TestFaults(t *testing.T) {
 			e := newEngine(t, dockertest.Options{})
 			remove := e.Inject("CreateContainer", c.fault)
 			for n, want := range c.errs {
-				if _, err := e.CreateContainer(testContext(t), spec(fmt.Sprintf("c%d", n))); !errors.Is(err, want) {
-					t.Errorf("call %d: got %v, want %v", n, err, want)
-				}
+				_, err := e.CreateContainer(testContext(t), spec(fmt.Sprintf("c%d", n)))
+				testutil.Assert(t, errors.Is(err, want), "call %d: got %v, want %v", n, err, want)
 			}
 			list, err := e.ListContainers(testContext(t), nil)
 			testutil.Assert(t, err == nil && len(list) == c.effects,
 				"%d containers, want %d; %v", len(list), c.effects, err)
 			remove()
-			if _, err := e.CreateContainer(testContext(t), spec("last")); err != nil {
-				t.Errorf("a removed fault: %v", err)
-			}
+			_, err = e.CreateContainer(testContext(t), spec("last"))
+			testutil.Check(t, err, "a removed fault")
 			got := e.Calls("CreateContainer")
 			testutil.Assert(t, got == len(c.errs)+1, "%d calls are counted", got)
 		})
@@ -254,15 +248,9 @@ func TestAwayEndsWhatWaits(t *testing.T) {
 			}()
 			time.Sleep(20 * time.Millisecond)
 			away(e)
-			if err := <-stopped; !errdefs.IsUnavailable(err) {
-				t.Errorf("StopContainer: %v", err)
-			}
-			if err := <-watched; !errdefs.IsUnavailable(err) {
-				t.Errorf("Events: %v", err)
-			}
-			if err := <-read; err == nil {
-				t.Error("Read goes on")
-			}
+			testutil.Fails(t, <-stopped, errdefs.IsUnavailable, "StopContainer")
+			testutil.Fails(t, <-watched, errdefs.IsUnavailable, "Events")
+			testutil.Assert(t, <-read != nil, "Read goes on")
 		})
 	}
 }
@@ -291,9 +279,8 @@ func TestEventsAreForgotten(t *testing.T) {
 	e := newEngine(t, dockertest.Options{})
 	began := time.Now()
 	for n := range 300 {
-		if _, err := e.CreateContainer(testContext(t), spec(fmt.Sprintf("c%d", n))); err != nil {
-			t.Fatal(err)
-		}
+		_, err := e.CreateContainer(testContext(t), spec(fmt.Sprintf("c%d", n)))
+		testutil.Must(t, err)
 	}
 	last, err := e.CreateContainer(testContext(t), spec("last"))
 	testutil.Must(t, err)
@@ -314,9 +301,8 @@ func TestRegistry(t *testing.T) {
 		dockertest.Options{
 			Registry: []dockertest.Image{{Names: []string{"r.example/private:1"}, Auth: auth, Layers: 2}}})
 	ctx := testContext(t)
-	if err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{}); !errdefs.IsUnauthorized(err) {
-		t.Errorf("without credentials: %v", err)
-	}
+	testutil.Fails(t, e.PullImage(ctx, "r.example/private:1", docker.PullOptions{}), errdefs.IsUnauthorized,
+		"without credentials")
 	signs := 0
 	err := e.PullImage(ctx, "r.example/private:1",
 		docker.PullOptions{Auth: auth, Progress: func(docker.PullPhase) { signs++ }})
@@ -327,9 +313,8 @@ func TestRegistry(t *testing.T) {
 	testutil.Must(t, e.PullImage(ctx, "r.example/private:1", docker.PullOptions{}))
 	second, err := e.InspectImage(ctx, "r.example/private:1")
 	testutil.Assert(t, err == nil && second.ID != first.ID, "a tag that moved has the image %s, %v", second.ID, err)
-	if old, err := e.InspectImage(ctx, first.ID); err != nil || len(old.RepoTags) != 0 {
-		t.Errorf("the image that lost its tag: %+v, %v", old, err)
-	}
+	old, err := e.InspectImage(ctx, first.ID)
+	testutil.Assert(t, err == nil && len(old.RepoTags) == 0, "the image that lost its tag: %+v, %v", old, err)
 }
 
 // TestImageIDs shows the difference that the image stores make.

@@ -1,15 +1,18 @@
 package translate
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
 
 // BenchmarkSandbox is what RunPodSandbox pays before its first engine call.
 func BenchmarkSandbox(b *testing.B) {
 	in := sandboxInput()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Sandbox(in); err != nil {
-			b.Fatal(err)
-		}
+		_, err := Sandbox(in)
+		testutil.Must(b, err)
 	}
 }
 
@@ -18,9 +21,8 @@ func BenchmarkContainer(b *testing.B) {
 	in := containerInput()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Container(in); err != nil {
-			b.Fatal(err)
-		}
+		_, err := Container(in)
+		testutil.Must(b, err)
 	}
 }
 
@@ -32,8 +34,7 @@ func BenchmarkContainerConfig(b *testing.B) {
 	name := containerName(in.Sandbox.Config.Metadata, in.Config.Metadata)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := ContainerConfig(labels, name); err != nil {
-			b.Fatal(err)
-		}
+		_, _, err := ContainerConfig(labels, name)
+		testutil.Must(b, err)
 	}
 }

@@ -50,10 +50,9 @@ func TestReadCDI(t *testing.T) {
 			"createContainer": {{Path: "/usr/bin/gpu-hook", Args: []string{"gpu-hook", "ldconfig"}, Timeout: new(3)}}},
 	}
 	testutil.Assert(t, err == nil && reflect.DeepEqual(got, want), "got %+v, %v, want %+v", got, err, want)
-	if both, err := readCDI(dirs, []string{"vendor.com/gpu=0", "vendor.com/gpu=1"}); err != nil ||
-		!slices.Equal(both.env, []string{"DRIVER=1", "GPU=1"}) {
-		t.Errorf("two devices: %+v, %v", both, err)
-	}
+	both, err := readCDI(dirs, []string{"vendor.com/gpu=0", "vendor.com/gpu=1"})
+	testutil.Assert(t, err == nil && slices.Equal(both.env, []string{"DRIVER=1", "GPU=1"}),
+		"two devices: %+v, %v", both, err)
 }
 
 // sameText compares what goes into a note.
@@ -105,11 +104,10 @@ func TestCDIDevicesInNotes(t *testing.T) {
 		t.Errorf("got %+v and %+v", note, spec.Host)
 	}
 	in.Config.CDIDevices = []*runtimeapi.CDIDevice{{Name: "vendor.com/gpu=7"}}
-	if _, err := Container(in); !errdefs.IsInvalidArgument(err) ||
-		!strings.HasPrefix(err.Error(), "config.CDI_devices[0].name: ") ||
-		!strings.Contains(err.Error(), "vendor.com/gpu=7") {
-		t.Errorf("an unknown device: %v", err)
-	}
+	_, err := Container(in)
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) &&
+		strings.HasPrefix(err.Error(), "config.CDI_devices[0].name: ") &&
+		strings.Contains(err.Error(), "vendor.com/gpu=7"), "an unknown device: %v", err)
 }
 
 // An engine with CDI makes the edits. The container's configuration has the variables and groups, too, for commands.

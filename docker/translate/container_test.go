@@ -92,9 +92,8 @@ func TestProcess(t *testing.T) {
 	testutil.Assert(t, slices.Equal(got.Env, []string{"A=1=2\n", "dotted.name-x="}), "environment %q", got.Env)
 	testutil.Assert(t, got.WorkingDir == "/srv/app" && got.StopSignal == "SIGRTMIN+3",
 		"directory %q, signal %q", got.WorkingDir, got.StopSignal)
-	if !got.OpenStdin || !got.StdinOnce || !got.Tty || got.AttachStdin || got.AttachStdout || got.AttachStderr {
-		t.Errorf("streams %+v", got)
-	}
+	testutil.Assert(t, got.OpenStdin && got.StdinOnce && got.Tty && !got.AttachStdin && !got.AttachStdout &&
+		!got.AttachStderr, "streams %+v", got)
 }
 
 // What the client leaves out must be nil, for only then Docker takes it from
@@ -103,9 +102,8 @@ func TestProcessOfTheImage(t *testing.T) {
 	in := containerInput()
 	in.Config.Args = []string{"only", "arguments"}
 	got := mustContainer(t, in).Config
-	if got.Entrypoint != nil || got.WorkingDir != "" || got.User != "" || got.Env != nil || got.StopSignal != "" {
-		t.Errorf("got %+v", got)
-	}
+	testutil.Assert(t, got.Entrypoint == nil && got.WorkingDir == "" && got.User == "" && got.Env == nil &&
+		got.StopSignal == "", "got %+v", got)
 	in.Config.Args, in.Config.Command = nil, []string{"program"}
 	if got := mustContainer(t, in).Config; got.Cmd != nil {
 		t.Errorf("arguments %q", got.Cmd)
@@ -193,7 +191,7 @@ func TestMounts(t *testing.T) {
 			in := containerInput()
 			in.Features, in.Config.Mounts = tc.features, []*runtimeapi.Mount{tc.given}
 			host := mustContainer(t, in).Host
-			testutil.Require(t, len(host.Mounts) == 1 && len(host.Binds) <= 0,
+			testutil.Require(t, len(host.Mounts) == 1 && len(host.Binds) == 0,
 				"mounts %v, binds %v", host.Mounts, host.Binds)
 			got, options := host.Mounts[0], *host.Mounts[0].BindOptions
 			got.BindOptions = tc.want.BindOptions
@@ -275,9 +273,8 @@ func TestHostSources(t *testing.T) {
 	want := []HostSource{{"config.mounts[0].host_path", "/a"}, {"config.mounts[3].host_path", "/c"}}
 	got := HostSources(config)
 	testutil.Assert(t, slices.Equal(got, want), "got %v, want %v", got, want)
-	if got := HostSources(nil); got != nil {
-		t.Errorf("nothing mounts %v", got)
-	}
+	got = HostSources(nil)
+	testutil.Assert(t, got == nil, "nothing mounts %v", got)
 }
 
 func TestDevices(t *testing.T) {
@@ -306,10 +303,8 @@ func TestCapabilities(t *testing.T) {
 	in.Config.Linux.SecurityContext.Capabilities = &runtimeapi.Capability{
 		AddCapabilities: []string{"NET_ADMIN", "CAP_SYS_TIME"}, DropCapabilities: []string{"ALL"}}
 	host := mustContainer(t, in).Host
-	if !slices.Equal(host.CapAdd, []string{"NET_ADMIN", "CAP_SYS_TIME"}) ||
-		!slices.Equal(host.CapDrop, []string{"ALL"}) {
-		t.Errorf("add %q, drop %q", host.CapAdd, host.CapDrop)
-	}
+	testutil.Assert(t, slices.Equal(host.CapAdd, []string{"NET_ADMIN", "CAP_SYS_TIME"}) &&
+		slices.Equal(host.CapDrop, []string{"ALL"}), "add %q, drop %q", host.CapAdd, host.CapDrop)
 }
 
 // On the wire an empty list equals none. It must not become nil, for which Docker masks its own paths (procMount:
@@ -317,14 +312,13 @@ func TestCapabilities(t *testing.T) {
 func TestEmptyPathListsMeanNone(t *testing.T) {
 	host := mustContainer(t, containerInput()).Host
 	testutil.Require(t, host.MaskedPaths != nil && host.ReadonlyPaths != nil, "the lists are nil")
-	testutil.Assert(t, len(host.MaskedPaths)+len(host.ReadonlyPaths) <= 0,
+	testutil.Assert(t, len(host.MaskedPaths)+len(host.ReadonlyPaths) == 0,
 		"masked %q, read-only %q", host.MaskedPaths, host.ReadonlyPaths)
 	in := containerInput()
 	in.Config.Linux.SecurityContext.MaskedPaths = []string{"/proc/kcore"}
 	in.Config.Linux.SecurityContext.ReadonlyPaths = []string{"/proc/sys"}
 	host = mustContainer(t, in).Host
-	if !slices.Equal(host.MaskedPaths, []string{"/proc/kcore"}) ||
-		!slices.Equal(host.ReadonlyPaths, []string{"/proc/sys"}) {
-		t.Errorf("masked %q, read-only %q", host.MaskedPaths, host.ReadonlyPaths)
-	}
+	testutil.Assert(t, slices.Equal(host.MaskedPaths, []string{"/proc/kcore"}) &&
+		slices.Equal(host.ReadonlyPaths, []string{"/proc/sys"}),
+		"masked %q, read-only %q", host.MaskedPaths, host.ReadonlyPaths)
 }

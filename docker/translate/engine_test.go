@@ -38,9 +38,8 @@ func newNode(t *testing.T, env rigenv.Env, host string, images ...string) *node 
 	t.Cleanup(func() { _ = client.Close() })
 	n := &node{T: t, engine: client, env: env}
 	ctx := n.context()
-	if n.features, err = client.Features(ctx); err != nil {
-		t.Fatal(err)
-	}
+	n.features, err = client.Features(ctx)
+	testutil.Must(t, err)
 	t.Logf("Docker Engine %s, API %s, cgroup v%d", n.features.ServerVersion, n.features.APIVersion,
 		n.features.CgroupVersion)
 	for _, image := range images {
@@ -187,10 +186,9 @@ func TestNothingLeaksIntoAPod(t *testing.T) {
 			checkProcess(t, c.inspect)
 		})
 	}
-	if running.Config.User != "mallory" || running.Config.StopSignal != "SIGUSR1" ||
-		!slices.Contains(running.Config.Env, "EVIL=from-image") {
-		t.Errorf("user, stop signal and environment are the image's to say, got %+v", running.Config)
-	}
+	testutil.Assert(t, running.Config.User == "mallory" && running.Config.StopSignal == "SIGUSR1" &&
+		slices.Contains(running.Config.Env, "EVIL=from-image"),
+		"user, stop signal and environment are the image's to say, got %+v", running.Config)
 	testutil.Assert(t, sandbox.Config.StopSignal == "SIGTERM", "the sandbox stops on %s", sandbox.Config.StopSignal)
 	checkMetadata(t, sandbox, pod, running, app)
 }
@@ -199,9 +197,7 @@ func TestNothingLeaksIntoAPod(t *testing.T) {
 func checkHost(t *testing.T, inspect *container.InspectResponse, want *container.HostConfig) {
 	t.Helper()
 	got := inspect.HostConfig
-	if got.Init == nil || *got.Init {
-		t.Errorf("init is %v", got.Init)
-	}
+	testutil.Assert(t, got.Init != nil && !*got.Init, "init is %v", got.Init)
 	for what, values := range map[string][2]any{
 		"IPC mode":         {got.IpcMode, want.IpcMode},
 		"cgroup namespace": {got.CgroupnsMode, want.CgroupnsMode},
@@ -216,9 +212,8 @@ func checkHost(t *testing.T, inspect *container.InspectResponse, want *container
 	} {
 		testutil.Assert(t, values[0] == values[1], "%s is %v, want %v", what, values[0], values[1])
 	}
-	if inspect.State.Health != nil && inspect.State.Health.Status != container.NoHealthcheck {
-		t.Errorf("the image's health check runs: %+v", inspect.State.Health)
-	}
+	testutil.Assert(t, inspect.State.Health == nil || inspect.State.Health.Status == container.NoHealthcheck,
+		"the image's health check runs: %+v", inspect.State.Health)
 }
 
 // checkProcess looks at the process itself: what the engine says of a setting

@@ -92,9 +92,7 @@ func TestSpecsAreIndependent(t *testing.T) {
 	first, second := mustContainer(t, in), mustContainer(t, in)
 	*first.Host.Init, first.Config.Entrypoint[0], first.Config.Labels["a"] = true, "changed", "changed"
 	first.Host.LogConfig.Config["mode"] = "changed"
-	if *second.Host.Init || second.Config.Entrypoint[0] != "a" || second.Config.Labels["a"] != "b" ||
-		second.Host.LogConfig.Config["mode"] == "changed" || in.Config.Command[0] != "a" ||
-		in.Config.Labels["a"] != "b" {
-		t.Error("a change of one spec shows elsewhere")
-	}
+	testutil.Assert(t, !*second.Host.Init && second.Config.Entrypoint[0] == "a" && second.Config.Labels["a"] == "b" &&
+		second.Host.LogConfig.Config["mode"] != "changed" && in.Config.Command[0] == "a" &&
+		in.Config.Labels["a"] == "b", "a change of one spec shows elsewhere")
 }

@@ -53,9 +53,8 @@ func FuzzSandbox(f *testing.F) {
 				PublishPorts: publish})
 		testutil.Assert(t, proto.Equal(before, config), "the client's request was changed")
 		if err != nil {
-			if c := class(err); c != "invalid" && c != "unsupported" {
-				t.Errorf("refused by an error that is %s: %v", c, err)
-			}
+			c := class(err)
+			testutil.Assert(t, c == "invalid" || c == "unsupported", "refused by an error that is %s: %v", c, err)
 			return
 		}
 		checkSpec(t, spec, KindSandbox)
@@ -94,9 +93,8 @@ func FuzzContainer(f *testing.F) {
 		})
 		testutil.Assert(t, proto.Equal(before, config), "the client's request was changed")
 		if err != nil {
-			if c := class(err); c != "invalid" && c != "unsupported" {
-				t.Errorf("refused by an error that is %s: %v", c, err)
-			}
+			c := class(err)
+			testutil.Assert(t, c == "invalid" || c == "unsupported", "refused by an error that is %s: %v", c, err)
 			return
 		}
 		checkSpec(t, spec, KindContainer)
@@ -104,10 +102,9 @@ func FuzzContainer(f *testing.F) {
 		if err != nil || id != sandboxID {
 			t.Fatal(id, err)
 		}
-		if back.GetMetadata().GetName() != config.GetMetadata().GetName() ||
-			back.GetMetadata().GetAttempt() != config.GetMetadata().GetAttempt() {
-			t.Errorf("metadata %v, want %v", back.GetMetadata(), config.GetMetadata())
-		}
+		testutil.Assert(t, back.GetMetadata().GetName() == config.GetMetadata().GetName() &&
+			back.GetMetadata().GetAttempt() == config.GetMetadata().GetAttempt(),
+			"metadata %v, want %v", back.GetMetadata(), config.GetMetadata())
 		checkMaps(t, back.GetLabels(), config.GetLabels(), back.GetAnnotations(), config.GetAnnotations())
 	})
 }

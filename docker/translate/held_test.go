@@ -123,10 +123,9 @@ func TestContainerCannotJoin(t *testing.T) {
 		"without the runtime: %v", err)
 	in = withoutContainer()
 	options(in).Pid = runtimeapi.NamespaceMode_POD
-	if _, err := Container(in); !errdefs.IsInvalidArgument(err) ||
-		!strings.Contains(err.Error(), "namespace_options.pid") {
-		t.Errorf("a PID namespace that is not there: %v", err)
-	}
+	_, err = Container(in)
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "namespace_options.pid"),
+		"a PID namespace that is not there: %v", err)
 	podOptions(in).Pid = runtimeapi.NamespaceMode_NODE
 	if spec, err := Container(in); err != nil || spec.Host.PidMode != modeHost {
 		t.Errorf("the node's PID namespace: %q, %v", spec.Host.PidMode, err)
@@ -150,9 +149,8 @@ func TestRuntimeThatIsNotSeenToWork(t *testing.T) {
 		t.Errorf("in a pod with one: %v", err)
 	}
 	in.Sandbox.UserNamespace = "/run/netns/user"
-	if _, err := Container(in); err != nil {
-		t.Errorf("in a pod with a user namespace: %v", err)
-	}
+	_, err = Container(in)
+	testutil.Check(t, err, "in a pod with a user namespace")
 }
 
 // A pod that notes hold keeps its runtime when the engine gets another default one. A record from before the runtime
@@ -173,9 +171,7 @@ func TestRuntimeOfAHeldPod(t *testing.T) {
 		in.Features.Runtimes, in.Features.DefaultRuntime = []string{"crun", "runc"}, "crun"
 		in.Sandbox.RuntimeHandler, in.Sandbox.Runtime = c.handler, c.recorded
 		spec, err := Container(in)
-		if errdefs.IsNotImplemented(err) != c.refused || err != nil && !c.refused {
-			t.Errorf("%s: %v", name, err)
-		}
+		testutil.Assert(t, errdefs.IsNotImplemented(err) == c.refused && (err == nil || c.refused), "%s: %v", name, err)
 		if err == nil && (spec.Host.Runtime != c.want || spec.Note == nil) {
 			t.Errorf("%s: the runtime is %q with the note %+v, want %q", name, spec.Host.Runtime, spec.Note, c.want)
 		}
@@ -207,10 +203,8 @@ func TestRecursiveReadOnlyOfAKeptRuntime(t *testing.T) {
 		in.Config.Mounts = []*runtimeapi.Mount{
 			{HostPath: "/srv", ContainerPath: "/data", Readonly: true, RecursiveReadOnly: true}}
 		spec, err := Container(in)
-		if errdefs.IsNotImplemented(err) != c.refused ||
-			err != nil && !strings.Contains(err.Error(), "the runtime runc here does not") {
-			t.Errorf("%s: %v", name, err)
-		}
+		testutil.Assert(t, errdefs.IsNotImplemented(err) == c.refused &&
+			(err == nil || strings.Contains(err.Error(), "the runtime runc here does not")), "%s: %v", name, err)
 		if err == nil && !reflect.DeepEqual(spec.Note.MountOptions["/data"], []string{"rro"}) {
 			t.Errorf("%s: the note is %+v", name, spec.Note)
 		}
@@ -262,15 +256,13 @@ func TestWithoutContainer(t *testing.T) {
 	} {
 		in := able()
 		change(&in)
-		if _, ok, err := WithoutContainer(in); ok || err != nil {
-			t.Errorf("%s: %v, %v", name, ok, err)
-		}
+		_, ok, err := WithoutContainer(in)
+		testutil.Assert(t, !ok && err == nil, "%s: %v, %v", name, ok, err)
 	}
 	in = able()
 	in.Config.Linux.Sysctls = map[string]string{"vm.swappiness": "1"}
-	if _, _, err := WithoutContainer(in); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("a sysctl of the node: %v", err)
-	}
+	_, _, err = WithoutContainer(in)
+	testutil.Fails(t, err, errdefs.IsInvalidArgument, "a sysctl of the node")
 }
 
 // TestPodOfContainer finds a pod by what its container says of it.
@@ -281,16 +273,13 @@ func TestPodOfContainer(t *testing.T) {
 	testutil.Must(t, err)
 	config, id, ok := PodOfContainer(spec.Config.Labels, "/"+spec.Name)
 	want, got := in.Sandbox.Config.GetMetadata(), config.GetMetadata()
-	if !ok || id != in.Sandbox.ID || got.GetName() != want.GetName() || got.GetUid() != want.GetUid() ||
-		got.GetAttempt() != want.GetAttempt() ||
-		!reflect.DeepEqual(config.GetLabels(), map[string]string{"io.kubernetes.pod.uid": "u"}) {
-		t.Errorf("found %v of %s, %v", config, id, ok)
-	}
-	if _, _, ok := PodOfContainer(spec.Config.Labels, "k8s_other_a_b_c_0"); ok {
-		t.Error("the labels are another container's")
-	}
+	testutil.Assert(t, ok && id == in.Sandbox.ID && got.GetName() == want.GetName() && got.GetUid() == want.GetUid() &&
+		got.GetAttempt() == want.GetAttempt() &&
+		reflect.DeepEqual(config.GetLabels(), map[string]string{"io.kubernetes.pod.uid": "u"}),
+		"found %v of %s, %v", config, id, ok)
+	_, _, ok = PodOfContainer(spec.Config.Labels, "k8s_other_a_b_c_0")
+	testutil.Assert(t, !ok, "the labels are another container's")
 	delete(spec.Config.Labels, LabelRecord)
-	if _, _, ok := PodOfContainer(spec.Config.Labels, spec.Name); ok {
-		t.Error("another shim's container names a pod of ours")
-	}
+	_, _, ok = PodOfContainer(spec.Config.Labels, spec.Name)
+	testutil.Assert(t, !ok, "another shim's container names a pod of ours")
 }

@@ -37,10 +37,9 @@ func TestImageVolumesAreReadOnly(t *testing.T) {
 	in.Features.SELinux = false
 	mounts := mustContainer(t, in).Host.Mounts
 	testutil.Require(t, len(mounts) == 3, "mounts: %+v", mounts)
-	if m := mounts[1]; m.Type != mount.TypeImage || m.Source != "sha256:1" || m.Target != "/all" || !m.ReadOnly ||
-		m.ImageOptions != nil {
-		t.Errorf("by the engine: %+v", m)
-	}
+	m := mounts[1]
+	testutil.Assert(t, m.Type == mount.TypeImage && m.Source == "sha256:1" && m.Target == "/all" && m.ReadOnly &&
+		m.ImageOptions == nil, "by the engine: %+v", m)
 	if m := mounts[2]; m.Type != mount.TypeBind || m.Source != "/images/1/fs/small" || m.Target != "/part" ||
 		!m.ReadOnly {
 		t.Errorf("from the host: %+v", m)

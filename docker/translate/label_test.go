@@ -152,9 +152,7 @@ func FuzzLabelsRoundTrip(f *testing.F) {
 		in.Config.Labels, in.Config.Annotations = labels, annotations
 		spec, err := Container(in)
 		if err != nil {
-			if validText(labels) && validText(annotations) {
-				t.Fatalf("refused: %v", err)
-			}
+			testutil.Require(t, !validText(labels) || !validText(annotations), "refused: %v", err)
 			return
 		}
 		got, _, err := ContainerConfig(mergeImageLabels(spec.Config, map[string]string{image: imageValue}), spec.Name)
@@ -169,9 +167,8 @@ func FuzzReadLabels(f *testing.F) {
 	f.Add("k8s_app_web_shop_u_0", `{"name":1}`, LabelKind)
 	f.Fuzz(func(t *testing.T, name, encoded, key string) {
 		labels := map[string]string{LabelRecord: encoded, key: "value"}
-		if config, err := PodConfig(labels, name); err == nil && config.GetMetadata().GetName() == "" {
-			t.Errorf("a pod without a name from %q", name)
-		}
+		config, err := PodConfig(labels, name)
+		testutil.Assert(t, err != nil || config.GetMetadata().GetName() != "", "a pod without a name from %q", name)
 		if config, _, err := ContainerConfig(labels, name); err == nil && config.GetMetadata().GetName() == "" {
 			t.Errorf("a container without a name from %q", name)
 		}
@@ -204,9 +201,8 @@ func TestPodsOfCRIDockerd(t *testing.T) {
 		"io.kubernetes.sandbox.id":                sandboxID,
 	}
 	name = "/k8s_app_web-0_shop_6f1c_0_1a2b3c4d"
-	if kind := Identify(name, app); kind != KindContainer {
-		t.Fatalf("the container is identified as %v", kind)
-	}
+	kind = Identify(name, app)
+	testutil.Require(t, kind == KindContainer, "the container is identified as %v", kind)
 	c, id, err := ContainerConfig(app, name)
 	testutil.Must(t, err)
 	checkMaps(t, c.GetLabels(), map[string]string{"io.kubernetes.container.name": "app"},
@@ -247,9 +243,8 @@ func TestIdentityLabelsAreAlwaysSet(t *testing.T) {
 		testutil.Assert(t, ok, "a sandbox lacks %s", label)
 	}
 	for _, label := range identity {
-		if _, ok := app[label]; !ok {
-			t.Errorf("a container lacks %s", label)
-		}
+		_, ok := app[label]
+		testutil.Assert(t, ok, "a container lacks %s", label)
 	}
 }
 
@@ -288,9 +283,8 @@ func TestConfigsOfTheWrongKind(t *testing.T) {
 		testutil.Assert(t, class(err) == "invalid", "the pod of %q: %v", name, err)
 	}
 	for _, name := range []string{"nginx", "k8s_POD_p_n_u_0", ""} {
-		if _, _, err := ContainerConfig(nil, name); class(err) != "invalid" {
-			t.Errorf("the container of %q: %v", name, err)
-		}
+		_, _, err := ContainerConfig(nil, name)
+		testutil.Assert(t, class(err) == "invalid", "the container of %q: %v", name, err)
 	}
 }
 

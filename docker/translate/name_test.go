@@ -69,9 +69,8 @@ func checkParsed(t *testing.T, name string, pod *runtimeapi.PodSandboxMetadata, 
 		testutil.Assert(t, ok && got == want, "%s reads as %+v, %v, want %+v", text, got, ok, want)
 	}
 	for i := range len(name) {
-		if c := name[i]; !isNameByte(c) && c != '_' {
-			t.Errorf("%s holds %q, which Docker refuses", name, c)
-		}
+		c := name[i]
+		testutil.Assert(t, isNameByte(c) || c == '_', "%s holds %q, which Docker refuses", name, c)
 	}
 }
 

@@ -68,15 +68,13 @@ func TestNotes(t *testing.T) {
 			}
 			in.Features.OCIRuntime.Name = ""
 			in.Features.OCIRuntime.RecursiveReadOnly = false
-			if _, err := Container(in); !errdefs.IsNotImplemented(err) {
-				t.Errorf("without the runtime: %v", err)
-			}
+			_, err = Container(in)
+			testutil.Fails(t, err, errdefs.IsNotImplemented, "without the runtime")
 			in = noted(in)
 			in.Features.Runtimes = append(in.Features.Runtimes, "other")
 			in.Sandbox.RuntimeHandler = "other" // criadapter-oci does not wrap this runtime
-			if _, err := Container(in); !errdefs.IsNotImplemented(err) {
-				t.Errorf("with another handler: %v", err)
-			}
+			_, err = Container(in)
+			testutil.Fails(t, err, errdefs.IsNotImplemented, "with another handler")
 		})
 	}
 }
@@ -173,10 +171,9 @@ func TestRecursiveMountOfNotedContainer(t *testing.T) {
 			in.Config.Mounts = append(in.Config.Mounts, c.later)
 		}
 		spec := mustContainer(t, in)
-		if options := spec.Host.Mounts[0].BindOptions; options.ReadOnlyForceRecursive != (c.want == nil) ||
-			options.ReadOnlyNonRecursive != (c.want != nil) {
-			t.Errorf("%s: the engine is asked for %+v", name, options)
-		}
+		options := spec.Host.Mounts[0].BindOptions
+		testutil.Assert(t, options.ReadOnlyForceRecursive == (c.want == nil) &&
+			options.ReadOnlyNonRecursive == (c.want != nil), "%s: the engine is asked for %+v", name, options)
 		testutil.Assert(t, reflect.DeepEqual(spec.Note, c.want),
 			"%s: the note is %+v, want %+v", name, spec.Note, c.want)
 		in.Features.OCIRuntime.RecursiveReadOnly = false
@@ -191,10 +188,9 @@ func TestMountOptionsThatAreNone(t *testing.T) {
 		in := noted(containerInput())
 		in.Config.Mounts = []*runtimeapi.Mount{
 			{HostPath: "/a", ContainerPath: "/x", MountOptions: []string{"noexec", option}}}
-		if _, err := Container(in); !errdefs.IsInvalidArgument(err) ||
-			!strings.HasPrefix(err.Error(), "config.mounts[0].mount_options[1]: ") {
-			t.Errorf("%q: %v", option, err)
-		}
+		_, err := Container(in)
+		testutil.Assert(t, errdefs.IsInvalidArgument(err) &&
+			strings.HasPrefix(err.Error(), "config.mounts[0].mount_options[1]: "), "%q: %v", option, err)
 	}
 }
 

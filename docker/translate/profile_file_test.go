@@ -20,9 +20,8 @@ func TestReadProfileFile(t *testing.T) {
 		testutil.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	testutil.Must(t, unix.Mkfifo(pipe, 0o600))
-	if content, err := ReadProfileFile(good); err != nil || string(content) != "{}" {
-		t.Errorf("got %q, %v", content, err)
-	}
+	content, err := ReadProfileFile(good)
+	testutil.Assert(t, err == nil && string(content) == "{}", "got %q, %v", content, err)
 	for path, want := range map[string]string{
 		long: "more than", pipe: "not a plain file", dir: "not a plain file", "/dev/zero": "not a plain file",
 		filepath.Join(dir, "none"): "no such file",

@@ -68,9 +68,8 @@ func TestSandboxWithoutLinuxPart(t *testing.T) {
 	in := sandboxInput()
 	in.Config.Linux = nil
 	spec := mustSandbox(t, in)
-	if spec.Host.NetworkMode != "none" || spec.Host.IpcMode != "shareable" || spec.Host.CgroupParent != "/docker" {
-		t.Errorf("got %+v", spec.Host)
-	}
+	testutil.Assert(t, spec.Host.NetworkMode == "none" && spec.Host.IpcMode == "shareable" &&
+		spec.Host.CgroupParent == "/docker", "got %+v", spec.Host)
 }
 
 func TestHostname(t *testing.T) {
@@ -162,9 +161,8 @@ func TestSysctls(t *testing.T) {
 	got := mustSandbox(t, in).Host.Sysctls
 	testutil.Assert(t, maps.Equal(got, in.Config.Linux.Sysctls), "got %v", got)
 	in.PublishPorts = false // CNI makes it in the running sandbox
-	if got := mustSandbox(t, in).Host.Sysctls; !maps.Equal(got, general) {
-		t.Errorf("got %v", got)
-	}
+	got = mustSandbox(t, in).Host.Sysctls
+	testutil.Assert(t, maps.Equal(got, general), "got %v", got)
 	if got := InterfaceSysctls(in.Config); !maps.Equal(got, ofInterface) {
 		t.Errorf("interfaces have %v", got)
 	}
@@ -244,16 +242,13 @@ func TestSandboxedRuntime(t *testing.T) {
 		in := sandboxInput()
 		in.Features, in.RuntimeHandler, in.PublishPorts = tc.features, tc.handler, tc.bridge
 		_, err := Sandbox(in)
-		if errdefs.IsNotImplemented(err) != tc.refused || !tc.refused && err != nil {
-			t.Errorf("%q, bridge %v: %v; want it refused: %v", tc.handler, tc.bridge, err, tc.refused)
-		}
-		if tc.refused && !strings.Contains(err.Error(), "runtime_handler") {
-			t.Errorf("%v does not name the field", err)
-		}
+		testutil.Assert(t, errdefs.IsNotImplemented(err) == tc.refused && (tc.refused || err == nil),
+			"%q, bridge %v: %v; want it refused: %v", tc.handler, tc.bridge, err, tc.refused)
+		testutil.Assert(t, !tc.refused || strings.Contains(err.Error(), "runtime_handler"),
+			"%v does not name the field", err)
 		in.Config.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
-		if _, err := Sandbox(in); err != nil {
-			t.Errorf("%q on the host's network: %v", tc.handler, err)
-		}
+		_, err = Sandbox(in)
+		testutil.Assert(t, err == nil, "%q on the host's network: %v", tc.handler, err)
 	}
 }
 
@@ -283,9 +278,7 @@ func TestPodSandbox(t *testing.T) {
 	testutil.Assert(t, got.Note.InSandbox, "the container has a process of its own")
 	// While the proof of criadapter-oci fails, the pod's containers still need it.
 	c.Features.OCIRuntime.Fault, c.Sandbox.Runtime = "it fails", "gvisor"
-	if got := mustContainer(t, c); got.Note == nil {
-		t.Error("there is no note while criadapter-oci fails")
-	}
+	testutil.Assert(t, mustContainer(t, c).Note != nil, "there is no note while criadapter-oci fails")
 	users := &runtimeapi.UserNamespace{
 		Mode: runtimeapi.NamespaceMode_POD,
 		Uids: []*runtimeapi.IDMapping{{HostId: 65536, Length: 65536}},

@@ -173,13 +173,11 @@ func TestPrivilegedNeedsAPrivilegedPod(t *testing.T) {
 	in.Sandbox.Config.Linux.SecurityContext.Privileged = true
 	in.Config.Linux.SecurityContext.MaskedPaths = []string{"/proc/kcore"}
 	host := mustContainer(t, in).Host
-	testutil.Assert(t, host.Privileged && host.MaskedPaths != nil && len(host.MaskedPaths) <= 0,
+	testutil.Assert(t, host.Privileged && host.MaskedPaths != nil && len(host.MaskedPaths) == 0,
 		"privileged %v, masked %q", host.Privileged, host.MaskedPaths)
 	// A pod rebuilt from its labels does not tell, and is trusted.
 	in.Sandbox.Config = &runtimeapi.PodSandboxConfig{Metadata: podMetadata()}
-	if host := mustContainer(t, in).Host; !host.Privileged {
-		t.Error("not privileged in a rebuilt pod")
-	}
+	testutil.Assert(t, mustContainer(t, in).Host.Privileged, "not privileged in a rebuilt pod")
 }
 
 // TestDefaultProfileOfAnUnconfinedEngine: with seccomp-profile "unconfined" in
@@ -192,9 +190,8 @@ func TestDefaultProfileOfAnUnconfinedEngine(t *testing.T) {
 		app.Config.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{
 			ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
 		for _, spec := range []docker.ContainerSpec{mustSandbox(t, sandbox), mustContainer(t, app)} {
-			if got := slices.Contains(spec.Host.SecurityOpt, "seccomp=builtin"); got != want {
-				t.Errorf("with the profile %q: %q", profile, spec.Host.SecurityOpt)
-			}
+			testutil.Assert(t, slices.Contains(spec.Host.SecurityOpt, "seccomp=builtin") == want,
+				"with the profile %q: %q", profile, spec.Host.SecurityOpt)
 		}
 	}
 }

@@ -17,8 +17,6 @@ func TestStopSignals(t *testing.T) {
 		testutil.Must(t, err)
 		testutil.Assert(t, names[name] == 0, "%s and %s are %q to Docker", cri, names[name], name)
 		names[name] = cri
-		if name != "" && !strings.HasPrefix(name, "SIG") {
-			t.Errorf("%s is %q to Docker", cri, name)
-		}
+		testutil.Assert(t, name == "" || strings.HasPrefix(name, "SIG"), "%s is %q to Docker", cri, name)
 	}
 }

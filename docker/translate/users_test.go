@@ -56,9 +56,8 @@ func TestPodsWithUserNamespaces(t *testing.T) {
 	pod, able, err := WithoutContainer(in)
 	want := map[string]string{"net.ipv4.ping_group_range": "0 999", "net.ipv4.ip_unprivileged_port_start": "0",
 		"kernel.sem": "1"}
-	if err != nil || !able || !reflect.DeepEqual(pod.Users, users) || !reflect.DeepEqual(pod.Sysctls, want) {
-		t.Errorf("without a container: %+v, %t, %v", pod, able, err)
-	}
+	testutil.Assert(t, err == nil && able && reflect.DeepEqual(pod.Users, users) &&
+		reflect.DeepEqual(pod.Sysctls, want), "without a container: %+v, %t, %v", pod, able, err)
 	spec, err := Sandbox(in)
 	testutil.Must(t, err)
 	spec, err = InUserNamespace(spec, in.Config, *users, "/run/u", in.Features)
@@ -121,10 +120,9 @@ func TestUserNamespacesThatPodsCannotHave(t *testing.T) {
 			in := mappedPod()
 			c.change(&in, podNamespaces(in.Config))
 			_, err := Sandbox(in)
-			if err == nil || errdefs.IsNotImplemented(err) != c.unsupported ||
-				errdefs.IsInvalidArgument(err) == c.unsupported || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want %q", err, c.want)
-			}
+			testutil.Assert(t, err != nil && errdefs.IsNotImplemented(err) == c.unsupported &&
+				errdefs.IsInvalidArgument(err) != c.unsupported && strings.Contains(err.Error(), c.want),
+				"%v, want %q", err, c.want)
 		})
 	}
 }
@@ -140,12 +138,10 @@ func TestContainerJoinsItsPodsUsers(t *testing.T) {
 		spec, err := Container(in)
 		testutil.Must(t, err)
 		note := spec.Note
-		if note.Namespaces["user"] != "/run/p/user" ||
-			!reflect.DeepEqual(note.UIDMappings, []ocinote.IDMapping{{HostID: 65536, Size: 1000}}) ||
-			!reflect.DeepEqual(note.GIDMappings, []ocinote.IDMapping{{HostID: 131072, Size: 1000}}) ||
-			!reflect.DeepEqual(note.MappedMounts, []string{"/mapped"}) {
-			t.Errorf("the note is %+v", note)
-		}
+		testutil.Assert(t, note.Namespaces["user"] == "/run/p/user" &&
+			reflect.DeepEqual(note.UIDMappings, []ocinote.IDMapping{{HostID: 65536, Size: 1000}}) &&
+			reflect.DeepEqual(note.GIDMappings, []ocinote.IDMapping{{HostID: 131072, Size: 1000}}) &&
+			reflect.DeepEqual(note.MappedMounts, []string{"/mapped"}), "the note is %+v", note)
 		options(in).UsernsOptions = nil // nothing said is the pod's
 	}
 }

@@ -90,12 +90,8 @@ func FuzzPolicy(f *testing.F) {
 			return
 		}
 		r := p.ruleOf(repository)
-		if r.Policy == signed && len(r.Keys) == 0 {
-			t.Errorf("%s decides %q without a key", r, repository)
-		}
-		if !strings.HasPrefix(repository, r.Prefix) {
-			t.Errorf("%s decides %q", r, repository)
-		}
+		testutil.Assert(t, r.Policy != signed || len(r.Keys) != 0, "%s decides %q without a key", r, repository)
+		testutil.Assert(t, strings.HasPrefix(repository, r.Prefix), "%s decides %q", r, repository)
 	})
 }
 
@@ -109,9 +105,7 @@ func FuzzEvidence(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload, sig, bundle []byte) {
 		image := digest.FromString("an image that is not signed")
 		check := func(e evidence, keys []signature.Verifier) {
-			if e.verify(image, keys) == nil {
-				t.Errorf("valid: %+v", e)
-			}
+			testutil.Assert(t, e.verify(image, keys) != nil, "valid: %+v", e)
 		}
 		check(evidence{Payload: payload, Signature: sig}, keys)
 		check(evidence{Bundle: bundle}, keys)

@@ -75,10 +75,8 @@ func TestAttributesAreKept(t *testing.T) {
 			continue
 		}
 		stat := info.Sys().(*syscall.Stat_t)
-		if info.Mode() != want.mode || stat.Uid != want.uid || stat.Gid != want.gid {
-			t.Errorf("%s: %v of %d:%d, want %v of %d:%d", name, info.Mode(), stat.Uid, stat.Gid, want.mode, want.uid,
-				want.gid)
-		}
+		testutil.Assert(t, info.Mode() == want.mode && stat.Uid == want.uid && stat.Gid == want.gid,
+			"%s: %v of %d:%d, want %v of %d:%d", name, info.Mode(), stat.Uid, stat.Gid, want.mode, want.uid, want.gid)
 	}
 	value := make([]byte, 16)
 	n, err := unix.Lgetxattr(filepath.Join(path, "marked"), "trusted.test", value)
@@ -125,17 +123,14 @@ func TestImagesThatCannotBeExtracted(t *testing.T) {
 		testutil.Must(t, f.engine.LoadImage(t.Context(), bytes.NewReader(archive)))
 		image, err := f.engine.InspectImage(t.Context(), "bad:"+strings.Fields(name)[0])
 		testutil.Must(t, err)
-		if _, _, err := f.Mount(t.Context(), image.ID, ""); err == nil || !strings.Contains(err.Error(), image.ID) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, _, err = f.Mount(t.Context(), image.ID, "")
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), image.ID), "%s: %v", name, err)
 	}
-	if _, _, err := f.Mount(t.Context(), "sha256:"+strings.Repeat("0", 64), ""); !errdefs.IsNotFound(err) {
-		t.Errorf("an image that is not there: %v", err)
-	}
+	_, _, err := f.Mount(t.Context(), "sha256:"+strings.Repeat("0", 64), "")
+	testutil.Fails(t, err, errdefs.IsNotFound, "an image that is not there")
 	for _, id := range []string{"", "busybox", "sha256:..", "sha512:" + strings.Repeat("0", 128)} {
-		if _, _, err := f.Mount(t.Context(), id, ""); !errdefs.IsInvalidArgument(err) {
-			t.Errorf("id %q: %v", id, err)
-		}
+		_, _, err := f.Mount(t.Context(), id, "")
+		testutil.Fails(t, err, errdefs.IsInvalidArgument, "id %q", id)
 	}
 	names := f.names()
 	testutil.Assert(t, len(names) <= 0, "left behind: %v", names)
@@ -149,9 +144,8 @@ func TestArchives(t *testing.T) {
 	layer := pack(t, regular("greeting", "hello"))
 	var zipped bytes.Buffer
 	writer := gzip.NewWriter(&zipped)
-	if _, err := writer.Write(layer); err != nil {
-		t.Fatal(err)
-	}
+	_, err := writer.Write(layer)
+	testutil.Must(t, err)
 	testutil.Must(t, writer.Close())
 	layers := func(names string) entry { return regular("manifest.json", `[{"Layers":[`+names+`]}]`) }
 	for name, c := range map[string]struct {
@@ -175,9 +169,8 @@ func TestArchives(t *testing.T) {
 			file, err := os.CreateTemp(t.TempDir(), "")
 			testutil.Must(t, err)
 			defer file.Close()
-			if _, err := file.Write(pack(t, c.files...)); err != nil {
-				t.Fatal(err)
-			}
+			_, err = file.Write(pack(t, c.files...))
+			testutil.Must(t, err)
 			saved, err := openArchive(file)
 			testutil.Must(t, err)
 			got, err := saved.layers()
@@ -188,9 +181,8 @@ func TestArchives(t *testing.T) {
 			testutil.Require(t, err == nil && len(got) == c.want, "%d layers, %v", len(got), err)
 			for _, layer := range got {
 				dir := t.TempDir()
-				if _, err := unpackLayer(dir, layer); err != nil {
-					t.Fatal(err)
-				}
+				_, err := unpackLayer(dir, layer)
+				testutil.Must(t, err)
 				wantContent(t, filepath.Join(dir, "greeting"), "hello")
 			}
 		})

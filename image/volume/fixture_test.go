@@ -86,9 +86,8 @@ func pack(t *testing.T, entries ...entry) []byte {
 	for _, e := range entries {
 		e.Size = int64(len(e.content))
 		testutil.Must(t, writer.WriteHeader(&e.Header))
-		if _, err := writer.Write([]byte(e.content)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := writer.Write([]byte(e.content))
+		testutil.Must(t, err)
 	}
 	testutil.Must(t, writer.Close())
 	return out.Bytes()

@@ -48,9 +48,8 @@ func layer(t *testing.T, headers ...tar.Header) []byte {
 			header.Mode = 0o644
 		}
 		testutil.Must(t, writer.WriteHeader(&header))
-		if _, err := writer.Write([]byte(content)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := writer.Write([]byte(content))
+		testutil.Must(t, err)
 	}
 	testutil.Must(t, writer.Close())
 	return out.Bytes()
@@ -77,16 +76,14 @@ func load(t *testing.T, engine *docker.Client, layers ...[]byte) string {
 	sum := sha256.Sum256(config)
 	manifest.Config = hex.EncodeToString(sum[:]) + ".json"
 	files[manifest.Config] = config
-	if files["manifest.json"], err = json.Marshal([]any{manifest}); err != nil {
-		t.Fatal(err)
-	}
+	files["manifest.json"], err = json.Marshal([]any{manifest})
+	testutil.Must(t, err)
 	var archive bytes.Buffer
 	writer := tar.NewWriter(&archive)
 	for name, content := range files {
 		testutil.Must(t, writer.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}))
-		if _, err := writer.Write(content); err != nil {
-			t.Fatal(err)
-		}
+		_, err := writer.Write(content)
+		testutil.Must(t, err)
 	}
 	testutil.Must(t, errors.Join(writer.Close(), engine.LoadImage(t.Context(), &archive)))
 	seen, err := engine.InspectImage(t.Context(), name)
@@ -122,9 +119,8 @@ func TestRigFiles(t *testing.T) {
 	testutil.Must(t, err)
 	for name, want := range map[string]string{"etc/hosts": "content of etc/hosts", "twice": "content of twice",
 		"hard": "content of sh"} {
-		if got, err := os.ReadFile(filepath.Join(path, name)); err != nil || string(got) != want {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
+		got, err := os.ReadFile(filepath.Join(path, name))
+		testutil.Assert(t, err == nil && string(got) == want, "%s: %q, %v", name, got, err)
 	}
 	entries, err := os.ReadDir(path)
 	testutil.Must(t, err)
@@ -132,15 +128,13 @@ func TestRigFiles(t *testing.T) {
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
-	if want := []string{"etc", "hard", "marked", "sh", "twice"}; !slices.Equal(names, want) {
-		t.Errorf("the image holds %v, want %v", names, want)
-	}
+	want := []string{"etc", "hard", "marked", "sh", "twice"}
+	testutil.Assert(t, slices.Equal(names, want), "the image holds %v, want %v", names, want)
 	info, err := os.Stat(filepath.Join(path, "sh"))
 	testutil.Must(t, err)
-	if stat := info.Sys().(*syscall.Stat_t); info.Mode() != 0o755|fs.ModeSetuid|fs.ModeSetgid || stat.Uid != 1001 ||
-		stat.Gid != 1002 || stat.Nlink != 2 {
-		t.Errorf("sh: %v of %d:%d with %d names", info.Mode(), stat.Uid, stat.Gid, stat.Nlink)
-	}
+	stat := info.Sys().(*syscall.Stat_t)
+	testutil.Assert(t, info.Mode() == 0o755|fs.ModeSetuid|fs.ModeSetgid && stat.Uid == 1001 && stat.Gid == 1002 &&
+		stat.Nlink == 2, "sh: %v of %d:%d with %d names", info.Mode(), stat.Uid, stat.Gid, stat.Nlink)
 	value := make([]byte, 16)
 	if n, err := unix.Lgetxattr(filepath.Join(path, "marked"), "trusted.mark", value); err != nil ||
 		string(value[:n]) != "it is" {
@@ -164,9 +158,8 @@ func TestRigFiles(t *testing.T) {
 		t.Error("the engine's list does not show the mount")
 	}
 	time.Sleep(100 * time.Millisecond) // time for a wrong collection to remove the files
-	if _, err := os.Stat(path); err != nil {
-		t.Errorf("the files of a container that was never started: %v", err)
-	}
+	_, err = os.Stat(path)
+	testutil.Check(t, err, "the files of a container that was never started")
 	testutil.Must(t, engine.RemoveContainer(t.Context(), holder))
 	store.Tidy()
 	testutil.Until(t, "the files are gone", func() bool {

@@ -97,9 +97,8 @@ func TestFilesGoWithTheLastContainer(t *testing.T) {
 
 	f.removeContainer(first)
 	f.reopen() // which collects unused files
-	if _, err := f.collect(t.Context()); err != nil {
-		t.Error(err)
-	}
+	_, err := f.collect(t.Context())
+	testutil.Check(t, err)
 	wantContent(t, path+"/sub/a", "a")
 	f.removeContainer(second)
 	f.Tidy()
@@ -122,9 +121,8 @@ func TestHeldFilesStay(t *testing.T) {
 	release()
 	f.release(name)
 	f.release(name)
-	if removed, err := f.remove(t.Context(), name, since); err != nil || removed {
-		t.Errorf("removed %v, %v", removed, err)
-	}
+	removed, err := f.remove(t.Context(), name, since)
+	testutil.Assert(t, err == nil && !removed, "removed %v, %v", removed, err)
 	testutil.Until(t, "the files are gone", func() bool { return len(f.names()) == 0 })
 }
 
@@ -138,9 +136,8 @@ func TestFilesOfAnUnlistedContainerStay(t *testing.T) {
 	removed, err := f.remove(t.Context(), name, asked)
 	testutil.Assert(t, err == nil && !removed, "removed %v, %v", removed, err)
 	wantContent(t, path+"/a", "a")
-	if removed, err := f.remove(t.Context(), name, f.now()); err != nil || !removed {
-		t.Errorf("by the next look: removed %v, %v", removed, err)
-	}
+	removed, err = f.remove(t.Context(), name, f.now())
+	testutil.Assert(t, err == nil && removed, "by the next look: removed %v, %v", removed, err)
 }
 
 func TestFilesStayForAWhile(t *testing.T) {
@@ -153,9 +150,8 @@ func TestFilesStayForAWhile(t *testing.T) {
 	wantContent(t, path+"/a", "a")
 	old := time.Now().Add(-2 * time.Hour)
 	testutil.Must(t, os.Chtimes(filepath.Dir(path), old, old))
-	if again, err := f.collect(t.Context()); err != nil || again != 0 {
-		t.Errorf("%v, %v", again, err)
-	}
+	again, err = f.collect(t.Context())
+	testutil.Assert(t, err == nil && again == 0, "%v, %v", again, err)
 	wantGone(t, filepath.Dir(path))
 }
 

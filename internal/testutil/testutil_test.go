@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -36,19 +37,22 @@ func passing(t testing.TB) {
 	Require(t, true, "n")
 	Must(t, nil, "n")
 	Check(t, nil)
+	Fails(t, io.EOF, func(err error) bool { return err == io.EOF }, "n")
 }
 
 func TestAssertions(t *testing.T) {
 	failure := errors.New("no space")
 	for want, fail := range map[string]func(testing.TB){
-		"":                             passing,
-		"container 2: got 1, want 3":   func(t testing.TB) { Equal(t, 1, 3, "container %d", 2) },
-		`reason: got "a\n", want ""`:   func(t testing.TB) { Equal(t, "a\n", "", "reason") },
-		"5 pods are left":              func(t testing.TB) { Assert(t, false, "%d pods are left", 5) },
-		"5 pods are left, and it ends": func(t testing.TB) { Require(t, false, "%d pods are left", 5) },
-		"no space":                     func(t testing.TB) { Check(t, failure) },
-		"save: no space":               func(t testing.TB) { Check(t, failure, "save") },
-		"save: no space, and it ends":  func(t testing.TB) { Must(t, failure, "save") },
+		"":                              passing,
+		"container 2: got 1, want 3":    func(t testing.TB) { Equal(t, 1, 3, "container %d", 2) },
+		`reason: got "a\n", want ""`:    func(t testing.TB) { Equal(t, "a\n", "", "reason") },
+		"5 pods are left":               func(t testing.TB) { Assert(t, false, "%d pods are left", 5) },
+		"5 pods are left, and it ends":  func(t testing.TB) { Require(t, false, "%d pods are left", 5) },
+		"no space":                      func(t testing.TB) { Check(t, failure) },
+		"save 2: the error is no space": func(t testing.TB) { Fails(t, failure, os.IsNotExist, "save %d", 2) },
+		"save: the error is <nil>":      func(t testing.TB) { Fails(t, nil, os.IsNotExist, "save") },
+		"save: no space":                func(t testing.TB) { Check(t, failure, "save") },
+		"save: no space, and it ends":   func(t testing.TB) { Must(t, failure, "save") },
 	} {
 		test := &failing{TB: t}
 		if fail(test); test.ended {

@@ -1,0 +1,15 @@
+package testutil
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Fails fails the test unless is holds for err, such as errdefs.IsNotFound, and goes on. The format and args name what
+// returned err.
+func Fails(t testing.TB, err error, is func(error) bool, format string, args ...any) {
+	t.Helper()
+	if !is(err) {
+		t.Errorf("%s: the error is %v", fmt.Sprintf(format, args...), err)
+	}
+}
