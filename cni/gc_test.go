@@ -41,9 +41,8 @@ func TestAttached(t *testing.T) {
 	want("a", "b")
 	s.script("fake.ADD", "exit 1")
 	s.script("fake.DEL", "exit 1")
-	if _, err := n.Add(context.Background(), testPod("c")); err == nil {
-		t.Error("ADD succeeded")
-	}
+	_, err := n.Add(context.Background(), testPod("c"))
+	testutil.Assert(t, err != nil, "ADD succeeded")
 	testutil.WriteFile(t, filepath.Join(s.cache, "pending", "cut-short"), `{"container`)
 	want("a", "b", "c") // c is not undone
 	must(t, os.Remove(filepath.Join(s.journal, "fake.DEL.do")))
@@ -84,9 +83,8 @@ func TestGCTellsWhichPodsThereAre(t *testing.T) {
 	got, want := s.valid("ports.GC"), []string{"a/eth0", "b/eth0", "c/eth0"}
 	testutil.Assert(t, slices.Equal(got, want), "told of %v, want %v", got, want)
 	s.script("ports.GC", `echo '{"code":100,"msg":"no disk"}'; exit 1`)
-	if err := n.GC(context.Background(), nil); err == nil || !strings.Contains(err.Error(), "no disk") {
-		t.Errorf("got %v", err)
-	}
+	err := n.GC(context.Background(), nil)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no disk"), "got %v", err)
 	for name, config := range map[string]string{
 		"an older version": chain,
 		"disableGC":        strings.Replace(newChain, `"name"`, `"disableGC":true,"name"`, 1),
@@ -208,8 +206,7 @@ func TestCancelledAddBehindGC(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	cancel()
 	n.gate.Unlock()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Errorf("Add: %v", err)
-	}
+	err := <-failed
+	testutil.Assert(t, errors.Is(err, context.Canceled), "Add: %v", err)
 	testutil.Equal(t, s.calls(), "", "ran")
 }

@@ -36,10 +36,8 @@ func TestHangingPluginIsStopped(t *testing.T) {
 			}()
 			select {
 			case err := <-failed:
-				if !errors.Is(err, context.DeadlineExceeded) ||
-					!strings.Contains(err.Error(), "CNI plugin fake was stopped: it did not end within") {
-					t.Errorf("got %v", err)
-				}
+				testutil.Assert(t, errors.Is(err, context.DeadlineExceeded) &&
+					strings.Contains(err.Error(), "CNI plugin fake was stopped: it did not end within"), "got %v", err)
 			case <-time.After(3 * time.Minute):
 				t.Fatal("it hangs")
 			}
@@ -78,9 +76,8 @@ func TestPluginThatCannotBeKilled(t *testing.T) {
 	go func() { failed <- n.Del(ctx, Pod{ID: "p"}, "net") }()
 	select {
 	case err := <-failed:
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "cannot be killed") {
-			t.Errorf("got %v", err)
-		}
+		testutil.Assert(t, errors.Is(err, context.DeadlineExceeded) &&
+			strings.Contains(err.Error(), "cannot be killed"), "got %v", err)
 	case <-time.After(3 * time.Minute):
 		t.Error("Del hangs")
 		thaw()
@@ -99,13 +96,10 @@ func TestJoined(t *testing.T) {
 	_, err := n.Add(context.Background(), testPod("p"))
 	must(t, err)
 	want("after ADD", true)
-	if other, err := n.Joined("other"); err != nil || other {
-		t.Errorf("another pod is joined: %v, %v", other, err)
-	}
+	other, err := n.Joined("other")
+	testutil.Assert(t, err == nil && !other, "another pod is joined: %v, %v", other, err)
 	s.script("fake.DEL", "exit 1")
-	if err := n.Del(context.Background(), Pod{ID: "p"}, ""); err == nil {
-		t.Error("Del succeeded")
-	}
+	testutil.Assert(t, n.Del(context.Background(), Pod{ID: "p"}, "") != nil, "Del succeeded")
 	want("after a DEL that failed", true)
 	must(t, os.Remove(filepath.Join(s.journal, "fake.DEL.do")))
 	must(t, n.Del(context.Background(), Pod{ID: "p"}, ""))
@@ -114,13 +108,11 @@ func TestJoined(t *testing.T) {
 	s.script("fake.ADD", "exit 1")
 	s.script("fake.DEL", "exit 1")
 	var notUndone *NotUndoneError
-	if _, err := n.Add(context.Background(), testPod("p")); !errors.As(err, &notUndone) {
-		t.Errorf("Add: %v", err)
-	}
+	_, err = n.Add(context.Background(), testPod("p"))
+	testutil.Assert(t, errors.As(err, &notUndone), "Add: %v", err)
 	want("after an ADD that is not undone", true)
-	if _, err := n.Joined("../p"); err == nil {
-		t.Error("a path is taken for an id")
-	}
+	_, err = n.Joined("../p")
+	testutil.Assert(t, err != nil, "a path is taken for an id")
 }
 
 // With DelOnly, after a change to another network plugin, Del of a pod uses the configuration that the pod was joined

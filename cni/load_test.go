@@ -126,9 +126,8 @@ func TestPluginsOfADirAreKeptForDel(t *testing.T) {
 			"got %q, %+v", got, list)
 	}
 	testutil.WriteFile(t, filepath.Join(dir, "a", "30.conf"), `{`)
-	if snap := loadDir(dir); snap.list != nil || len(snap.skipped) != 1 {
-		t.Errorf("a broken plugin file: got %+v", snap)
-	}
+	snap = loadDir(dir)
+	testutil.Assert(t, snap.list == nil && len(snap.skipped) == 1, "a broken plugin file: got %+v", snap)
 }
 
 func TestOddFilesNeverBlock(t *testing.T) {
@@ -172,10 +171,8 @@ func FuzzLoadFile(f *testing.F) {
 			testutil.Assert(t, list.Name != "" && len(list.Plugins) != 0 && json.Valid(list.Bytes),
 				"%s: took %+v", file, list)
 			again, err := libcni.NetworkConfFromBytes(list.Bytes)
-			if err != nil || again.Name != list.Name || again.CNIVersion != list.CNIVersion ||
-				pluginTypes(again) != pluginTypes(list) {
-				t.Errorf("%s: DEL would see %+v (%v) for %+v", file, again, err, list)
-			}
+			testutil.Assert(t, err == nil && again.Name == list.Name && again.CNIVersion == list.CNIVersion &&
+				pluginTypes(again) == pluginTypes(list), "%s: DEL would see %+v (%v) for %+v", file, again, err, list)
 		}
 	})
 }

@@ -48,27 +48,22 @@ func TestAttachmentOfAnotherRuntime(t *testing.T) {
 	entry := writeEntry(t, theirs, "net", otherPod, otherEntry(otherPod, "net"))
 	found, err := FindAttachment([]string{missing, ours, theirs}, otherPod)
 	must(t, err)
-	if found == nil || found.Network != "net" || !slices.Equal(found.IPs, []string{"10.0.0.7", "fd00::7"}) ||
-		len(found.Raw) == 0 {
-		t.Fatalf("got %+v", found)
-	}
+	testutil.Require(t, found != nil && found.Network == "net" &&
+		slices.Equal(found.IPs, []string{"10.0.0.7", "fd00::7"}) && len(found.Raw) != 0, "got %+v", found)
 	must(t, found.CopyTo(ours, "/run/netns/pin"))
 	n := &Network{cni: libcniOf(t, ours)}
 	kept, err := n.kept(otherPod)
-	if err != nil || len(kept) != 1 || kept[0].NetNS != "/run/netns/pin" || string(kept[0].Config) != otherConf ||
-		len(kept[0].CniArgs) != 2 || kept[0].CapabilityArgs["portMappings"] == nil {
-		t.Fatalf("our cache holds %+v, %v", kept, err)
-	}
+	testutil.Require(t, err == nil && len(kept) == 1 && kept[0].NetNS == "/run/netns/pin" &&
+		string(kept[0].Config) == otherConf && len(kept[0].CniArgs) == 2 &&
+		kept[0].CapabilityArgs["portMappings"] != nil, "our cache holds %+v, %v", kept, err)
 	testutil.WriteFile(t, filepath.Join(theirs, "results", "net-"+otherPod[1:]+"-eth0"), "of another pod")
 	must(t, ForgetAttachments([]string{missing, theirs}, otherPod))
 	for _, path := range []string{entry, loopback} {
-		if _, err := os.Stat(path); !os.IsNotExist(err) {
-			t.Errorf("%s is there still: %v", path, err)
-		}
+		_, err := os.Stat(path)
+		testutil.Fails(t, err, os.IsNotExist, "%s is there still", path)
 	}
-	if left, err := os.ReadDir(filepath.Join(theirs, "results")); err != nil || len(left) != 1 {
-		t.Errorf("left is %v, %v; want the other pod's entry", left, err)
-	}
+	left, err := os.ReadDir(filepath.Join(theirs, "results"))
+	testutil.Assert(t, err == nil && len(left) == 1, "left is %v, %v; want the other pod's entry", left, err)
 }
 
 func TestAttachmentInTheSameDirectory(t *testing.T) {
@@ -82,13 +77,11 @@ func TestAttachmentInTheSameDirectory(t *testing.T) {
 	for range 2 {
 		must(t, found.CopyTo(dir, "/run/netns/pin"))
 	}
-	if _, err := os.Stat(loopback); !os.IsNotExist(err) {
-		t.Errorf("the entry of lo, which needs the loopback plugin, is there still: %v", err)
-	}
+	_, err = os.Stat(loopback)
+	testutil.Fails(t, err, os.IsNotExist, "the entry of lo, which needs the loopback plugin, is there still")
 	n := &Network{cni: libcniOf(t, dir)}
-	if kept, err := n.kept(otherPod); err != nil || len(kept) != 1 || kept[0].NetNS != "/run/netns/pin" {
-		t.Errorf("got %+v, %v", kept, err)
-	}
+	kept, err := n.kept(otherPod)
+	testutil.Assert(t, err == nil && len(kept) == 1 && kept[0].NetNS == "/run/netns/pin", "got %+v, %v", kept, err)
 }
 
 func TestAttachmentsThatCannotBeRead(t *testing.T) {

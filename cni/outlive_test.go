@@ -106,9 +106,8 @@ func TestAddThatOutlivesItsServerEndsBeforeDel(t *testing.T) {
 				testutil.Until(t, "the plugin ends", func() bool { return !runs(plugin) })
 			}
 			n := s.network()
-			if joined, err := n.Joined("p"); err != nil || !joined {
-				t.Fatalf("nothing is kept of the ADD: %v, %v", joined, err)
-			}
+			joined, err := n.Joined("p")
+			testutil.Require(t, err == nil && joined, "nothing is kept of the ADD: %v, %v", joined, err)
 			must(t, n.Del(context.Background(), Pod{ID: "p"}, ""))
 			if runs(plugin) || runs(child) {
 				t.Errorf("after DEL the plugin runs: %v, its child: %v", runs(plugin), runs(child))
@@ -161,13 +160,10 @@ func TestCancelledAddHasEndedBeforeDel(t *testing.T) {
 	}()
 	child := s.pids("child")[0]
 	cancel()
-	if err := <-failed; err == nil {
-		t.Error("Add succeeded")
-	}
+	testutil.Assert(t, <-failed != nil, "Add succeeded")
 	testutil.Assert(t, !runs(child), "process %d outlives its ADD", child)
-	if _, err := os.Stat(filepath.Join(s.journal, "early")); err == nil {
-		t.Error("DEL ran while the child of the ADD did")
-	}
+	_, err := os.Stat(filepath.Join(s.journal, "early"))
+	testutil.Assert(t, err != nil, "DEL ran while the child of the ADD did")
 }
 
 // Only an ADD of this pod is ended.
@@ -221,9 +217,8 @@ func TestProcessThatCannotBeRead(t *testing.T) {
 	must(t, syscall.Mkfifo(pipe, 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := look(ctx, proc, "p"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	_, err := look(ctx, proc, "p")
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "got %v", err)
 	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // lets the reader go
 	must(t, err)
 	must(t, writer.Close())

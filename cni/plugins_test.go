@@ -42,9 +42,7 @@ func TestAddAndDel(t *testing.T) {
 	testutil.Assert(t, result.Config == "net" && reflect.DeepEqual(result.IPs, []string{"10.9.0.2", "fd09::2"}),
 		"got %+v", result)
 	raw := decodeResult(t, result)
-	if raw.CNIVersion != "1.1.0" {
-		t.Errorf("raw %s", result.Raw)
-	}
+	testutil.Assert(t, raw.CNIVersion == "1.1.0", "raw %s", result.Raw)
 	want := (types.DNS{Nameservers: []string{"10.9.0.1"}, Domain: "example"})
 	testutil.Assert(t, reflect.DeepEqual(raw.DNS, want), "DNS %+v", raw.DNS)
 	if want := []*types100.Interface{{Name: "host0"},
@@ -54,9 +52,8 @@ func TestAddAndDel(t *testing.T) {
 
 	got := s.recorded("fake.ADD.args")
 	testutil.Assert(t, strings.Contains(got, "K8S_POD_NAME=web;"), "CNI_ARGS %s", got)
-	if got := s.recorded("fake.ADD.stdin"); strings.Contains(got, "runtimeConfig") {
-		t.Errorf("a plugin that asks for nothing got %s", got)
-	}
+	got = s.recorded("fake.ADD.stdin")
+	testutil.Assert(t, !strings.Contains(got, "runtimeConfig"), "a plugin that asks for nothing got %s", got)
 	if got := s.recorded("ports.ADD.stdin"); !strings.Contains(got, `"runtimeConfig":{"portMappings":[{"containerPort":8080,"hostPort":80,"protocol":"tcp"}]}`) &&
 		!strings.Contains(got, `"runtimeConfig":{"portMappings":[{"hostPort":80,"containerPort":8080,"protocol":"tcp"}]}`) || strings.Contains(got, "10.0.0.10") {
 		t.Errorf("a plugin that asks for ports alone got %s", got)
@@ -66,16 +63,14 @@ func TestAddAndDel(t *testing.T) {
 		t.Errorf("kept %v", got)
 	}
 
-	if _, err := n.Add(ctx, pod); !errdefs.IsAlreadyExists(err) {
-		t.Errorf("a second Add: %v", err)
-	}
+	_, err = n.Add(ctx, pod)
+	testutil.Fails(t, err, errdefs.IsAlreadyExists, "a second Add")
 	s.forgetCalls()
 	must(t, n.Del(ctx, Pod{ID: "p1"}, ""))
 	testutil.Equal(t, s.calls(), "ports.DEL fake.DEL", "Del ran")
-	if got := s.recorded("ports.DEL.stdin"); !strings.Contains(got, `"hostPort":80`) ||
-		!strings.Contains(got, `"prevResult"`) {
-		t.Errorf("DEL got %s", got)
-	}
+	got = s.recorded("ports.DEL.stdin")
+	testutil.Assert(t, strings.Contains(got, `"hostPort":80`) && strings.Contains(got, `"prevResult"`),
+		"DEL got %s", got)
 	if got := s.cached(); len(got) != 0 {
 		t.Errorf("left %v", got)
 	}
@@ -118,9 +113,8 @@ func TestFailedAddIsUndone(t *testing.T) {
 			got := s.cached()
 			testutil.Assert(t, len(got) == 0, "left %v", got)
 			must(t, os.Remove(filepath.Join(s.journal, "ports.ADD.do")))
-			if _, err := n.Add(context.Background(), testPod("p")); err != nil {
-				t.Errorf("the next Add: %v", err)
-			}
+			_, err = n.Add(context.Background(), testPod("p"))
+			testutil.Check(t, err, "the next Add")
 		})
 	}
 }
@@ -132,19 +126,15 @@ func TestUndoThatFailsIsReportedAndRepeated(t *testing.T) {
 	s.script("fake.DEL", `echo "second fault" >&2; exit 1`)
 	_, err := n.Add(ctx, testPod("p"))
 	var notUndone *NotUndoneError
-	if !errors.As(err, &notUndone) || !strings.Contains(notUndone.Add.Error(), "first fault") ||
-		!strings.Contains(notUndone.Undo.Error(), "second fault") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := n.Add(ctx, testPod("p")); !errdefs.IsAlreadyExists(err) {
-		t.Errorf("Add over what is not undone: %v", err)
-	}
+	testutil.Assert(t, errors.As(err, &notUndone) && strings.Contains(notUndone.Add.Error(), "first fault") &&
+		strings.Contains(notUndone.Undo.Error(), "second fault"), "got %v", err)
+	_, err = n.Add(ctx, testPod("p"))
+	testutil.Fails(t, err, errdefs.IsAlreadyExists, "Add over what is not undone")
 	// The configuration is gone, yet Del knows what to run.
 	must(t, os.Remove(filepath.Join(s.conf, "net.conflist")))
 	s.expect(n, "")
-	if err := n.Del(ctx, Pod{ID: "p"}, ""); err == nil || !strings.Contains(err.Error(), "second fault") {
-		t.Errorf("Del: %v", err)
-	}
+	err = n.Del(ctx, Pod{ID: "p"}, "")
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "second fault"), "Del: %v", err)
 	s.script("fake.DEL", "")
 	s.forgetCalls()
 	must(t, n.Del(ctx, Pod{ID: "p"}, ""))
@@ -191,9 +181,8 @@ func TestUndoIsBounded(t *testing.T) {
 	s.script("fake.DEL", `sleep 300`)
 	started := time.Now()
 	_, err := n.Add(context.Background(), testPod("p"))
-	if !errors.Is(err, context.DeadlineExceeded) || time.Since(started) > 20*time.Second {
-		t.Errorf("after %v: %v", time.Since(started), err)
-	}
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded) && time.Since(started) <= 20*time.Second,
+		"after %v: %v", time.Since(started), err)
 }
 
 // A daemon that a plugin leaves behind must not keep the call waiting.
@@ -201,13 +190,11 @@ func TestPluginMayLeaveADaemon(t *testing.T) {
 	s, n := scripted(t)
 	s.script("fake.ADD", `sleep 20 & echo $! > "$dir/child"`)
 	started := time.Now()
-	if _, err := n.Add(context.Background(), testPod("p")); err != nil || time.Since(started) > 15*time.Second {
-		t.Errorf("after %v: %v", time.Since(started), err)
-	}
+	_, err := n.Add(context.Background(), testPod("p"))
+	testutil.Assert(t, err == nil && time.Since(started) <= 15*time.Second, "after %v: %v", time.Since(started), err)
 	var pid int
-	if _, err := fmt.Sscan(s.recorded("child"), &pid); err != nil {
-		t.Fatal(err)
-	}
+	_, err = fmt.Sscan(s.recorded("child"), &pid)
+	testutil.Must(t, err)
 	if daemon, err := os.FindProcess(pid); err == nil {
 		_ = daemon.Kill()
 	}
@@ -248,9 +235,8 @@ func TestDelWithoutACache(t *testing.T) {
 			pod.PortMappings = []PortMapping{{HostPort: 80, ContainerPort: 80}}
 			must(t, n.Del(context.Background(), pod, test.network))
 			testutil.Equal(t, s.calls(), test.want, "ran")
-			if test.network == "second" && !strings.Contains(s.recorded("ports.DEL.stdin"), `"hostPort":80`) {
-				t.Error("the ports were not passed to DEL")
-			}
+			testutil.Assert(t, test.network != "second" ||
+				strings.Contains(s.recorded("ports.DEL.stdin"), `"hostPort":80`), "the ports were not passed to DEL")
 		})
 	}
 	t.Run("no configuration at all", func(t *testing.T) {
@@ -354,10 +340,8 @@ func TestMissingPlugin(t *testing.T) {
 	s, n := scripted(t)
 	must(t, os.Remove(filepath.Join(s.bin, "ports")))
 	_, err := n.Add(context.Background(), testPod("p"))
-	if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), `"ports"`) ||
-		!strings.Contains(err.Error(), s.bin) {
-		t.Errorf("Add: %v", err)
-	}
+	testutil.Assert(t, errdefs.IsUnavailable(err) && strings.Contains(err.Error(), `"ports"`) &&
+		strings.Contains(err.Error(), s.bin), "Add: %v", err)
 	if len(s.callLines()) != 0 || len(s.cached()) != 0 {
 		t.Errorf("ran %s, left %v", s.calls(), s.cached())
 	}
@@ -400,11 +384,9 @@ func TestPluginThatIsBeingInstalled(t *testing.T) {
 	must(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), busyPause/2)
 	defer cancel()
-	if err := n.Del(ctx, Pod{ID: "p"}, ""); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
-	if err := n.Del(context.Background(), Pod{ID: "p"}, ""); !errors.Is(err, syscall.ETXTBSY) {
-		t.Errorf("got %v", err)
-	}
+	err = n.Del(ctx, Pod{ID: "p"}, "")
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "got %v", err)
+	err = n.Del(context.Background(), Pod{ID: "p"}, "")
+	testutil.Assert(t, errors.Is(err, syscall.ETXTBSY), "got %v", err)
 	must(t, writer.Close(), n.Del(context.Background(), Pod{ID: "p"}, ""))
 }

@@ -33,9 +33,7 @@ func TestAddressesOfThePodsInterface(t *testing.T) {
 			must(t, err)
 			result, err := newResult("net", parsed)
 			if tt.want == nil {
-				if err == nil {
-					t.Errorf("the addresses are %v, want an error", result.IPs)
-				}
+				testutil.Assert(t, err != nil, "the addresses are %v, want an error", result.IPs)
 				return
 			}
 			must(t, err)

@@ -174,9 +174,7 @@ func TestDualStackPodIsReachable(t *testing.T) {
 	}
 	testutil.Check(t, n.ask("10.88.7.1:8080"), "host port")
 	must(t, n.del(pod))
-	if err := n.ask("10.88.7.1:8080"); err == nil {
-		t.Error("the host port answers after DEL")
-	}
+	testutil.Assert(t, n.ask("10.88.7.1:8080") != nil, "the host port answers after DEL")
 	if n.links() != 0 || len(n.leased()) != 0 || len(n.cached()) != 0 {
 		t.Errorf("left %d interfaces, %v, %v", n.links(), n.leased(), n.cached())
 	}
@@ -219,9 +217,8 @@ func TestCancelledAddReleasesTheAddress(t *testing.T) {
 		t.Errorf("leased %v before the cancel", n.leased())
 	}
 	cancel()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	err := <-failed
+	testutil.Assert(t, errors.Is(err, context.Canceled), "got %v", err)
 	if n.links() != 0 || len(n.leased()) != 0 || len(n.cached()) != 0 {
 		t.Errorf("left %d interfaces, %v, %v", n.links(), n.leased(), n.cached())
 	}
@@ -255,9 +252,7 @@ func TestPodsAreJoinedInParallel(t *testing.T) {
 		all[i], _ = n.pod(fmt.Sprintf("pod%d", i))
 		wg.Go(func() {
 			result, err := n.add(context.Background(), all[i])
-			if err != nil {
-				t.Error(err)
-			}
+			testutil.Check(t, err)
 			results[i] = result
 		})
 	}
@@ -296,9 +291,8 @@ func TestExhaustedRange(t *testing.T) {
 	result, err := n.add(context.Background(), first)
 	must(t, err)
 	testutil.Assert(t, len(result.IPs) == 1 && result.IPs[0] == "10.88.7.2", "got %+v", result)
-	if _, err := n.add(context.Background(), second); err == nil || errdefs.IsAlreadyExists(err) {
-		t.Errorf("got %v", err)
-	}
+	_, err = n.add(context.Background(), second)
+	testutil.Assert(t, err != nil && !errdefs.IsAlreadyExists(err), "got %v", err)
 	err = inside.do(func() error { _, err := netlink.LinkByName(interfaceName); return err })
 	testutil.Assert(t, errors.As(err, &netlink.LinkNotFoundError{}), "eth0 is left: %v", err)
 	must(t, n.del(first))

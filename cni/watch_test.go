@@ -58,9 +58,8 @@ func TestConfigurationIsFollowed(t *testing.T) {
 	if err := status(); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "01-c.conf") {
 		t.Errorf("only a broken file: %v", err)
 	}
-	if _, err := n.Add(context.Background(), testPod("p")); !errdefs.IsUnavailable(err) {
-		t.Errorf("Add without a configuration: %v", err)
-	}
+	_, err = n.Add(context.Background(), testPod("p"))
+	testutil.Fails(t, err, errdefs.IsUnavailable, "Add without a configuration")
 }
 
 func TestDirMayComeAndGo(t *testing.T) {
@@ -178,9 +177,7 @@ func TestWatcherRestsAndDebounces(t *testing.T) {
 	testutil.WriteFile(t, filepath.Join(parent, "log"), "noise")
 	must(t, os.Chmod(dir, 0o700))
 	time.Sleep(4 * quiet)
-	if got := readings.Load(); got != 1 {
-		t.Errorf("%d readings though nothing that matters changed", got)
-	}
+	testutil.Equal(t, readings.Load(), 1, "readings though nothing that matters changed")
 	started := time.Now()
 	for range 50 {
 		testutil.WriteFile(t, filepath.Join(dir, "a.conflist"), listA)
@@ -188,9 +185,8 @@ func TestWatcherRestsAndDebounces(t *testing.T) {
 	most := 5 + int32(time.Since(started)/quiet) // a busy machine may pause within the burst
 	testutil.Until(t, "reading", func() bool { return readings.Load() > 1 })
 	time.Sleep(4 * quiet)
-	if got := readings.Load(); got > most {
-		t.Errorf("%d readings for one burst, want at most %d", got, most)
-	}
+	got = readings.Load()
+	testutil.Assert(t, got <= most, "%d readings for one burst, want at most %d", got, most)
 
 	// A directory is read even if its changes never pause.
 	before := readings.Load()

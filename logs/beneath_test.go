@@ -59,9 +59,8 @@ func TestLogDirectoryMayBeALink(t *testing.T) {
 	o, err := openOutput(root, filepath.Join(root, "c", "0.log"))
 	testutil.Must(t, err)
 	defer o.file.Close()
-	if _, err := os.Stat(filepath.Join(dir, "disk", "pod", "real", "0.log")); err != nil {
-		t.Error(err)
-	}
+	_, err = os.Stat(filepath.Join(dir, "disk", "pod", "real", "0.log"))
+	testutil.Check(t, err)
 }
 
 // A log is opened while another process exchanges its directory for a link to another one, and the log for a link to a
@@ -70,14 +69,12 @@ func TestLogStaysInItsDirectoryUnderRaces(t *testing.T) {
 	const rounds = 3000
 	root, outside := t.TempDir(), t.TempDir()
 	target := filepath.Join(outside, "target")
-	if err := errors.Join(
+	testutil.Must(t, errors.Join(
 		os.WriteFile(target, []byte("precious"), 0o600),
 		os.Mkdir(filepath.Join(root, "c"), 0o755),
 		os.Symlink(outside, filepath.Join(root, "evil")),
 		os.Symlink(target, filepath.Join(root, "evil.log")),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	path := filepath.Join(root, "c", "0.log")
 	end := make(chan struct{})
 	var hostile sync.WaitGroup
@@ -96,9 +93,8 @@ func TestLogStaysInItsDirectoryUnderRaces(t *testing.T) {
 			continue // a link was in the way
 		}
 		opened++
-		if _, err := o.file.WriteString("output\n"); err != nil {
-			t.Error(err)
-		}
+		_, err = o.file.WriteString("output\n")
+		testutil.Check(t, err)
 		o.file.Close()
 	}
 	close(end)

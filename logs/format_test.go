@@ -140,10 +140,8 @@ func checkDecode(t *testing.T, f format, data []byte, n int, wantErr error, want
 	if n == 0 {
 		return
 	}
-	if e.unixNano != want.unixNano || e.stream != want.stream || e.partial != want.partial ||
-		!bytes.Equal(e.line, want.line) {
-		t.Errorf("entry is %+v, want %+v", e, want)
-	}
+	testutil.Assert(t, e.unixNano == want.unixNano && e.stream == want.stream && e.partial == want.partial &&
+		bytes.Equal(e.line, want.line), "entry is %+v, want %+v", e, want)
 }
 
 // A record that the engine's death cut short is followed directly by the next.
@@ -208,13 +206,10 @@ func FuzzDecode(f *testing.F) {
 		for _, format := range []format{localFormat{}, jsonFormat{}} {
 			var e entry
 			n, err := format.decode(data, &e)
-			if n < 0 || n > len(data) || err != nil && n != 0 {
-				t.Fatalf("%T: decode = %d, %v of %d bytes", format, n, err, len(data))
-			}
+			testutil.Require(t, n >= 0 && n <= len(data) && (err == nil || n == 0),
+				"%T: decode = %d, %v of %d bytes", format, n, err, len(data))
 			if n > 0 {
-				if e.stream != stdout && e.stream != stderr {
-					t.Fatalf("%T: stream %q", format, e.stream)
-				}
+				testutil.Require(t, e.stream == stdout || e.stream == stderr, "%T: stream %q", format, e.stream)
 				if text := e.appendCRI(nil); text[len(text)-1] != '\n' {
 					t.Fatalf("%T: entry %q is not whole", format, text)
 				}

@@ -64,10 +64,9 @@ func TestMarkerSaysHowMuchIsMissing(t *testing.T) {
 		"%v lines are missing, %+v were counted", lost, counters)
 	bytes := float64(counters.MissingBytes)
 	testutil.Assert(t, math.Abs(bytes/lost-60) <= 5, "%v bytes were counted for %v lines", bytes, lost)
-	if marker := got[20]; !strings.Contains(marker, " from 2024-05-06T07:08:10.9Z to 2024-05-06T07:0") ||
-		!strings.Contains(marker, "entries") {
-		t.Errorf("the marker says %q", marker)
-	}
+	marker := got[20]
+	testutil.Assert(t, strings.Contains(marker, " from 2024-05-06T07:08:10.9Z to 2024-05-06T07:0") &&
+		strings.Contains(marker, "entries"), "the marker says %q", marker)
 }
 
 // Readers join an unfinished line with the next entry: it must not be the marker, nor the end of another line.
@@ -81,9 +80,8 @@ func TestUnfinishedLineIsEndedBeforeTheMarker(t *testing.T) {
 	o.start()
 	o.drain()
 	got := o.log()
-	if got[0] != "stdout P begun" || got[1] != "stdout F " || !strings.HasPrefix(got[2], markerStart) {
-		t.Errorf("the log begins with %q", got[:3])
-	}
+	testutil.Assert(t, got[0] == "stdout P begun" && got[1] == "stdout F " && strings.HasPrefix(got[2], markerStart),
+		"the log begins with %q", got[:3])
 	oneMarker(t, got)
 }
 

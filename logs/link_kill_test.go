@@ -69,20 +69,17 @@ func TestReopenLinkThroughKills(t *testing.T) {
 					testutil.Must(t, RestoreLink(enginePath, logPath))
 				}
 				testutil.AppendFile(t, enginePath, linkedRecords(121, 130))
-				if text, err := os.ReadFile(logPath); err != nil ||
-					!strings.HasSuffix(string(text), linkedRecords(101, 130)) {
-					t.Errorf("at the log's path are %d bytes, not what came last: %v", len(text), err)
-				}
+				text, err := os.ReadFile(logPath)
+				testutil.Assert(t, err == nil && strings.HasSuffix(string(text), linkedRecords(101, 130)),
+					"at the log's path are %d bytes, not what came last: %v", len(text), err)
 				rename(t, logPath, logPath+".29990101-000000") // the next rotation
 				testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath))
 				testutil.AppendFile(t, enginePath, linkedRecords(131, 140))
 				got, want := allLinked(t, logPath), linkedRecords(1, 140)
 				testutil.Assert(t, got == want,
 					"%d lines in all files, want 140; the same lines: %t", strings.Count(got, "\n"), got == want)
-				if leftover, err := filepath.Glob(filepath.Join(filepath.Dir(logPath), ".*")); err != nil ||
-					len(leftover) != 0 {
-					t.Errorf("left over: %v, %v", leftover, err)
-				}
+				leftover, err := filepath.Glob(filepath.Join(filepath.Dir(logPath), ".*"))
+				testutil.Assert(t, err == nil && len(leftover) == 0, "left over: %v, %v", leftover, err)
 			})
 		}
 	}

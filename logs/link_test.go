@@ -40,15 +40,13 @@ func TestReopenLink(t *testing.T) {
 	defer engine.Close()
 	rotated := logPath + ".20240101-000000"
 	testutil.Must(t, os.Rename(logPath, rotated))
-	if is, err := IsLinked(enginePath, logPath); err != nil || !is {
-		t.Errorf("a renamed link is not found: %v, %v", is, err)
-	}
+	is, err := IsLinked(enginePath, logPath)
+	testutil.Assert(t, err == nil && is, "a renamed link is not found: %v, %v", is, err)
 	for range 2 { // no rename precedes the second call
 		testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath))
 	}
-	if _, err := engine.WriteString("second\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = engine.WriteString("second\n")
+	testutil.Must(t, err)
 	wantFile(t, rotated, "first\n")
 	wantFile(t, logPath, "second\n")
 	wantFiles(t, filepath.Dir(logPath), 2)
@@ -62,9 +60,8 @@ func TestReopenLinkFails(t *testing.T) {
 	testutil.Must(t, os.MkdirAll(filepath.Join(copyPath(logPath), "taken"), 0o755))
 	err := ReopenLink(t.Context(), enginePath, logPath)
 	testutil.Assert(t, err != nil, "no error")
-	if _, err := os.Lstat(logPath); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a new log was made: %v", err)
-	}
+	_, err = os.Lstat(logPath)
+	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "a new log was made: %v", err)
 	wantFile(t, rotated, "first\n")
 	wantFile(t, enginePath, "first\n")
 }
@@ -74,17 +71,14 @@ func TestLinkKeepsWhatIsNoLink(t *testing.T) {
 	testutil.Check(t, Link(enginePath+"2", logPath), "replacing a link")
 	target, err := os.Readlink(logPath)
 	testutil.Assert(t, err == nil && target == enginePath+"2", "the link leads to %q, %v", target, err)
-	if is, err := IsLinked(enginePath, logPath); err != nil || is {
-		t.Errorf("a link to another file: %v, %v", is, err)
-	}
+	is, err := IsLinked(enginePath, logPath)
+	testutil.Assert(t, err == nil && !is, "a link to another file: %v, %v", is, err)
 	for name, make := range map[string]func(string) error{
 		"file":      func(path string) error { return os.WriteFile(path, []byte("kept"), 0o600) },
 		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
 		path := filepath.Join(t.TempDir(), "0.log")
 		testutil.Must(t, make(path))
-		if err := Link(enginePath, path); !errdefs.IsFailedPrecondition(err) {
-			t.Errorf("%s at the log path: %v", name, err)
-		}
+		testutil.Fails(t, Link(enginePath, path), errdefs.IsFailedPrecondition, "%s at the log path", name)
 	}
 }

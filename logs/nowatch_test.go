@@ -45,9 +45,7 @@ func TestWithoutInotify(t *testing.T) {
 			testutil.LimitInotify(t, lack, 0) // again, while it is followed
 			write()
 			o.want(want)
-			if n := s.Unwatched(); n != 0 {
-				t.Errorf("%d logs are not watched, and none is followed", n)
-			}
+			testutil.Equal(t, s.Unwatched(), 0, "logs are not watched, and none is followed")
 		})
 	}
 }

@@ -35,9 +35,7 @@ func TestBatchesAreObserved(t *testing.T) {
 	testutil.Must(t, err)
 	mu.Lock()
 	defer mu.Unlock()
-	if int64(bytes) != info.Size() {
-		t.Errorf("%d bytes were observed, the log has %d", bytes, info.Size())
-	}
+	testutil.Assert(t, int64(bytes) == info.Size(), "%d bytes were observed, the log has %d", bytes, info.Size())
 	testutil.Require(t, len(lags) >= 2 && lags[0] >= age && lags[0] <= age+time.Minute,
 		"lags %v, want the first to be an hour", lags)
 	for _, lag := range lags[1:] {

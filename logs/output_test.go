@@ -30,9 +30,8 @@ func TestOutputModes(t *testing.T) {
 	defer o.file.Close()
 	info, err := os.Stat(path)
 	testutil.Must(t, err)
-	if got := info.Mode().Perm() &^ 0o640; got != 0 {
-		t.Errorf("the CRI log has mode %v", info.Mode())
-	}
+	got := info.Mode().Perm() &^ 0o640
+	testutil.Assert(t, got == 0, "the CRI log has mode %v", info.Mode())
 }
 
 // A write that fails half-way must not leave half a line, nor repeat any when it is tried again.
@@ -42,20 +41,16 @@ func TestFailedWriteIsTakenBack(t *testing.T) {
 	o, err := openOutput("", path)
 	testutil.Must(t, err)
 	defer o.file.Close()
-	if _, err := o.write([]byte("whole\n")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := o.write(bytes.Repeat([]byte("too long for the disk\n"), 10_000)); !errors.Is(err, unix.ENOSPC) {
-		t.Fatalf("write on a full disk: %v", err)
-	}
+	_, err = o.write([]byte("whole\n"))
+	testutil.Must(t, err)
+	_, err = o.write(bytes.Repeat([]byte("too long for the disk\n"), 10_000))
+	testutil.Require(t, errors.Is(err, unix.ENOSPC), "write on a full disk: %v", err)
 	content, _ := os.ReadFile(path)
 	testutil.Assert(t, string(content) == "whole\n", "the file holds %.100q", content)
-	if _, err := o.write([]byte("again\n")); err != nil {
-		t.Fatal(err)
-	}
-	if content, _ := os.ReadFile(path); string(content) != "whole\nagain\n" {
-		t.Errorf("the file holds %.100q", content)
-	}
+	_, err = o.write([]byte("again\n"))
+	testutil.Must(t, err)
+	content, _ = os.ReadFile(path)
+	testutil.Assert(t, string(content) == "whole\nagain\n", "the file holds %.100q", content)
 }
 
 // A follower on a full disk goes on when there is room, without loss.
@@ -106,13 +101,11 @@ func TestLogEmptiedByAnOperator(t *testing.T) {
 	o, err := openOutput("", path)
 	testutil.Must(t, err)
 	defer o.file.Close()
-	if _, err := o.write([]byte("before\n")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = o.write([]byte("before\n"))
+	testutil.Must(t, err)
 	testutil.Must(t, os.Truncate(path, 0))
-	if _, err := o.write([]byte("after\n")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = o.write([]byte("after\n"))
+	testutil.Must(t, err)
 	content, _ := os.ReadFile(path)
 	testutil.Assert(t, string(content) == "after\n" && o.size == 6,
 		"the file holds %q, its size is taken for %d", content, o.size)

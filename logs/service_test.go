@@ -90,9 +90,8 @@ func testFollowerThatFallsBehind(t *testing.T, again bool) {
 		seen[line] = true
 	}
 	for i := 1; i <= 10; i++ { // the rest of the file that was held
-		if !seen[fmt.Sprintf("stdout F line %d", i)] && i <= 8 {
-			t.Errorf("line %d of the file that the follower held is missing", i)
-		}
+		testutil.Assert(t, seen[fmt.Sprintf("stdout F line %d", i)] || i > 8,
+			"line %d of the file that the follower held is missing", i)
 	}
 }
 
@@ -126,9 +125,8 @@ func TestReopen(t *testing.T) {
 	if info, _ := os.Stat(o.source.LogPath); o.saved.get().OutputSize != info.Size() {
 		t.Errorf("the saved output size is %d, want the new file's size, %d", o.saved.get().OutputSize, info.Size())
 	}
-	if err := o.s.Reopen(t.Context(), "c"); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("Reopen of a container that is not followed: %v", err)
-	}
+	testutil.Fails(t, o.s.Reopen(t.Context(), "c"), errdefs.IsFailedPrecondition,
+		"Reopen of a container that is not followed")
 }
 
 func TestReopenKeepsTheOldFileOnAnError(t *testing.T) {
@@ -397,18 +395,12 @@ func TestStartErrors(t *testing.T) {
 		"without a directory of the container: %v, want fs.ErrNotExist", err)
 	newEngineLog(t, enginePath, 2, 1<<20)
 	source.Driver = "journald"
-	if err := s.Start(t.Context(), source); !errdefs.IsNotImplemented(err) {
-		t.Errorf("driver without a file: %v", err)
-	}
+	testutil.Fails(t, s.Start(t.Context(), source), errdefs.IsNotImplemented, "driver without a file")
 	source.Driver = DriverLocal
 	start(t, s, source)
-	if err := s.Start(t.Context(), source); !errdefs.IsAlreadyExists(err) {
-		t.Errorf("second Start: %v", err)
-	}
+	testutil.Fails(t, s.Start(t.Context(), source), errdefs.IsAlreadyExists, "second Start")
 	s.Close()
-	if err := s.Start(t.Context(), source); !errdefs.IsUnavailable(err) {
-		t.Errorf("Start after Close: %v", err)
-	}
+	testutil.Fails(t, s.Start(t.Context(), source), errdefs.IsUnavailable, "Start after Close")
 	s.Close()
 }
 

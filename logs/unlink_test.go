@@ -91,18 +91,15 @@ func TestUnlinkBoundsTheHistory(t *testing.T) {
 
 func TestUnlinkAgainAfterACrash(t *testing.T) {
 	l := newLinkedLog(t)
-	if _, err := Unlink(l.engine, l.path, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := Unlink(l.engine, l.path, 0)
+	testutil.Must(t, err)
 	u, err := Unlink(l.engine, l.path, 1<<20)
 	testutil.Must(t, err)
-	if want, err := EngineHistory(l.engine); err != nil || u.history != want {
-		t.Errorf("the history has %d bytes, want %d, %v", u.history, want, err)
-	}
+	want, err := EngineHistory(l.engine)
+	testutil.Assert(t, err == nil && u.history == want, "the history has %d bytes, want %d, %v", u.history, want, err)
 	testutil.Must(t, u.Commit())
-	if entries, err := os.ReadDir(filepath.Dir(l.path)); err != nil || len(entries) != 1 {
-		t.Errorf("the directory holds %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(filepath.Dir(l.path))
+	testutil.Assert(t, err == nil && len(entries) == 1, "the directory holds %v, %v", entries, err)
 }
 
 func TestUnlinkOfAContainerWithoutOutput(t *testing.T) {
@@ -136,7 +133,6 @@ func TestRelink(t *testing.T) {
 	rotated, err := rotatedLogs(l.path)
 	testutil.Require(t, err == nil && len(rotated) == 1,
 		"got %v, %v; want the log under one rotated name", rotated, err)
-	if content, err := os.ReadFile(rotated[0]); err != nil || !strings.Contains(string(content), "kept") {
-		t.Errorf("got %q, %v", content, err)
-	}
+	content, err := os.ReadFile(rotated[0])
+	testutil.Assert(t, err == nil && strings.Contains(string(content), "kept"), "got %q, %v", content, err)
 }

@@ -46,14 +46,10 @@ func TestAHandBackThatWasCutShort(t *testing.T) {
 			testutil.Must(t, f.engine.StartContainer(t.Context(), app))
 			tc.prepare(t, path)
 			plan, err := f.node.PlanReturn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			testutil.Must(t, f.node.ApplyReturn(t.Context(), plan))
 			inspect, err := f.engine.InspectContainer(t.Context(), app)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.Must(t, err)
 			testutil.Equal(t, logs.LinkedTo(inspect.LogPath, path), tc.want, "linked")
 		})
 	}
@@ -68,9 +64,7 @@ func TestPodsWithoutASandboxContainerAreHandedBack(t *testing.T) {
 	testutil.Must(t, f.engine.RemoveContainer(t.Context(), id))
 	apply := func() error {
 		plan, err := f.node.PlanReturn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		return errors.Join(plan.Print(io.Discard), f.node.ApplyReturn(t.Context(), plan))
 	}
 	testutil.Must(t, apply())

@@ -85,10 +85,9 @@ func TestParseCheckpoint(t *testing.T) {
 		if !layout.hostIP {
 			want.PortMappings[0].HostIp = ""
 		}
-		if got.Name != "web" || got.Namespace != "shop" || !got.Data.HostNetwork ||
-			!proto.Equal(&runtimeapi.PodSandboxConfig{Metadata: want.Metadata, PortMappings: got.ports()}, want) {
-			t.Errorf("%+v: got %+v", layout, got)
-		}
+		testutil.Assert(t, got.Name == "web" && got.Namespace == "shop" && got.Data.HostNetwork &&
+			proto.Equal(&runtimeapi.PodSandboxConfig{Metadata: want.Metadata, PortMappings: got.ports()}, want),
+			"%+v: got %+v", layout, got)
 	}
 }
 
@@ -125,9 +124,8 @@ func TestDamagedCheckpoints(t *testing.T) {
 		got, err := parseCheckpoint(content)
 		testutil.Assert(t, err != nil, "a checkpoint %s reads as %+v", name, got)
 	}
-	if _, err := parseCheckpoint(changed(func(c *shimCheckpoint) { c.Checksum++ })); !errors.Is(err, errChecksum) {
-		t.Errorf("got %v", err)
-	}
+	_, err := parseCheckpoint(changed(func(c *shimCheckpoint) { c.Checksum++ }))
+	testutil.Assert(t, errors.Is(err, errChecksum), "got %v", err)
 }
 
 func FuzzParseCheckpoint(f *testing.F) {

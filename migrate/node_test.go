@@ -131,18 +131,14 @@ func TestAPodOfDockershim(t *testing.T) {
 	shim.Checksum = shimLayout{data: "dockershim", port: "dockershim"}.checksum(shim.Data)
 	f.checkpoint(1, id, shim)
 	plan := f.plan()
-	if len(plan.pods) != 1 || plan.pods[0].name != "shop/web" || plan.pods[0].containers != 1 ||
-		plan.pods[0].network != networkCNI {
-		t.Fatalf("got %+v", plan.pods)
-	}
+	testutil.Require(t, len(plan.pods) == 1 && plan.pods[0].name == "shop/web" && plan.pods[0].containers == 1 &&
+		plan.pods[0].network == networkCNI, "got %+v", plan.pods)
 	_, err := f.opts.Store.Load(t.Context(), id)
 	testutil.Require(t, errdefs.IsNotFound(err), "a plan has recorded the pod: %v", err)
 	f.adopt()
 	record, config := f.record(id)
-	if record.Phase != checkpoint.PhaseReady || record.UID != "u" || record.Attempt != 2 ||
-		!strings.HasPrefix(record.NetnsPath, f.opts.netnsDir) {
-		t.Errorf("recorded %+v", record)
-	}
+	testutil.Assert(t, record.Phase == checkpoint.PhaseReady && record.UID == "u" && record.Attempt == 2 &&
+		strings.HasPrefix(record.NetnsPath, f.opts.netnsDir), "recorded %+v", record)
 	want := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop", Uid: "u", Attempt: 2}, Hostname: "web",
 		LogDirectory: "/var/log/pods/shop_web_u", PortMappings: ports,
@@ -155,9 +151,8 @@ func TestAPodOfDockershim(t *testing.T) {
 	testutil.Assert(t, proto.Equal(config, want), "got  %v\nwant %v", config, want)
 	inside := &runtimeapi.ContainerConfig{}
 	testutil.Must(t, protojson.Unmarshal(record.Containers[app].Config, inside))
-	if inside.GetMetadata().GetAttempt() != 5 || inside.GetLogPath() != "app/5.log" || !inside.GetStdin() {
-		t.Errorf("the container is recorded as %v", inside)
-	}
+	testutil.Assert(t, inside.GetMetadata().GetAttempt() == 5 && inside.GetLogPath() == "app/5.log" &&
+		inside.GetStdin(), "the container is recorded as %v", inside)
 	left := f.plan()
 	testutil.Assert(t, len(left.pods) == 0, "there is more to do: %+v", left.pods)
 }
@@ -177,9 +172,8 @@ func TestWithoutACheckpointTheEngineTells(t *testing.T) {
 			f.adopt()
 			record, config := f.record(id)
 			want := &runtimeapi.PortMapping{ContainerPort: 80, HostPort: 8080, HostIp: "127.0.0.1"}
-			if len(config.PortMappings) != 1 || !proto.Equal(config.PortMappings[0], want) || record.NetnsPath == "" {
-				t.Errorf("got %v in %+v", config.PortMappings, record)
-			}
+			testutil.Assert(t, len(config.PortMappings) == 1 && proto.Equal(config.PortMappings[0], want) &&
+				record.NetnsPath != "", "got %v in %+v", config.PortMappings, record)
 		})
 	}
 }
@@ -234,9 +228,8 @@ func TestPIDNamespacesOfThePods(t *testing.T) {
 		}, &container.HostConfig{PidMode: container.PidMode("container:" + tc.mode(id, app))})
 		f.adopt()
 		_, config := f.record(id)
-		if got := config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetPid(); got != tc.want {
-			t.Errorf("%s: recorded as %v", name, got)
-		}
+		testutil.Equal(t, config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetPid(), tc.want,
+			"%s: recorded as", name)
 	}
 }
 
@@ -312,9 +305,8 @@ func TestAnEngineThatCannotInspect(t *testing.T) {
 	} {
 		opts := f.opts
 		opts.Engine = failing{f.engine, tc.fails}
-		if err := New(opts).Adopt(t.Context(), list); !errors.Is(err, tc.want) {
-			t.Errorf("with %v: got %v", tc.fails, err)
-		}
+		err := New(opts).Adopt(t.Context(), list)
+		testutil.Assert(t, errors.Is(err, tc.want), "with %v: got %v", tc.fails, err)
 	}
 }
 
@@ -368,9 +360,7 @@ func TestBesideARunningCRIDockerd(t *testing.T) {
 	stop := f.startPeer()
 	list := func() []container.Summary {
 		list, err := f.node.list(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		return list
 	}
 	id := f.sandbox(bound())
@@ -444,12 +434,9 @@ func TestParseResolvConf(t *testing.T) {
 	got := parseResolvConf(
 		"# of the cluster\nnameserver 10.0.0.10\nnameserver fd00::10\nsearch a.svc b\noptions ndots:5 " +
 			"edns0\n\nnameserver\n")
-	if !slices.Equal(got.GetServers(), []string{"10.0.0.10", "fd00::10"}) ||
-		!slices.Equal(got.GetSearches(), []string{"a.svc", "b"}) ||
-		!slices.Equal(got.GetOptions(), []string{"ndots:5", "edns0"}) {
-		t.Errorf("got %v", got)
-	}
-	if got := parseResolvConf("\n# nothing\n"); got != nil {
-		t.Errorf("got %v", got)
-	}
+	testutil.Assert(t, slices.Equal(got.GetServers(), []string{"10.0.0.10", "fd00::10"}) &&
+		slices.Equal(got.GetSearches(), []string{"a.svc", "b"}) &&
+		slices.Equal(got.GetOptions(), []string{"ndots:5", "edns0"}), "got %v", got)
+	got = parseResolvConf("\n# nothing\n")
+	testutil.Assert(t, got == nil, "got %v", got)
 }

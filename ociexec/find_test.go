@@ -41,12 +41,10 @@ func TestFindBelievesNoOtherProcess(t *testing.T) {
 	r, err := New(t.TempDir())
 	testutil.Must(t, err)
 	t.Cleanup(r.Close)
-	if _, err := r.Find(t.Context(), id, pid); !errors.Is(err, ErrUnsuitable) {
-		t.Errorf("%v", err)
-	}
-	if _, err := os.Stat(ran); !os.IsNotExist(err) {
-		t.Errorf("the directory's program ran: %v", err)
-	}
+	_, err = r.Find(t.Context(), id, pid)
+	testutil.Assert(t, errors.Is(err, ErrUnsuitable), "%v", err)
+	_, err = os.Stat(ran)
+	testutil.Fails(t, err, os.IsNotExist, "the directory's program ran")
 }
 
 // A shim is in this program's namespaces. A container's process is not, whatever its directory is.
@@ -57,7 +55,5 @@ func TestIsShim(t *testing.T) {
 	fakeProcess(t, proc, "8", map[string]string{"net": "net:[2]"})
 	testutil.Must(t, isShim(proc, 7, os.Getpid(), ""))
 	err := isShim(proc, 8, os.Getpid(), "")
-	if !errors.Is(err, ErrUnsuitable) || !strings.Contains(err.Error(), "namespace") {
-		t.Errorf("%v", err)
-	}
+	testutil.Assert(t, errors.Is(err, ErrUnsuitable) && strings.Contains(err.Error(), "namespace"), "%v", err)
 }

@@ -31,9 +31,8 @@ func TestTerminalEnviron(t *testing.T) {
 			list = append(list, variable)
 		}
 		got, err := terminalEnviron(object{"env": list, "terminal": tt.own}, tt.terminal)
-		if strings.Join(got, " ") != tt.want || (err == nil) != (tt.want != "") {
-			t.Errorf("%s: %q, %v", tt.name, got, err)
-		}
+		testutil.Assert(t, strings.Join(got, " ") == tt.want && (err == nil) == (tt.want != ""),
+			"%s: %q, %v", tt.name, got, err)
 	}
 }
 
@@ -54,12 +53,9 @@ func TestSpecKeepsTheContainersProcess(t *testing.T) {
 		`"noNewPrivileges":true,"rlimits":[{"hard":18446744073709551615,"soft":1,"type":"RLIMIT_CORE"},` +
 		`{"type":"RLIMIT_CPU","hard":18446744073709551615,"soft":9}],"terminal":false,` +
 		`"user":{"additionalGids":[5],"uid":1000}}`
-	if string(text) != want {
-		t.Errorf("%s, want %s", text, want)
-	}
-	if again, err := c.spec(Command{Args: []string{"true"}}); err != nil || string(again) != want {
-		t.Errorf("the second command: %s, %v", again, err)
-	}
+	testutil.Assert(t, string(text) == want, "%s, want %s", text, want)
+	again, err := c.spec(Command{Args: []string{"true"}})
+	testutil.Assert(t, err == nil && string(again) == want, "the second command: %s, %v", again, err)
 }
 
 func TestReadLimits(t *testing.T) {
@@ -73,9 +69,7 @@ func TestReadLimits(t *testing.T) {
 		"RLIMIT_CORE": {"RLIMIT_CORE", math.MaxUint64, 0},
 		"RLIMIT_NICE": {"RLIMIT_NICE", 5, 0},
 	}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, %v", got, err)
-	}
+	testutil.Assert(t, err == nil && reflect.DeepEqual(got, want), "%v, %v", got, err)
 }
 
 // An error that is not about the command's program has no exit code: the engine is asked instead.
@@ -91,9 +85,7 @@ func TestShellCode(t *testing.T) {
 		`exec failed: unable to start container process: fork/exec /proc/self/exe: permission denied`:          0,
 		`cannot exec in a stopped container`: 0,
 	} {
-		if got := shellCode(message); got != want {
-			t.Errorf("%s: %d, want %d", message, got, want)
-		}
+		testutil.Equal(t, shellCode(message), want, "%s", message)
 	}
 }
 
@@ -109,7 +101,6 @@ func TestLastError(t *testing.T) {
 		text = append(append(text, one...), '\n')
 	}
 	testutil.Must(t, os.WriteFile(path, text, 0o600))
-	if got := lastError(path); got != "last" {
-		t.Errorf("%q", got)
-	}
+	got := lastError(path)
+	testutil.Assert(t, got == "last", "%q", got)
 }

@@ -70,9 +70,8 @@ func countOpens(t *testing.T, file string) func() int {
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	// Equal events in a row are merged. So the watch includes closings, which separate the openings.
-	if _, err := unix.InotifyAddWatch(fd, file, unix.IN_OPEN|unix.IN_CLOSE_NOWRITE); err != nil {
-		t.Fatal(err)
-	}
+	_, err = unix.InotifyAddWatch(fd, file, unix.IN_OPEN|unix.IN_CLOSE_NOWRITE)
+	testutil.Must(t, err)
 	return func() (opens int) {
 		buffer := make([]byte, 1<<20)
 		for {

@@ -145,9 +145,7 @@ func TestFilesAreReadableByEveryUser(t *testing.T) {
 	for _, path := range []string{paths.ResolvConf, paths.Hosts, paths.Hostname} {
 		info, err := os.Stat(path)
 		testutil.Must(t, err)
-		if info.Mode().Perm() != 0o644 {
-			t.Errorf("%s has mode %v", path, info.Mode())
-		}
+		testutil.Assert(t, info.Mode().Perm() == 0o644, "%s has mode %v", path, info.Mode())
 	}
 }
 
@@ -175,7 +173,5 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	testutil.Must(t, os.Mkdir(unreadable.node.resolvConf, 0o700))
 	config := podConfig("web")
 	config.DnsConfig = nil
-	if err := unreadable.write("id", config); err == nil {
-		t.Error("write succeeded without the node's resolv.conf")
-	}
+	testutil.Assert(t, unreadable.write("id", config) != nil, "write succeeded without the node's resolv.conf")
 }

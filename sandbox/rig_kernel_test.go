@@ -37,9 +37,8 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 	r.must(r.server.Start(t.Context()))
 	r.wantReady(id)
 	second := r.start(id, config, "second")
-	if made := r.containers(t.Context()); len(made) != 2 {
-		t.Errorf("the engine has %v, want the two containers", made)
-	}
+	made = r.containers(t.Context())
+	testutil.Assert(t, len(made) == 2, "the engine has %v, want the two containers", made)
 	address := r.status(id).GetNetwork().GetIp()
 	for command, want := range map[string]string{
 		"hostname; echo $HOSTNAME": "web\nweb",
@@ -62,10 +61,8 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 	stats, err := r.runtime().PodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsRequest{PodSandboxId: id})
 	r.must(err)
 	linux := stats.GetStats().GetLinux()
-	if linux.GetNetwork().GetDefaultInterface().GetName() != "eth0" ||
-		linux.GetMemory().GetUsageBytes().GetValue() == 0 || len(linux.GetContainers()) != 2 {
-		t.Errorf("the stats are %v", linux)
-	}
+	testutil.Assert(t, linux.GetNetwork().GetDefaultInterface().GetName() == "eth0" &&
+		linux.GetMemory().GetUsageBytes().GetValue() != 0 && len(linux.GetContainers()) == 2, "the stats are %v", linux)
 	r.stop(id)
 	r.remove(id)
 	r.wantNothing([]string{id})

@@ -56,9 +56,8 @@ func TestPluginsStatusIsNetworkReady(t *testing.T) {
 	echo '{"cniVersion":"1.1.0","code":50,"msg":"the agent is down"}'; exit 1
 fi`)
 	r.must(r.server.Start(t.Context()))
-	if ready, condition := r.networkReady(); !ready {
-		t.Errorf("NetworkReady is %s", condition)
-	}
+	ready, condition := r.networkReady()
+	testutil.Assert(t, ready, "NetworkReady is %s", condition)
 	r.must(os.WriteFile(down, nil, 0o644))
 	testutil.Until(t, "the network is not ready, with the plugin's reason", func() bool {
 		ready, condition := r.networkReady()
@@ -94,7 +93,6 @@ func TestNetworkGC(t *testing.T) {
 	r.stop(id)
 	r.remove(id)
 	r.wantNothing([]string{id})
-	if log, err := os.ReadFile(r.server.LogPath); err != nil || strings.Contains(string(log), "CNI GC") {
-		t.Errorf("GC failed, see the log: %v", err)
-	}
+	log, err := os.ReadFile(r.server.LogPath)
+	testutil.Assert(t, err == nil && !strings.Contains(string(log), "CNI GC"), "GC failed, see the log: %v", err)
 }

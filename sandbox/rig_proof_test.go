@@ -83,9 +83,8 @@ func TestPodsOutliveAFailedProof(t *testing.T) {
 		testutil.Assert(t, held != r.hasSandboxContainer(id),
 			"pod %s has no sandbox container: %v, want %v", name, !held, held)
 		containers++
-		if got := r.exec(r.start(id, r.config(name, 0), fmt.Sprint("c", containers)), "hostname"); got != name {
-			t.Errorf("a container of pod %s has the host name %q", name, got)
-		}
+		testutil.Equal(t, r.exec(r.start(id, r.config(name, 0), fmt.Sprint("c", containers)), "hostname"), name,
+			"a container of pod %s has the host name", name)
 	}
 	old := r.run("old", 0)
 	if made(old, "old", true); engine.probes.Load() == 0 {

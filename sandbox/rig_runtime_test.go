@@ -23,9 +23,8 @@ func TestRuntimeThatTakesItsInterfacesAtBootIsRefused(t *testing.T) {
 	runc := env.RuntimeWrapper
 	if runc == "" {
 		var err error
-		if runc, err = exec.LookPath("runc"); err != nil {
-			t.Fatal(err)
-		}
+		runc, err = exec.LookPath("runc")
+		testutil.Must(t, err)
 	}
 	dir, err := os.MkdirTemp(env.WorkDir, "runtimes")
 	testutil.Must(t, err)

@@ -86,9 +86,8 @@ func TestKillDuringStopPodSandbox(t *testing.T) {
 		r.server.Kill()
 		<-done
 		r.must(r.server.Start(t.Context()))
-		if isReady(r.status(id)) && !r.answers(address) {
-			t.Errorf("round %d: the pod is READY and does not answer on %s", round, address)
-		}
+		testutil.Assert(t, !isReady(r.status(id)) || r.answers(address),
+			"round %d: the pod is READY and does not answer on %s", round, address)
 		r.stop(id)
 		r.wantNotReady(id)
 		r.remove(id)

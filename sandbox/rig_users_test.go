@@ -11,6 +11,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -66,10 +67,8 @@ func TestPodWithAUserNamespace(t *testing.T) {
 			r.remove(id)
 			r.wantNothing([]string{id})
 			mounts, err := os.ReadFile("/proc/self/mountinfo")
-			if err != nil || strings.Contains(string(mounts), "/run/criadapter/users/") ||
-				strings.Contains(string(mounts), "/run/criadapter-oci") {
-				t.Errorf("mounts are left: %s, %v", mounts, err)
-			}
+			testutil.Assert(t, err == nil && !strings.Contains(string(mounts), "/run/criadapter/users/") &&
+				!strings.Contains(string(mounts), "/run/criadapter-oci"), "mounts are left: %s, %v", mounts, err)
 		})
 	}
 }

@@ -57,9 +57,8 @@ func BenchmarkListContainers(b *testing.B) {
 					response, err := n.ListContainers(b.Context(), &runtimeapi.ListContainersRequest{})
 					testutil.Require(b, err == nil && len(response.GetContainers()) == size, "%v", err)
 					if encode {
-						if _, err := proto.Marshal(response); err != nil {
-							b.Fatal(err)
-						}
+						_, err := proto.Marshal(response)
+						testutil.Must(b, err)
 					}
 				}
 			})
@@ -71,10 +70,8 @@ func BenchmarkPodSandboxStatus(b *testing.B) {
 	n, id, _ := crowdedNode(1000)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := n.PodSandboxStatus(b.Context(),
-			&runtimeapi.PodSandboxStatusRequest{PodSandboxId: id}); err != nil {
-			b.Fatal(err)
-		}
+		_, err := n.PodSandboxStatus(b.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id})
+		testutil.Must(b, err)
 	}
 }
 
@@ -82,8 +79,7 @@ func BenchmarkContainerStatus(b *testing.B) {
 	n, _, id := crowdedNode(1000)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := n.ContainerStatus(b.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id}); err != nil {
-			b.Fatal(err)
-		}
+		_, err := n.ContainerStatus(b.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id})
+		testutil.Must(b, err)
 	}
 }

@@ -48,10 +48,8 @@ func TestPanicBecomesInternal(t *testing.T) {
 	}
 	testutil.Assert(t, strings.Contains(stack, "StopPodSandbox"), "the log has no stack of the panic: %q", stack)
 	n.services.before = nil
-	if _, err := client.StopPodSandbox(t.Context(),
-		&runtimeapi.StopPodSandboxRequest{PodSandboxId: podID}); err != nil {
-		t.Errorf("the server does not go on: %v", err)
-	}
+	_, err = client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID})
+	testutil.Check(t, err, "the server does not go on")
 }
 
 // explodingCache embeds a nil cache, so a call to Snapshot panics.
@@ -64,9 +62,8 @@ func TestPanicInAStreamBecomesInternal(t *testing.T) {
 	stream, err := runtimeapi.NewRuntimeServiceClient(n.dial(t)).StreamContainers(t.Context(),
 		&runtimeapi.StreamContainersRequest{})
 	testutil.Must(t, err)
-	if _, err := stream.Recv(); status.Code(err) != codes.Internal {
-		t.Errorf("got %v, want Internal", err)
-	}
+	_, err = stream.Recv()
+	testutil.Assert(t, status.Code(err) == codes.Internal, "got %v, want Internal", err)
 }
 
 func TestLogHasNamesAndNoSecrets(t *testing.T) {
@@ -75,13 +72,12 @@ func TestLogHasNamesAndNoSecrets(t *testing.T) {
 	conn := n.dial(t)
 	runtime, images := runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)
 	auth := base64.StdEncoding.EncodeToString([]byte("user:$ecret"))
-	if _, err := images.PullImage(t.Context(), &runtimeapi.PullImageRequest{
+	_, err := images.PullImage(t.Context(), &runtimeapi.PullImageRequest{
 		Image: &runtimeapi.ImageSpec{Image: "busybox"},
 		Auth: &runtimeapi.AuthConfig{Username: "u", Password: "$ecret", Auth: auth, IdentityToken: "$ecret",
 			RegistryToken: "$ecret"},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	testutil.Must(t, err)
 	created, err := runtime.CreateContainer(t.Context(), &runtimeapi.CreateContainerRequest{
 		PodSandboxId: podID,
 		Config: &runtimeapi.ContainerConfig{
@@ -92,14 +88,12 @@ func TestLogHasNamesAndNoSecrets(t *testing.T) {
 		},
 	})
 	testutil.Must(t, err)
-	if _, err := runtime.ExecSync(t.Context(),
-		&runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: []string{"$ecret"}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := runtime.RemoveContainer(t.Context(),
-		&runtimeapi.RemoveContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = runtime.ExecSync(t.Context(),
+		&runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: []string{"$ecret"}})
+	testutil.Must(t, err)
+	_, err = runtime.RemoveContainer(t.Context(),
+		&runtimeapi.RemoveContainerRequest{ContainerId: created.GetContainerId()})
+	testutil.Must(t, err)
 	lines := map[string]*logrus.Entry{}
 	for _, entry := range hook.AllEntries() {
 		line, err := entry.String()
@@ -124,17 +118,13 @@ func checkLine(t *testing.T, entry *logrus.Entry, level logrus.Level, fields log
 		t.Error("a request left no line in the log")
 		return
 	}
-	if entry.Level != level {
-		t.Errorf("%v is logged at %s, want %s", entry.Data["rpc"], entry.Level, level)
-	}
+	testutil.Assert(t, entry.Level == level, "%v is logged at %s, want %s", entry.Data["rpc"], entry.Level, level)
 	for key, want := range fields {
-		if entry.Data[key] != want {
-			t.Errorf("%v: %s is %v, want %v", entry.Data["rpc"], key, entry.Data[key], want)
-		}
+		testutil.Assert(t, entry.Data[key] == want,
+			"%v: %s is %v, want %v", entry.Data["rpc"], key, entry.Data[key], want)
 	}
-	if _, ok := entry.Data["duration"].(time.Duration); !ok {
-		t.Errorf("%v: no duration", entry.Data["rpc"])
-	}
+	_, ok := entry.Data["duration"].(time.Duration)
+	testutil.Assert(t, ok, "%v: no duration", entry.Data["rpc"])
 }
 
 func TestLogLevels(t *testing.T) {
@@ -241,11 +231,10 @@ func BenchmarkInterceptor(b *testing.B) {
 			info := &grpc.UnaryServerInfo{FullMethod: "/runtime.v1.RuntimeService/" + method}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := n.unaryInterceptor(b.Context(), req, info, func(context.Context, any) (any, error) {
+				_, err := n.unaryInterceptor(b.Context(), req, info, func(context.Context, any) (any, error) {
 					return nil, nil
-				}); err != nil {
-					b.Fatal(err)
-				}
+				})
+				testutil.Must(b, err)
 			}
 		})
 	}

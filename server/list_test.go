@@ -243,9 +243,8 @@ func TestNothingIsAnsweredBeforeTheFirstSync(t *testing.T) {
 		}
 		for _, engineErr := range []error{nil, errAway} {
 			n.cache.err = engineErr
-			if err := r.call(t.Context(), conn, fullRequest(r)); status.Code(err) != codes.Unavailable {
-				t.Errorf("%s: %v, want Unavailable", r.name, err)
-			}
+			err := r.call(t.Context(), conn, fullRequest(r))
+			testutil.Assert(t, status.Code(err) == codes.Unavailable, "%s: %v, want Unavailable", r.name, err)
 		}
 	}
 	n.cache.unsynced, n.cache.err = false, nil
@@ -256,9 +255,8 @@ func TestNothingIsAnsweredBeforeTheFirstSync(t *testing.T) {
 // After the first relist, lists answer from memory while the engine is away.
 func TestListsGoOnWhileTheEngineIsAway(t *testing.T) {
 	n := nodeWithPod()
-	if _, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
+	testutil.Must(t, err)
 	n.cache.unsynced, n.cache.err, n.engine.err = true, errAway, errAway
 	response, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
 	testutil.Assert(t, err == nil && len(response.GetContainers()) == 1, "got %v, %v", response, err)

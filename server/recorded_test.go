@@ -32,13 +32,11 @@ func recorded(t *testing.T) []request {
 		}
 		testutil.Must(t, json.Unmarshal(lines.Bytes(), &line))
 		message := types[line.RPC].request.New().Interface()
-		if err := protojson.Unmarshal(line.Request, message); err != nil {
-			t.Fatalf("%s: %v", line.RPC, err)
-		}
+		err := protojson.Unmarshal(line.Request, message)
+		testutil.Require(t, err == nil, "%s: %v", line.RPC, err)
 		all = append(all, request{line.RPC, message})
 	}
-	if err := lines.Err(); err != nil || len(all) < 100 {
-		t.Fatalf("only %d requests were read: %v", len(all), err)
-	}
+	err = lines.Err()
+	testutil.Require(t, err == nil && len(all) >= 100, "only %d requests were read: %v", len(all), err)
 	return all
 }

@@ -139,9 +139,8 @@ func check(t *testing.T, r rpc, request proto.Message, path string) codes.Code {
 	switch code {
 	case codes.OK, codes.Unimplemented, codes.NotFound:
 	case codes.InvalidArgument:
-		if path != "" && !strings.Contains(err.Error(), path+" is required") {
-			t.Errorf("without %s: %v, which does not name the field", path, err)
-		}
+		testutil.Assert(t, path == "" || strings.Contains(err.Error(), path+" is required"),
+			"without %s: %v, which does not name the field", path, err)
 	default:
 		t.Errorf("without %q: %v", path, err)
 	}
@@ -327,9 +326,8 @@ func TestRequestsWithoutAnID(t *testing.T) {
 			request := fullRequest(r)
 			clearField(request.ProtoReflect(), path)
 			err := r.call(t.Context(), nodeWithPod().dial(t), request)
-			if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), path+" is required") {
-				t.Errorf("%s without %s: %v", r.name, path, err)
-			}
+			testutil.Assert(t, status.Code(err) == codes.InvalidArgument &&
+				strings.Contains(err.Error(), path+" is required"), "%s without %s: %v", r.name, path, err)
 		}
 	}
 }
@@ -365,9 +363,8 @@ func TestUnknownIDs(t *testing.T) {
 				message.Set(field, protoreflect.ValueOfString("feed"))
 			}
 		}
-		if err := r.call(t.Context(), conn, request); status.Code(err) != code {
-			t.Errorf("%s of an unknown id: %v, want %s", r.name, err, code)
-		}
+		err := r.call(t.Context(), conn, request)
+		testutil.Assert(t, status.Code(err) == code, "%s of an unknown id: %v, want %s", r.name, err, code)
 	}
 }
 
@@ -394,10 +391,9 @@ func TestUnknownIDsWhileTheEngineIsAway(t *testing.T) {
 			return err
 		},
 	} {
-		if err := call(); status.Code(err) != codes.Unavailable ||
-			!strings.Contains(err.Error(), "the engine is away") {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := call()
+		testutil.Assert(t, status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "the engine is away"),
+			"%s: %v", name, err)
 	}
 }
 

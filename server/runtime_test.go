@@ -25,22 +25,17 @@ func TestVersion(t *testing.T) {
 	n := newNode()
 	got, err := n.Version(t.Context(), &runtimeapi.VersionRequest{})
 	wantOK(t, err)
-	if got.GetVersion() != "0.1.0" || got.GetRuntimeName() != "docker" || got.GetRuntimeVersion() != "20.10.24" ||
-		got.GetRuntimeApiVersion() != "1.41.0" {
-		t.Errorf("got %v", got)
-	}
+	testutil.Assert(t, got.GetVersion() == "0.1.0" && got.GetRuntimeName() == "docker" &&
+		got.GetRuntimeVersion() == "20.10.24" && got.GetRuntimeApiVersion() == "1.41.0", "got %v", got)
 	n.engine.err = errAway
-	if again, err := n.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil ||
-		again.GetRuntimeVersion() != "20.10.24" {
-		t.Errorf("while the engine is away: %v, %v", again, err)
-	}
+	again, err := n.Version(t.Context(), &runtimeapi.VersionRequest{})
+	testutil.Assert(t, err == nil && again.GetRuntimeVersion() == "20.10.24",
+		"while the engine is away: %v, %v", again, err)
 	// Clients ask for the version when they connect, even before the engine is up for the first time.
 	never := newNode()
 	never.engine.err = errAway
-	if got, err := never.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil ||
-		got.GetRuntimeVersion() == "" {
-		t.Errorf("before the engine was up: %v, %v", got, err)
-	}
+	got, err = never.Version(t.Context(), &runtimeapi.VersionRequest{})
+	testutil.Assert(t, err == nil && got.GetRuntimeVersion() != "", "before the engine was up: %v, %v", got, err)
 }
 
 func TestRuntimeConfig(t *testing.T) {
@@ -56,15 +51,12 @@ func TestRuntimeConfig(t *testing.T) {
 	}
 	n := newNode()
 	n.engine.features.CgroupDriver = "none"
-	if _, err := n.RuntimeConfig(t.Context(),
-		&runtimeapi.RuntimeConfigRequest{}); status.Code(toStatus(err)) != codes.FailedPrecondition {
-		t.Errorf("without cgroups: %v, want FailedPrecondition", err)
-	}
+	_, err := n.RuntimeConfig(t.Context(), &runtimeapi.RuntimeConfigRequest{})
+	testutil.Assert(t, status.Code(toStatus(err)) == codes.FailedPrecondition,
+		"without cgroups: %v, want FailedPrecondition", err)
 	n.engine.err = errAway
-	if _, err := n.RuntimeConfig(t.Context(),
-		&runtimeapi.RuntimeConfigRequest{}); status.Code(toStatus(err)) != codes.Unavailable {
-		t.Errorf("without an engine: %v, want Unavailable", err)
-	}
+	_, err = n.RuntimeConfig(t.Context(), &runtimeapi.RuntimeConfigRequest{})
+	testutil.Assert(t, status.Code(toStatus(err)) == codes.Unavailable, "without an engine: %v, want Unavailable", err)
 }
 
 func TestUpdateRuntimeConfig(t *testing.T) {
@@ -224,19 +216,15 @@ func TestRefusedDefaultRuntimeMakesTheNetworkNotReady(t *testing.T) {
 	n.engine.features.Runtimes, n.engine.features.SandboxedRuntimes = []string{"kata", "runc"}, []string{"kata"}
 	n.engine.features.DefaultRuntime = "kata"
 	got := conditions(t, n)[runtimeapi.NetworkReady]
-	if got.GetStatus() || got.GetReason() != "DefaultRuntimeNotSupported" ||
-		!strings.Contains(got.GetMessage(), `"kata"`) {
-		t.Errorf("with CNI: %v", got)
-	}
+	testutil.Assert(t, !got.GetStatus() && got.GetReason() == "DefaultRuntimeNotSupported" &&
+		strings.Contains(got.GetMessage(), `"kata"`), "with CNI: %v", got)
 	testutil.Assert(t, conditions(t, n)[runtimeapi.RuntimeReady].GetStatus(), "the engine counts as away")
 	n.engine.features.DefaultRuntime = "runc"
-	if got := conditions(t, n)[runtimeapi.NetworkReady]; !got.GetStatus() {
-		t.Errorf("with runc as the default: %v", got)
-	}
+	got = conditions(t, n)[runtimeapi.NetworkReady]
+	testutil.Assert(t, got.GetStatus(), "with runc as the default: %v", got)
 	n.engine.features.DefaultRuntime, n.opts.Network = "kata", nil
-	if got := conditions(t, n)[runtimeapi.NetworkReady]; !got.GetStatus() {
-		t.Errorf("on the bridge: %v", got)
-	}
+	got = conditions(t, n)[runtimeapi.NetworkReady]
+	testutil.Assert(t, got.GetStatus(), "on the bridge: %v", got)
 }
 
 func TestVerboseStatus(t *testing.T) {
@@ -274,18 +262,16 @@ func TestStatusWhileTheEngineHangs(t *testing.T) {
 		m := &cache{Cache: state.New(state.Options{}), err: errdefs.ErrUnavailable.WithMessage("no answer")}
 		s := New(Options{Cache: m, Engine: hungEngine{}})
 		begun := time.Now()
-		if _, err := s.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil {
-			t.Error(err)
-		}
+		_, err := s.Version(t.Context(), &runtimeapi.VersionRequest{})
+		testutil.Check(t, err)
 		took := time.Since(begun)
 		testutil.Assert(t, took < 2*time.Second, "Version took %s", took)
 		begun = time.Now()
 		response, err := s.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
 		testutil.Assert(t, err == nil && !response.GetStatus().GetConditions()[0].GetStatus(),
 			"got %v, %v", response, err)
-		if took := time.Since(begun); took >= 2*time.Second {
-			t.Errorf("Status took %s", took)
-		}
+		took = time.Since(begun)
+		testutil.Assert(t, took < 2*time.Second, "Status took %s", took)
 	})
 }
 
@@ -296,9 +282,8 @@ func TestVerboseStatusWithoutAnEngine(t *testing.T) {
 	wantOK(t, err)
 	_, ok := response.GetInfo()["engine"]
 	testutil.Assert(t, !ok, "stats of an engine that was never there")
-	if _, ok := response.GetInfo()["warnings"]; ok {
-		t.Error("a warning of an engine that was never there")
-	}
+	_, ok = response.GetInfo()["warnings"]
+	testutil.Assert(t, !ok, "a warning of an engine that was never there")
 }
 
 // `crictl info` shows which fields the engine supports.
@@ -317,11 +302,9 @@ func TestStatusTellsWhatTheEngineCan(t *testing.T) {
 				found[field] = ability.Available
 			}
 		}
-		if available, shown := found["CDIDevice.name"]; !shown || available != cdi {
-			t.Errorf("CDI is shown: %t, available: %t, want %t", shown, available, cdi)
-		}
-		if available, shown := found["CheckpointContainerRequest.location"]; !shown || available {
-			t.Errorf("checkpoints are shown: %t, available: %t", shown, available)
-		}
+		available, ok := found["CDIDevice.name"]
+		testutil.Assert(t, ok && available == cdi, "CDI is shown: %t, available: %t, want %t", ok, available, cdi)
+		available, ok = found["CheckpointContainerRequest.location"]
+		testutil.Assert(t, ok && !available, "checkpoints are shown: %t, available: %t", ok, available)
 	}
 }

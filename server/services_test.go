@@ -264,9 +264,8 @@ func (s *stack) send(t *testing.T, r rpc, request proto.Message, without string)
 	err := r.call(ctx, s.conn, request)
 	code := status.Code(err)
 	testutil.Assert(t, understandable[code], "without %q: %v", without, err)
-	if status.Code(err) == codes.InvalidArgument && strings.Contains(err.Error(), "value is required") {
-		t.Errorf("without %q: %v, which names no field", without, err)
-	}
+	testutil.Assert(t, status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "value is required"),
+		"without %q: %v, which names no field", without, err)
 }
 
 // TestPodsLife takes one pod through the RPCs, on all services.
@@ -275,29 +274,25 @@ func TestPodsLife(t *testing.T) {
 	ctx := t.Context()
 	pod, err := w.runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: w.pod, Verbose: true})
 	wantOK(t, err)
-	if pod.GetStatus().GetState() != runtimeapi.PodSandboxState_SANDBOX_READY ||
-		len(pod.GetContainersStatuses()) != 1 || pod.GetInfo()["info"] == "" {
-		t.Errorf("got %v", pod)
-	}
+	testutil.Assert(t, pod.GetStatus().GetState() == runtimeapi.PodSandboxState_SANDBOX_READY &&
+		len(pod.GetContainersStatuses()) == 1 && pod.GetInfo()["info"] != "", "got %v", pod)
 	got, err := w.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: w.container[:12]})
 	wantOK(t, err)
 	img, err := w.images.ImageStatus(ctx,
 		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}})
 	wantOK(t, err)
 	st := got.GetStatus()
-	if st.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || st.GetImageId() != img.GetImage().GetId() ||
-		st.GetImageRef() != img.GetImage().GetRepoDigests()[0] ||
-		st.GetLogPath() != filepath.Join(w.logs, "web", "main.log") || st.GetUser().GetLinux().GetUid() != 1000 {
-		t.Errorf("got %v", st)
-	}
+	testutil.Assert(t, st.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING &&
+		st.GetImageId() == img.GetImage().GetId() && st.GetImageRef() == img.GetImage().GetRepoDigests()[0] &&
+		st.GetLogPath() == filepath.Join(w.logs, "web", "main.log") && st.GetUser().GetLinux().GetUid() == 1000,
+		"got %v", st)
 	_, err = w.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: w.container, Timeout: 1})
 	wantOK(t, err)
 	got, err = w.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: w.container})
 	wantOK(t, err)
-	if st := got.GetStatus(); st.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED ||
-		st.GetReason() != "Error" || st.GetFinishedAt() == 0 {
-		t.Errorf("after the stop: %v", st)
-	}
+	st = got.GetStatus()
+	testutil.Assert(t, st.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED && st.GetReason() == "Error" &&
+		st.GetFinishedAt() != 0, "after the stop: %v", st)
 	for range 2 { // idempotent
 		_, err = w.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: w.pod})
 		wantOK(t, err)
@@ -329,14 +324,11 @@ func TestEngineAwayIsUnavailable(t *testing.T) {
 	for what, err := range map[string]error{"run": runErr, "create": createErr, "stop": stopErr} {
 		testutil.Assert(t, status.Code(err) == codes.Unavailable, "%s: %v, want Unavailable", what, err)
 	}
-	if list, err := w.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{}); err != nil ||
-		len(list.GetContainers()) != 1 {
-		t.Errorf("the list: %v, %v", list, err)
-	}
-	if list, err := w.images.ListImages(ctx, &runtimeapi.ListImagesRequest{}); err != nil ||
-		!proto.Equal(list, images) {
-		t.Errorf("the list of images: %v, %v, it was %v", list, err, images)
-	}
+	list, err := w.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	testutil.Assert(t, err == nil && len(list.GetContainers()) == 1, "the list: %v, %v", list, err)
+	again, err := w.images.ListImages(ctx, &runtimeapi.ListImagesRequest{})
+	testutil.Assert(t, err == nil && proto.Equal(again, images),
+		"the list of images: %v, %v, it was %v", again, err, images)
 	var ready *runtimeapi.RuntimeCondition
 	testutil.Until(t, "RuntimeReady is false without an engine", func() bool {
 		response, err := w.runtime.Status(ctx, &runtimeapi.StatusRequest{})
@@ -344,7 +336,6 @@ func TestEngineAwayIsUnavailable(t *testing.T) {
 		ready = response.GetStatus().GetConditions()[0]
 		return !ready.GetStatus()
 	})
-	if ready.GetType() != runtimeapi.RuntimeReady || ready.GetReason() == "" || ready.GetMessage() == "" {
-		t.Errorf("got %v", ready)
-	}
+	testutil.Assert(t, ready.GetType() == runtimeapi.RuntimeReady && ready.GetReason() != "" &&
+		ready.GetMessage() != "", "got %v", ready)
 }

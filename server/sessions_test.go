@@ -38,12 +38,10 @@ func TestSessions(t *testing.T) {
 
 func TestNoSessionWithWhatDoesNotRun(t *testing.T) {
 	n := nodeWithPod()
-	if _, err := n.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: containerID}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := n.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: containerID})
+	testutil.Must(t, err)
+	_, err = n.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID})
+	testutil.Must(t, err)
 	for _, s := range n.sessions(t) {
 		testutil.Assert(t, s.url == "" && errdefs.IsFailedPrecondition(s.err),
 			"got %q, %v, want no %q", s.url, s.err, s.want)

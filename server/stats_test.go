@@ -78,18 +78,12 @@ func TestStatsOfOne(t *testing.T) {
 	pod, err := n.PodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsRequest{PodSandboxId: "ab"})
 	testutil.Assert(t, err == nil && pod.GetStats().GetAttributes().GetId() == full("ab")[0], "got %v, %v", pod, err)
 	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
-	if _, err := client.ContainerStats(t.Context(),
-		&runtimeapi.ContainerStatsRequest{ContainerId: "ff"}); status.Code(err) != codes.NotFound {
-		t.Errorf("an unknown container: %v", err)
-	}
-	if _, err := client.PodSandboxStats(t.Context(),
-		&runtimeapi.PodSandboxStatsRequest{PodSandboxId: "ff"}); status.Code(err) != codes.NotFound {
-		t.Errorf("an unknown pod: %v", err)
-	}
-	if _, err := client.ContainerStats(t.Context(),
-		&runtimeapi.ContainerStatsRequest{ContainerId: "c"}); status.Code(err) != codes.InvalidArgument {
-		t.Errorf("an ambiguous id: %v", err)
-	}
+	_, err = client.ContainerStats(t.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: "ff"})
+	testutil.Assert(t, status.Code(err) == codes.NotFound, "an unknown container: %v", err)
+	_, err = client.PodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsRequest{PodSandboxId: "ff"})
+	testutil.Assert(t, status.Code(err) == codes.NotFound, "an unknown pod: %v", err)
+	_, err = client.ContainerStats(t.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: "c"})
+	testutil.Assert(t, status.Code(err) == codes.InvalidArgument, "an ambiguous id: %v", err)
 }
 
 // The streams send what the lists return.

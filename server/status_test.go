@@ -114,9 +114,8 @@ func TestUserIsReportedOnlyWhenItIsKnown(t *testing.T) {
 		testutil.Assert(t, (got != nil) == known, "%q: got %v", user, got)
 		// This process is not a container's, so its identity does not count.
 		c.Status.Running, c.Status.PID = true, os.Getpid()
-		if got := containerUser(c); (got != nil) != known {
-			t.Errorf("%q, running: got %v", user, got)
-		}
+		got = containerUser(c)
+		testutil.Assert(t, (got != nil) == known, "%q, running: got %v", user, got)
 	}
 }
 
@@ -124,9 +123,8 @@ func TestUserOfAnExitedContainer(t *testing.T) {
 	c := &state.Container{
 		Status: state.ContainerStatus{Identity: &docker.Identity{UID: 1, GID: 2, Groups: []uint32{2, 3}}}}
 	got := containerUser(c).GetLinux()
-	if got.GetUid() != 1 || got.GetGid() != 2 || !slices.Equal(got.GetSupplementalGroups(), []int64{2, 3}) {
-		t.Errorf("got %v", got)
-	}
+	testutil.Assert(t, got.GetUid() == 1 && got.GetGid() == 2 &&
+		slices.Equal(got.GetSupplementalGroups(), []int64{2, 3}), "got %v", got)
 }
 
 func TestImageNameWithoutTheUsers(t *testing.T) {
@@ -165,9 +163,8 @@ func TestHostNetworkPodHasNoAddress(t *testing.T) {
 	pod := &state.Pod{Meta: state.PodMeta{HostNetwork: true}, Status: state.PodStatus{IPs: []string{"10.0.0.2"}}}
 	got := sandboxStatus(pod)
 	testutil.Assert(t, got.GetNetwork().GetIp() == "", "the address is %q", got.GetNetwork().GetIp())
-	if mode := got.GetLinux().GetNamespaces().GetOptions().GetNetwork(); mode != runtimeapi.NamespaceMode_NODE {
-		t.Errorf("the network mode is %s", mode)
-	}
+	testutil.Equal(t, got.GetLinux().GetNamespaces().GetOptions().GetNetwork(), runtimeapi.NamespaceMode_NODE,
+		"the network mode")
 }
 
 // Converted messages share memory with the cache's entries and must not change them.
@@ -178,9 +175,8 @@ func TestStatusDoesNotChangeTheSnapshot(t *testing.T) {
 		SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: asked},
 	}}}}
 	got := namespaceOptions(pod)
-	if got.GetNetwork() != runtimeapi.NamespaceMode_POD || got.GetPid() != runtimeapi.NamespaceMode_CONTAINER {
-		t.Errorf("got %v", got)
-	}
+	testutil.Assert(t, got.GetNetwork() == runtimeapi.NamespaceMode_POD &&
+		got.GetPid() == runtimeapi.NamespaceMode_CONTAINER, "got %v", got)
 	testutil.Assert(t, asked.GetNetwork() == runtimeapi.NamespaceMode_NODE, "the pod's configuration was changed")
 }
 
@@ -247,10 +243,9 @@ func TestVerbosePodSandboxStatus(t *testing.T) {
 	}
 	path, _ := namespacePath(t, info, "network")
 	testutil.Assert(t, path == "/run/netns/cri-1", "the network namespace is %q", path)
-	if got := fmt.Sprint(
-		at(t, info, "info", "cniResult", "Interfaces", "eth0", "IPConfigs")); got != "[map[IP:10.0.0.2]]" {
-		t.Errorf("the addresses are %s", got)
-	}
+	got := fmt.Sprint(
+		at(t, info, "info", "cniResult", "Interfaces", "eth0", "IPConfigs"))
+	testutil.Assert(t, got == "[map[IP:10.0.0.2]]", "the addresses are %s", got)
 }
 
 func TestVerboseContainerStatus(t *testing.T) {
@@ -274,9 +269,8 @@ func TestVerboseContainerStatus(t *testing.T) {
 	}
 	path, _ := namespacePath(t, info, "network")
 	testutil.Assert(t, path == "/run/netns/cri-1", "the network namespace is %q", path)
-	if path, _ := namespacePath(t, info, "ipc"); path != "/proc/4321/ns/ipc" {
-		t.Errorf("the IPC namespace is %q", path)
-	}
+	path, _ = namespacePath(t, info, "ipc")
+	testutil.Assert(t, path == "/proc/4321/ns/ipc", "the IPC namespace is %q", path)
 }
 
 func TestNamespacesOfContainers(t *testing.T) {

@@ -65,9 +65,8 @@ func TestEventsBeforeTheAdoptionShowNothing(t *testing.T) {
 		for id, running := range map[string]bool{old: false, late: true} {
 			pod, err := n.cache.Snapshot().Pod(id)
 			n.must(err)
-			if pod.Status.NetnsPath == "" || pod.Status.Running != running || pod.Meta.Config.GetLogDirectory() == "" {
-				t.Errorf("shown is %+v", pod)
-			}
+			testutil.Assert(t, pod.Status.NetnsPath != "" && pod.Status.Running == running &&
+				pod.Meta.Config.GetLogDirectory() != "", "shown is %+v", pod)
 		}
 	})
 }

@@ -50,9 +50,8 @@ func BenchmarkSnapshot(b *testing.B) {
 	benchmarkSizes(b, func(b *testing.B, m *Cache, podID, id string) {
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if _, err := m.Snapshot().Container(id); err != nil {
-					b.Error(err)
-				}
+				_, err := m.Snapshot().Container(id)
+				testutil.Check(b, err)
 			}
 		})
 	})

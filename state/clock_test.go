@@ -56,13 +56,10 @@ func checkLists[T any](t *testing.T, k kind[T], list table[T], want map[string]*
 		view := list.views[v]
 		testutil.Require(t, len(view) == len(byID), "view %d has %d entries, want %d", v, len(view), len(byID))
 		for i, entry := range view {
-			if byID[k.id(entry)] != entry {
-				t.Fatalf("view %d has an entry of %s that byID has not", v, k.id(entry))
-			}
+			testutil.Require(t, byID[k.id(entry)] == entry,
+				"view %d has an entry of %s that byID has not", v, k.id(entry))
 			for _, later := range view[i+1:] {
-				if order(entry, later) >= 0 {
-					t.Fatalf("view %d has %s before %s", v, k.id(entry), k.id(later))
-				}
+				testutil.Require(t, order(entry, later) < 0, "view %d has %s before %s", v, k.id(entry), k.id(later))
 			}
 		}
 	}

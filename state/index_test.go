@@ -80,8 +80,7 @@ func compareIndexes(t *testing.T, s *Snapshot) {
 	for state := range runtimeapi.ContainerState_name {
 		state := runtimeapi.ContainerState(state)
 		want := only(s.Containers(), func(c *Container) bool { return c.Status.State() == state })
-		if got := s.ContainersIn(state); !slices.Equal(got, want) {
-			t.Errorf("containers in %v: %v, want %v", state, got, want)
-		}
+		got := s.ContainersIn(state)
+		testutil.Assert(t, slices.Equal(got, want), "containers in %v: %v, want %v", state, got, want)
 	}
 }

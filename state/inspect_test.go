@@ -101,9 +101,7 @@ func TestContainerStatusFromInspect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := containerStatus(&container.InspectResponse{Created: stampCreated, State: &tt.state})
 			testutil.Assert(t, reflect.DeepEqual(got, tt.want), "the status is %+v, want %+v", got, tt.want)
-			if got.State() != tt.is {
-				t.Errorf("the state is %v, want %v", got.State(), tt.is)
-			}
+			testutil.Assert(t, got.State() == tt.is, "the state is %v, want %v", got.State(), tt.is)
 		})
 	}
 }
@@ -140,13 +138,11 @@ func TestPodOfAnotherShim(t *testing.T) {
 		Annotations: map[string]string{"note": "hello"},
 	}
 	testutil.Assert(t, proto.Equal(pod.Meta.Config, want), "the configuration is %v, want %v", pod.Meta.Config, want)
-	if pod.Status.State() != podReady || !slices.Equal(pod.Status.IPs, []string{"172.17.0.5"}) || pod.Status.PID != 7 {
-		t.Errorf("the status is %+v", pod.Status)
-	}
+	testutil.Assert(t, pod.Status.State() == podReady && slices.Equal(pod.Status.IPs, []string{"172.17.0.5"}) &&
+		pod.Status.PID == 7, "the status is %+v", pod.Status)
 	testutil.Assert(t, pod.Meta.RuntimeHandler == "nvidia", "the runtime handler is %q", pod.Meta.RuntimeHandler)
-	if pod.Meta.HostNetwork || pod.Meta.ImageID != "sha256:pause" || !pod.Meta.CreatedAt.Equal(stamp(stampCreated)) {
-		t.Errorf("the rest is %+v", pod.Meta)
-	}
+	testutil.Assert(t, !pod.Meta.HostNetwork && pod.Meta.ImageID == "sha256:pause" &&
+		pod.Meta.CreatedAt.Equal(stamp(stampCreated)), "the rest is %+v", pod.Meta)
 }
 
 func TestContainerOfAnotherShim(t *testing.T) {
@@ -176,12 +172,9 @@ func TestContainerOfAnotherShim(t *testing.T) {
 		Annotations: map[string]string{"hash": "1"},
 	}
 	testutil.Assert(t, proto.Equal(c.Meta.Config, want), "the configuration is %v, want %v", c.Meta.Config, want)
-	if c.SandboxID != "their-pod" || c.Meta.LogPath != "/var/log/pods/web/app/0.log" ||
-		c.Meta.EngineLogPath != "/docker/x-json.log" ||
-		c.Meta.User != "33" || c.Meta.StopSignal != "SIGTERM" || c.Meta.ImageID != "sha256:app" ||
-		c.Meta.ImageRef != "sha256:app" {
-		t.Errorf("the container is %+v", c)
-	}
+	testutil.Assert(t, c.SandboxID == "their-pod" && c.Meta.LogPath == "/var/log/pods/web/app/0.log" &&
+		c.Meta.EngineLogPath == "/docker/x-json.log" && c.Meta.User == "33" && c.Meta.StopSignal == "SIGTERM" &&
+		c.Meta.ImageID == "sha256:app" && c.Meta.ImageRef == "sha256:app", "the container is %+v", c)
 	limits := &runtimeapi.LinuxContainerResources{
 		CpuShares: 1, CpuPeriod: 2, CpuQuota: 3, MemoryLimitInBytes: 4, MemorySwapLimitInBytes: 6, OomScoreAdj: 5,
 		CpusetCpus: "0", CpusetMems: "1",

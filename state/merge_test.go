@@ -69,9 +69,8 @@ func TestMergeContainer(t *testing.T) {
 		testutil.Assert(t, got.Status.Identity == tt.want,
 			"the identity %s is %v, want %v", name, got.Status.Identity, tt.want)
 	}
-	if got := mergeContainer(nil, first); got != first {
-		t.Error("a container that was never seen before is not published as it is")
-	}
+	testutil.Assert(t, mergeContainer(nil, first) == first,
+		"a container that was never seen before is not published as it is")
 	testutil.Assert(t, !newExit(nil, first), "newExit is true for a container that was never seen")
 }
 
@@ -119,10 +118,8 @@ func TestPodState(t *testing.T) {
 				if running && network && !stopping {
 					want = podReady
 				}
-				if got := (PodStatus{Running: running, NetworkReady: network,
-					Stopping: stopping}).State(); got != want {
-					t.Errorf("running %v, network %v, stopping %v: %v, want %v", running, network, stopping, got, want)
-				}
+				testutil.Equal(t, (PodStatus{Running: running, NetworkReady: network, Stopping: stopping}).State(),
+					want, "running %v, network %v, stopping %v", running, network, stopping)
 			}
 		}
 	}

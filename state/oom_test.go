@@ -35,9 +35,8 @@ func TestOutOfMemoryKillIsKnownFromItsEvent(t *testing.T) {
 				for _, step := range test.steps {
 					step(n, id)
 				}
-				if _, err := n.cache.RefreshContainer(n.Context(), id); err != nil {
-					t.Fatal(err)
-				}
+				_, err := n.cache.RefreshContainer(n.Context(), id)
+				testutil.Must(t, err)
 				testutil.Equal(t, n.container(id).Status.OOMKilled, test.want, "OOMKilled")
 			})
 		})

@@ -52,12 +52,10 @@ func TestFindByIDOrPrefix(t *testing.T) {
 				"Pod(%q) returned %v, %v, want %s", tt.id, pod, err, tt.want)
 		})
 	}
-	if c, err := snapshot.Container("e"); err != nil || c.ID != "e1" {
-		t.Errorf("Container returned %v, %v", c, err)
-	}
-	if _, err := snapshot.Container("d"); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("an ambiguous container returned %v", err)
-	}
+	c, err := snapshot.Container("e")
+	testutil.Assert(t, err == nil && c.ID == "e1", "Container returned %v, %v", c, err)
+	_, err = snapshot.Container("d")
+	testutil.Assert(t, errdefs.IsInvalidArgument(err), "an ambiguous container returned %v", err)
 }
 
 // A full id that is the beginning of another one is not ambiguous.

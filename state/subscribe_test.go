@@ -29,9 +29,7 @@ func received(t testing.TB, s *Subscription) []string {
 	var got []string
 	for len(s.changes) > 0 {
 		change, err := s.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.Must(t, err)
 		got = append(got, fmt.Sprint(change.Type, " ", change.ID))
 	}
 	return got

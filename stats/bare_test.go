@@ -83,8 +83,7 @@ func TestInterfacesWithoutAProcess(t *testing.T) {
 			Status: state.PodStatus{NetnsPath: set.Network}},
 		"no namespace, no process": {},
 	} {
-		if content, err := n.netDev(t.Context(), &reader{}, &pod); err == nil {
-			t.Errorf("%s: %q", name, content)
-		}
+		content, err := n.netDev(t.Context(), &reader{}, &pod)
+		testutil.Assert(t, err != nil, "%s: %q", name, content)
 	}
 }

@@ -38,9 +38,8 @@ func TestCgroupDir(t *testing.T) {
 			dir, unified, err := c.CgroupDir(id, 7, "hugetlb")
 			testutil.Assert(t, dir == tc.dir && unified == tc.unified && errdefs.IsNotFound(err) == (tc.dir == ""),
 				"got %q, %v, %v, want %q, %v", dir, unified, err, tc.dir, tc.unified)
-			if _, _, err := c.CgroupDir(id, 8, "hugetlb"); !errdefs.IsNotFound(err) {
-				t.Errorf("no such process: %v", err)
-			}
+			_, _, err = c.CgroupDir(id, 8, "hugetlb")
+			testutil.Fails(t, err, errdefs.IsNotFound, "no such process")
 		})
 	}
 }

@@ -147,17 +147,13 @@ func TestContainersThatAreGone(t *testing.T) {
 			testutil.Assert(t, len(list) == 0, "listed: %v", list)
 			got := n.Container(t.Context(), n.cache.Snapshot(), &n.container)
 			if n.container.Status.Running {
-				if got.Attributes.GetId() != "c1" || got.Cpu != nil || got.Memory != nil || got.Swap != nil ||
-					got.Io != nil {
-					t.Errorf("unknown, but %v", got)
-				}
+				testutil.Assert(t, got.Attributes.GetId() == "c1" && got.Cpu == nil && got.Memory == nil &&
+					got.Swap == nil && got.Io == nil, "unknown, but %v", got)
 				return
 			}
-			if got.Attributes.GetId() != "c1" || got.Cpu.Timestamp == 0 ||
-				got.Cpu.UsageCoreNanoSeconds.GetValue() != 0 ||
-				got.Memory.Timestamp == 0 || got.Memory.UsageBytes.GetValue() != 0 || got.Memory.AvailableBytes != nil {
-				t.Errorf("got %v", got)
-			}
+			testutil.Assert(t, got.Attributes.GetId() == "c1" && got.Cpu.Timestamp != 0 &&
+				got.Cpu.UsageCoreNanoSeconds.GetValue() == 0 && got.Memory.Timestamp != 0 &&
+				got.Memory.UsageBytes.GetValue() == 0 && got.Memory.AvailableBytes == nil, "got %v", got)
 		})
 	}
 }
@@ -200,8 +196,7 @@ func TestNanoCoresOfTheFirstCall(t *testing.T) {
 		testutil.Assert(t, got == 8050000000, "usage %d is older than the rate", got)
 		begun = time.Now()
 		n.containers(t)
-		if took := time.Since(begun); took >= quickWindow {
-			t.Errorf("the second call took %v", took)
-		}
+		took = time.Since(begun)
+		testutil.Assert(t, took < quickWindow, "the second call took %v", took)
 	})
 }

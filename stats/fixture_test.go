@@ -14,6 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -172,7 +173,5 @@ func (n *node) remembered() map[entryKey]bool {
 
 func must(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 }

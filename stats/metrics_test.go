@@ -113,13 +113,10 @@ func TestMetricTable(t *testing.T) {
 		descriptor := m.descriptor()
 		testutil.Assert(t, name.MatchString(descriptor.Name) && !seen[descriptor.Name], "name %q", descriptor.Name)
 		seen[descriptor.Name] = true
-		if !strings.HasSuffix(descriptor.Help, ".") {
-			t.Errorf("%s: help %q", m.name, descriptor.Help)
-		}
+		testutil.Assert(t, strings.HasSuffix(descriptor.Help, "."), "%s: help %q", m.name, descriptor.Help)
 		keys := slices.Sorted(slices.Values(descriptor.LabelKeys))
-		if len(slices.Compact(keys)) != len(descriptor.LabelKeys) {
-			t.Errorf("%s: label keys %q", m.name, descriptor.LabelKeys)
-		}
+		testutil.Assert(t, len(slices.Compact(keys)) == len(descriptor.LabelKeys),
+			"%s: label keys %q", m.name, descriptor.LabelKeys)
 		if strings.HasSuffix(m.name, "_total") && m.kind != counter && m.name != "container_fs_inodes_total" {
 			t.Errorf("%s is not a counter", m.name)
 		}
@@ -142,15 +139,12 @@ func TestMetricGroupsAreNarrowed(t *testing.T) {
 			}
 		}
 	}
-	if !names["container_oom_events_total"] || !names["container_network_receive_bytes_total"] || len(names) != 11 {
-		t.Errorf("got %v", names)
-	}
+	testutil.Assert(t, names["container_oom_events_total"] && names["container_network_receive_bytes_total"] &&
+		len(names) == 11, "got %v", names)
 	descriptors := n.MetricDescriptors()
 	testutil.Assert(t, len(descriptors) == 11, "%d descriptors", len(descriptors))
-	if n.metrics.stats.has(statMemory|statMemoryDetail|statPressure|statProcesses|statIO) || n.metrics.disk ||
-		n.metrics.processes {
-		t.Errorf("reads more than it needs: %+v", n.metrics)
-	}
+	testutil.Assert(t, !n.metrics.stats.has(statMemory|statMemoryDetail|statPressure|statProcesses|statIO) &&
+		!n.metrics.disk && !n.metrics.processes, "reads more than it needs: %+v", n.metrics)
 }
 
 // A metric without its source is left out, and no other metric.
@@ -213,9 +207,8 @@ func TestFilesystemWithoutInodes(t *testing.T) {
 	n.layers.layers["c1"].last.filesystem.inodes, n.layers.layers["c1"].last.filesystem.freeInodes = nil, nil
 	n.layers.mu.Unlock()
 	names := n.containerMetricNames(t)
-	if !names["container_fs_usage_bytes"] || names["container_fs_inodes_total"] || names["container_fs_inodes_free"] {
-		t.Errorf("got %v", names)
-	}
+	testutil.Assert(t, names["container_fs_usage_bytes"] && !names["container_fs_inodes_total"] &&
+		!names["container_fs_inodes_free"], "got %v", names)
 }
 
 // containerMetricNames returns the names of the only container's metrics.
@@ -241,10 +234,8 @@ func TestNoMetrics(t *testing.T) {
 
 func TestUnknownMetricGroup(t *testing.T) {
 	_, err := New(Options{MetricGroups: []string{"cpu", "weather"}})
-	if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), `"weather"`) ||
-		!strings.Contains(err.Error(), "pressure") {
-		t.Errorf("got %v", err)
-	}
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), `"weather"`) &&
+		strings.Contains(err.Error(), "pressure"), "got %v", err)
 }
 
 // A container that ends while its pod is read is left out. The pod stays.
@@ -255,7 +246,6 @@ func TestMetricsOfWhatIsGone(t *testing.T) {
 	testutil.Assert(t, len(pods) == 1 && len(pods[0].ContainerMetrics) == 0 && len(pods[0].Metrics) != 0,
 		"got %v", pods)
 	must(t, os.RemoveAll(n.root))
-	if pods := n.metricsOnce(t); len(pods) != 0 {
-		t.Errorf("got %v", pods)
-	}
+	pods = n.metricsOnce(t)
+	testutil.Assert(t, len(pods) == 0, "got %v", pods)
 }

@@ -26,9 +26,8 @@ func TestParseValue(t *testing.T) {
 		"12 34\n":                 {0, false},
 		"Operation not supported": {0, false},
 	} {
-		if n, ok := parseValue([]byte(text)); ok != want.ok || ok && n != want.n {
-			t.Errorf("%q: %d, %v", text, n, ok)
-		}
+		n, ok := parseValue([]byte(text))
+		testutil.Assert(t, ok == want.ok && (!ok || n == want.n), "%q: %d, %v", text, n, ok)
 	}
 }
 
@@ -72,9 +71,8 @@ func TestParseIOStat(t *testing.T) {
 // Linux 5.15 does not end the lines of unused devices.
 func TestParseIOStatOfUnusedDevices(t *testing.T) {
 	got := parseIOStat([]byte("7:0 7:1 8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n253:0 "))
-	if len(got) != 1 || got[0].device != (device{8, 0}) || *got[0].read.bytes != 1 || *got[0].write.operations != 4 {
-		t.Errorf("got %+v", got)
-	}
+	testutil.Assert(t, len(got) == 1 && got[0].device == (device{8, 0}) && *got[0].read.bytes == 1 &&
+		*got[0].write.operations == 4, "got %+v", got)
 }
 
 func TestParseBlkio(t *testing.T) {
@@ -138,10 +136,9 @@ func TestFindUpper(t *testing.T) {
 			"zfs"},
 		"empty": {"", "", ""},
 	} {
-		if got, filesystem := findUpper(parseMounts(t, test.content)); got != test.want ||
-			filesystem != test.filesystem {
-			t.Errorf("%s: %q, %q, want %q, %q", name, got, filesystem, test.want, test.filesystem)
-		}
+		got, filesystem := findUpper(parseMounts(t, test.content))
+		testutil.Assert(t, got == test.want && filesystem == test.filesystem,
+			"%s: %q, %q, want %q, %q", name, got, filesystem, test.want, test.filesystem)
 	}
 }
 

@@ -74,9 +74,8 @@ func TestPodsNetwork(t *testing.T) {
 	}
 	n := newTestNode(t, v2Systemd)
 	got := onlyPod(t, n).Linux.Network
-	if got.GetTimestamp() == 0 || !proto.Equal(got.DefaultInterface, usage("eth0", 1234567, 5, 7654321, 7)) {
-		t.Errorf("default interface %v", got)
-	}
+	testutil.Assert(t, got.GetTimestamp() != 0 &&
+		proto.Equal(got.DefaultInterface, usage("eth0", 1234567, 5, 7654321, 7)), "default interface %v", got)
 	testutil.Assert(t, len(got.Interfaces) == 1 && proto.Equal(got.Interfaces[0], usage("net1", 7000, 1, 8000, 3)),
 		"the other interfaces %v", got.Interfaces)
 
@@ -129,18 +128,15 @@ func TestPodsThatAreGone(t *testing.T) {
 	list := n.pods(t)
 	testutil.Assert(t, len(list) == 0, "without its cgroup: %v", list)
 	unknown := n.Pod(t.Context(), n.cache.Snapshot(), &n.pod)
-	if linux := unknown.Linux; unknown.Attributes.GetId() != "s1" || linux.Cpu != nil || linux.Memory != nil ||
-		linux.Process != nil || linux.Io != nil {
-		t.Errorf("without its cgroup, asked for: %v", unknown)
-	}
+	linux := unknown.Linux
+	testutil.Assert(t, unknown.Attributes.GetId() == "s1" && linux.Cpu == nil && linux.Memory == nil &&
+		linux.Process == nil && linux.Io == nil, "without its cgroup, asked for: %v", unknown)
 	n = newTestNode(t, v1Cgroupfs)
 	n.pod.Status.Running, n.pod.Status.PID = false, 0
 	n.cache.PutPod(n.pod)
-	if list := n.pods(t); len(list) != 0 {
-		t.Errorf("not running: %v", list)
-	}
+	list = n.pods(t)
+	testutil.Assert(t, len(list) == 0, "not running: %v", list)
 	got := n.Pod(t.Context(), n.cache.Snapshot(), &n.pod)
-	if got.Attributes.GetId() != "s1" || got.Linux.Cpu.Timestamp == 0 || got.Linux.Memory.UsageBytes.GetValue() != 0 {
-		t.Errorf("got %v", got)
-	}
+	testutil.Assert(t, got.Attributes.GetId() == "s1" && got.Linux.Cpu.Timestamp != 0 &&
+		got.Linux.Memory.UsageBytes.GetValue() == 0, "got %v", got)
 }

@@ -24,16 +24,12 @@ func TestReader(t *testing.T) {
 	huge := filepath.Join(dir, "huge")
 	must(t, os.WriteFile(huge, nil, 0o600))
 	must(t, os.Truncate(huge, maxFile+1))
-	if _, err := r.read(huge); !errors.Is(err, io.ErrShortBuffer) {
-		t.Errorf("a huge file: %v", err)
-	}
-	if _, err := r.read(filepath.Join(dir, "missing")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a missing file: %v", err)
-	}
-	if _, err := r.read(dir); err == nil {
-		t.Error("read a directory")
-	}
-	if _, err := r.value(huge); err == nil {
-		t.Error("a value of a huge file")
-	}
+	_, err := r.read(huge)
+	testutil.Assert(t, errors.Is(err, io.ErrShortBuffer), "a huge file: %v", err)
+	_, err = r.read(filepath.Join(dir, "missing"))
+	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "a missing file: %v", err)
+	_, err = r.read(dir)
+	testutil.Assert(t, err != nil, "read a directory")
+	_, err = r.value(huge)
+	testutil.Assert(t, err != nil, "a value of a huge file")
 }

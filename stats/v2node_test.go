@@ -151,9 +151,8 @@ func TestStatsOfAV2Node(t *testing.T) {
 		testutil.Assert(t, got == want.pod, "pod %s:\n got %s\nwant %s", name, got, want.pod)
 		testutil.Require(t, len(pod.Containers) == 1, "pod %s: containers %v", name, pod.Containers)
 		container := pod.Containers[0]
-		if got := describe(container.Cpu, container.Memory, container.Swap, nil, container.Io); got != want.container {
-			t.Errorf("container of %s:\n got %s\nwant %s", name, got, want.container)
-		}
+		got = describe(container.Cpu, container.Memory, container.Swap, nil, container.Io)
+		testutil.Assert(t, got == want.container, "container of %s:\n got %s\nwant %s", name, got, want.container)
 	}
 }
 
@@ -232,10 +231,9 @@ func TestEnginesPathsFromACgroupNamespace(t *testing.T) {
 			}
 			content, err := os.ReadFile(procs)
 			testutil.Assert(t, err == nil && string(content) == "6000002\n", "%s holds %q, %v", procs, content, err)
-			if content, err := os.ReadFile(filepath.Join(parent, "cpu.max")); err != nil ||
-				string(content) != "50000 100000\n" {
-				t.Errorf("cpu.max in %s: %q, %v", parent, content, err)
-			}
+			content, err = os.ReadFile(filepath.Join(parent, "cpu.max"))
+			testutil.Assert(t, err == nil && string(content) == "50000 100000\n",
+				"cpu.max in %s: %q, %v", parent, content, err)
 		})
 	}
 }

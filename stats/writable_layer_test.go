@@ -38,14 +38,12 @@ func TestCountDir(t *testing.T) {
 	got, err := countDir(t.Context(), upper)
 	must(t, err)
 	testutil.Assert(t, got.inodes == 4 && got.bytes >= 40<<10 && got.bytes <= 64<<10, "got %+v", got)
-	if _, err := countDir(t.Context(), filepath.Join(upper, "missing")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a missing directory: %v", err)
-	}
+	_, err = countDir(t.Context(), filepath.Join(upper, "missing"))
+	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "a missing directory: %v", err)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := countDir(gone, upper); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	_, err = countDir(gone, upper)
+	testutil.Assert(t, errors.Is(err, context.Canceled), "cancelled: %v", err)
 }
 
 // The first answer has no count, because the call does not wait for it. A later answer has one. The layer is not
@@ -60,10 +58,8 @@ func TestWritableLayer(t *testing.T) {
 	}
 	n.layers.work.Wait()
 	layer := n.containers(t)[0].WritableLayer
-	if layer.GetFsId().GetMountpoint() != root || layer.GetInodesUsed().GetValue() != 4 ||
-		layer.GetUsedBytes().GetValue() < 40<<10 {
-		t.Errorf("got %v", layer)
-	}
+	testutil.Assert(t, layer.GetFsId().GetMountpoint() == root && layer.GetInodesUsed().GetValue() == 4 &&
+		layer.GetUsedBytes().GetValue() >= 40<<10, "got %v", layer)
 	must(t, os.WriteFile(filepath.Join(upper, "more"), make([]byte, 1<<20), 0o644))
 	n.containers(t)
 	n.layers.work.Wait()
@@ -74,10 +70,9 @@ func TestWritableLayer(t *testing.T) {
 	n.layers.mu.Unlock()
 	n.containers(t)
 	n.layers.work.Wait()
-	if again := n.containers(t)[0].WritableLayer; again.GetUsedBytes().GetValue() < 1<<20 ||
-		again.GetInodesUsed().GetValue() != 5 {
-		t.Errorf("after a while: %v", again)
-	}
+	again = n.containers(t)[0].WritableLayer
+	testutil.Assert(t, again.GetUsedBytes().GetValue() >= 1<<20 && again.GetInodesUsed().GetValue() == 5,
+		"after a while: %v", again)
 
 	must(t, os.RemoveAll(root))
 	n.layers.mu.Lock()
@@ -231,9 +226,7 @@ func TestDeviceNames(t *testing.T) {
 		t.Skip("this machine has no block device")
 	}
 	number, ok := parseDevice([]byte(entries[0].Name()))
-	if !ok {
-		t.Fatalf("device %q", entries[0].Name())
-	}
+	testutil.Require(t, ok, "device %q", entries[0].Name())
 	for range 2 {
 		got := names.name(number)
 		testutil.Assert(t, filepath.Dir(got) == "/dev", "got %q", got)

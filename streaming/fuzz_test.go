@@ -69,9 +69,8 @@ func FuzzRequests(f *testing.F) {
 		_ = conn.SetReadDeadline(time.Now().Add(patience))
 		_, _ = io.Copy(io.Discard, conn)
 		s.tickets.redeem(kindExec, token) // so that unused ones do not fill the store
-		if got := status(t, http.DefaultClient, "http://"+u.Host+"/exec/none"); got != http.StatusNotFound {
-			t.Errorf("after %q: %d", sent, got)
-		}
+		testutil.Equal(t, status(t, http.DefaultClient, "http://"+u.Host+"/exec/none"), http.StatusNotFound,
+			"after %q", sent)
 	})
 }
 

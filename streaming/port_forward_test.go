@@ -159,9 +159,8 @@ func TestRefusedPortLeavesTheSession(t *testing.T) {
 			testutil.Assert(t, len(rest) == 0, "data %q", rest)
 			data, _ := pair(t, conn, port, 1)
 			_ = data.Close()
-			if answer, err := io.ReadAll(data); err != nil || string(answer) != "got 0 bytes" {
-				t.Errorf("afterwards: %q, %v", answer, err)
-			}
+			answer, err := io.ReadAll(data)
+			testutil.Assert(t, err == nil && string(answer) == "got 0 bytes", "afterwards: %q, %v", answer, err)
 		})
 	}
 }
@@ -199,9 +198,8 @@ func TestIPv6AfterIPv4(t *testing.T) {
 	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
 	data, _ := pair(t, forwardings["spdy"](t, forwardURL(t, s)), port, 0)
 	_ = data.Close()
-	if answer, err := io.ReadAll(data); err != nil || string(answer) != "got 0 bytes" {
-		t.Errorf("%q, %v", answer, err)
-	}
+	answer, err := io.ReadAll(data)
+	testutil.Assert(t, err == nil && string(answer) == "got 0 bytes", "%q, %v", answer, err)
 }
 
 // The older WebSocket protocol names its ports beforehand and has two channels
@@ -215,9 +213,8 @@ func TestOlderWebSocketProtocol(t *testing.T) {
 	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
 	check := testutil.NoMoreGoroutines(t)
 	ws, raw := dialWebSocket(t, forwardURL(t, s, int32(port)), "v4.channel.k8s.io")
-	if _, err := (channel{ws, 0}).Write([]byte("hello")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := (channel{ws, 0}).Write([]byte("hello"))
+	testutil.Must(t, err)
 	var data []byte
 	for {
 		var message []byte
@@ -364,17 +361,14 @@ func TestTheHostsLoopbackIsNotReached(t *testing.T) {
 		testutil.Assert(t, err == nil && strings.Contains(string(message), "connection refused"),
 			"before the pod listens: %q, %v", message, err)
 	}
-	if err := ns.Do(t.Context(), func() error {
+	testutil.Must(t, ns.Do(t.Context(), func() error {
 		listen(t, "tcp4", fmt.Sprintf("127.0.0.1:%d", port), say("pod"))
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for id := range 20 {
 		data, _ := pair(t, conn, port, 100+id)
-		if answer, err := io.ReadAll(data); err != nil || string(answer) != "pod" {
-			t.Errorf("once the pod listens: %q, %v", answer, err)
-		}
+		answer, err := io.ReadAll(data)
+		testutil.Assert(t, err == nil && string(answer) == "pod", "once the pod listens: %q, %v", answer, err)
 	}
 	close(reached)
 	for who := range reached {
@@ -401,7 +395,6 @@ func TestIPv6OfThePod(t *testing.T) {
 		Options{Runtime: fakeRuntime{network: func() (Network, error) { return Network{Namespace: ns}, nil }}})
 	data, _ := pair(t, forwardings["spdy"](t, forwardURL(t, s)), port, 0)
 	_ = data.Close()
-	if answer, err := io.ReadAll(data); err != nil || string(answer) != "got 0 bytes" {
-		t.Errorf("%q, %v", answer, err)
-	}
+	answer, err := io.ReadAll(data)
+	testutil.Assert(t, err == nil && string(answer) == "got 0 bytes", "%q, %v", answer, err)
 }

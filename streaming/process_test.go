@@ -101,10 +101,8 @@ func TestErrorsReachTheClient(t *testing.T) {
 		testutil.Must(t, err)
 		for _, url := range []string{execURL(t, s, request(asked)), attachURL} {
 			got := open(t, url, asked).finish()
-			if got.Status != "Failure" || got.Reason != "InternalError" ||
-				!bytes.Contains([]byte(got.Message), []byte("no such luck")) {
-				t.Errorf("%+v", got)
-			}
+			testutil.Assert(t, got.Status == "Failure" && got.Reason == "InternalError" &&
+				bytes.Contains([]byte(got.Message), []byte("no such luck")), "%+v", got)
 		}
 	})
 }
@@ -147,9 +145,8 @@ func TestLargeInputComesBackWhole(t *testing.T) {
 		c := open(t, execURL(t, s, request(asked)), asked)
 		sent := make([]byte, 10<<20)
 		rand.New(rand.NewSource(1)).Read(sent)
-		if _, err := io.Copy(c.stdin, bytes.NewReader(sent)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := io.Copy(c.stdin, bytes.NewReader(sent))
+		testutil.Must(t, err)
 		_ = c.stdin.Close()
 		got := c.finish()
 		testutil.Assert(t, got.Status == "Success" && c.stdout.String() == string(sent),
@@ -242,16 +239,14 @@ func TestUnreadInputCostsNoOutput(t *testing.T) {
 	ws, raw := dialWebSocket(t, execURL(t, s, request(remotecommand.Options{Stdin: true, Stdout: true})), protocolV5)
 	input := channel{ws, channelStdin}
 	for range 10 { // more than the server reads ahead
-		if _, err := input.Write(make([]byte, 32<<10)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := input.Write(make([]byte, 32<<10))
+		testutil.Must(t, err)
 	}
 	close(end)
 	var got bytes.Buffer
 	_ = raw.SetReadDeadline(time.Now().Add(patience))
-	if _, err := io.Copy(&got, raw); err != nil {
-		t.Errorf("the connection ends with %v", err)
-	}
+	_, err := io.Copy(&got, raw)
+	testutil.Assert(t, err == nil, "the connection ends with %v", err)
 	testutil.Assert(t, strings.Contains(got.String(), "the output") && strings.Contains(got.String(), "Success"),
 		"got %q", &got)
 }

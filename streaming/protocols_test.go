@@ -53,9 +53,8 @@ func TestResultInEachSPDYProtocol(t *testing.T) {
 					got[data.StreamId] += string(data.Data)
 				}
 			}
-			if !strings.Contains(got[1], want) || want == "" && got[1] != "" || got[3] != "hello" {
-				t.Errorf("result %q, output %q", got[1], got[3])
-			}
+			testutil.Assert(t, strings.Contains(got[1], want) && (want != "" || got[1] == "") && got[3] == "hello",
+				"result %q, output %q", got[1], got[3])
 		})
 	}
 }

@@ -59,12 +59,10 @@ func TestConnectionsThatSayNothingMoreEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := impatient(t)
-			if _, err := io.WriteString(conn, request); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.Copy(io.Discard, conn); err != nil {
-				t.Errorf("the connection stays open: %v", err)
-			}
+			_, err := io.WriteString(conn, request)
+			testutil.Must(t, err)
+			_, err = io.Copy(io.Discard, conn)
+			testutil.Check(t, err, "the connection stays open")
 		})
 	}
 	t.Run("answers not read", func(t *testing.T) {
@@ -102,9 +100,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 		testutil.Require(t, answered, "connection %d gets no answer", i)
 		first = conn
 	}
-	if _, answered := get(); answered {
-		t.Error("one more connection is answered")
-	}
+	_, answered := get()
+	testutil.Assert(t, !answered, "one more connection is answered")
 	_ = first.Close()
 	testutil.Until(t, "a place is free again", func() bool {
 		_, answered := get()

@@ -37,9 +37,8 @@ func TestLargeDataFrameComesInPieces(t *testing.T) {
 	if frame, err := from.ReadFrame(); err != nil || frame.(*spdy.SynStreamFrame).Headers.Get("Streamtype") != "stdin" {
 		t.Fatalf("%+v, %v", frame, err)
 	}
-	if frame, err := from.ReadFrame(); err != nil || string(frame.(*spdy.DataFrame).Data) != "small" {
-		t.Fatalf("%+v, %v", frame, err)
-	}
+	frame, err := from.ReadFrame()
+	testutil.Require(t, err == nil && string(frame.(*spdy.DataFrame).Data) == "small", "%+v, %v", frame, err)
 	var got []byte
 	for ended := false; !ended; {
 		frame, err := from.ReadFrame()
@@ -51,28 +50,23 @@ func TestLargeDataFrameComesInPieces(t *testing.T) {
 		ended = piece.Flags&spdy.DataFlagFin != 0
 	}
 	testutil.Assert(t, bytes.Equal(got, content), "%d of %d bytes, or others", len(got), len(content))
-	if frame, err := from.ReadFrame(); err != nil || frame.(*spdy.DataFrame).StreamId != 3 ||
-		frame.(*spdy.DataFrame).Flags != spdy.DataFlagFin {
-		t.Errorf("an empty frame: %+v, %v", frame, err)
-	}
-	if frame, err := from.ReadFrame(); err != nil || frame.(*spdy.PingFrame).Id != 1 {
-		t.Errorf("a ping: %+v, %v", frame, err)
-	}
-	if _, err := from.ReadFrame(); err != io.EOF {
-		t.Errorf("the end: %v", err)
-	}
+	frame, err = from.ReadFrame()
+	testutil.Assert(t, err == nil && frame.(*spdy.DataFrame).StreamId == 3 &&
+		frame.(*spdy.DataFrame).Flags == spdy.DataFlagFin, "an empty frame: %+v, %v", frame, err)
+	frame, err = from.ReadFrame()
+	testutil.Assert(t, err == nil && frame.(*spdy.PingFrame).Id == 1, "a ping: %+v, %v", frame, err)
+	_, err = from.ReadFrame()
+	testutil.Assert(t, err == io.EOF, "the end: %v", err)
 }
 
 func TestStreamsOutOfOrderEndTheConnection(t *testing.T) {
 	for name, second := range map[string]spdy.StreamId{"again": 3, "a lower one": 1, "the highest bit": 1<<31 + 5} {
 		from := sent(t, &spdy.SynStreamFrame{StreamId: 3, Headers: http.Header{}},
 			&spdy.SynStreamFrame{StreamId: second, Headers: http.Header{}})
-		if _, err := from.ReadFrame(); err != nil {
-			t.Fatal(err)
-		}
-		if frame, err := from.ReadFrame(); err == nil {
-			t.Errorf("%s: %+v", name, frame)
-		}
+		_, err := from.ReadFrame()
+		testutil.Must(t, err)
+		frame, err := from.ReadFrame()
+		testutil.Assert(t, err != nil, "%s: %+v", name, frame)
 	}
 }
 

@@ -19,16 +19,13 @@ func TestTicketIsForOneUse(t *testing.T) {
 	testutil.Must(t, err)
 	for _, wrong := range [][2]string{{kindAttach, token}, {kindExec, ""}, {kindExec, token[1:]},
 		{kindExec, token + "A"}} {
-		if _, ok := tickets.redeem(wrong[0], wrong[1]); ok {
-			t.Errorf("%q is good for %s", wrong[1], wrong[0])
-		}
+		_, ok := tickets.redeem(wrong[0], wrong[1])
+		testutil.Assert(t, !ok, "%q is good for %s", wrong[1], wrong[0])
 	}
-	if _, ok := tickets.redeem(kindExec, token); !ok {
-		t.Error("a new token is not good")
-	}
-	if _, ok := tickets.redeem(kindExec, token); ok {
-		t.Error("a used token is good")
-	}
+	_, ok := tickets.redeem(kindExec, token)
+	testutil.Assert(t, ok, "a new token is not good")
+	_, ok = tickets.redeem(kindExec, token)
+	testutil.Assert(t, !ok, "a used token is good")
 }
 
 func TestTicketExpires(t *testing.T) {
@@ -41,9 +38,8 @@ func TestTicketExpires(t *testing.T) {
 	now = now.Add(ticketLife - time.Second)
 	_, ok := tickets.redeem(kindExec, early)
 	testutil.Assert(t, !ok, "an expired token is good")
-	if _, ok := tickets.redeem(kindExec, late); !ok {
-		t.Error("a token that is not expired is not good")
-	}
+	_, ok = tickets.redeem(kindExec, late)
+	testutil.Assert(t, ok, "a token that is not expired is not good")
 	testutil.Assert(t, len(tickets.open) == 0, "%d tickets are kept for nothing", len(tickets.open))
 }
 
@@ -52,17 +48,14 @@ func TestTicketsAreBounded(t *testing.T) {
 	tickets := newTickets()
 	tickets.now = func() time.Time { return now }
 	for range maxTickets {
-		if _, err := tickets.issue(t.Context(), kindExec, serveNothing); err != nil {
-			t.Fatal(err)
-		}
+		_, err := tickets.issue(t.Context(), kindExec, serveNothing)
+		testutil.Must(t, err)
 	}
-	if _, err := tickets.issue(t.Context(), kindExec, serveNothing); !errdefs.IsResourceExhausted(err) {
-		t.Errorf("one too many: %v", err)
-	}
+	_, err := tickets.issue(t.Context(), kindExec, serveNothing)
+	testutil.Fails(t, err, errdefs.IsResourceExhausted, "one too many")
 	now = now.Add(ticketLife)
-	if _, err := tickets.issue(t.Context(), kindExec, serveNothing); err != nil {
-		t.Errorf("when the others have expired: %v", err)
-	}
+	_, err = tickets.issue(t.Context(), kindExec, serveNothing)
+	testutil.Check(t, err, "when the others have expired")
 }
 
 func TestTokensHave128Bits(t *testing.T) {

@@ -62,15 +62,12 @@ func TestLayersOfAVolume(t *testing.T) {
 		"ro,lowerdir=/l/2:/l/1\n1 2 0:4 / /images rw - tmpfs x rw\n"
 	m := parseMount(mounts, "/img/etc/conf")
 	l, err := m.layers()
-	if m.point != "/img" || m.root != "/part" || err != nil ||
-		!reflect.DeepEqual(l.readable(), []string{"/l/2", "/l/1"}) {
-		t.Errorf("got %+v, %+v, %v", m, l, err)
-	}
+	testutil.Assert(t, m.point == "/img" && m.root == "/part" && err == nil &&
+		reflect.DeepEqual(l.readable(), []string{"/l/2", "/l/1"}), "got %+v, %+v, %v", m, l, err)
 	got, want := l.readOnly([]string{"0", "1"}), "lowerdir=0:1,index=off"
 	testutil.Assert(t, got == want, "options %s, want %s", got, want)
-	if m := parseMount(mounts, "/imgs"); m.point != "/" || m.kind != "ext4" {
-		t.Errorf("a neighbour is on %+v", m)
-	}
+	m = parseMount(mounts, "/imgs")
+	testutil.Assert(t, m.point == "/" && m.kind == "ext4", "a neighbour is on %+v", m)
 	l.home, l.upper = "/u", "fs"
 	if got := l.readable(); got[0] != "/u/fs" {
 		t.Errorf("the uppermost is %s", got[0])

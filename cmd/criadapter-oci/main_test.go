@@ -127,10 +127,9 @@ func TestCgroupsOfSystemd(t *testing.T) {
 		told, _ := p.run("create", "--bundle", p.bundle, someID)
 		got := strings.Contains(told, "--systemd-cgroup")
 		testutil.Assert(t, got == want, "%s: %q, want --systemd-cgroup: %t", path, told, want)
-		if told, _ := p.run("--systemd-cgroup", "create", "--bundle", p.bundle,
-			someID); strings.Count(told, "--systemd-cgroup") != 1 {
-			t.Errorf("%s: the engine's own flag becomes %q", path, told)
-		}
+		told, _ = p.run("--systemd-cgroup", "create", "--bundle", p.bundle, someID)
+		testutil.Assert(t, strings.Count(told, "--systemd-cgroup") == 1,
+			"%s: the engine's own flag becomes %q", path, told)
 	}
 }
 
@@ -172,9 +171,8 @@ func TestRefuses(t *testing.T) {
 				"got %q and %d, want %q and %d", told, code, c.want, wantCode)
 			text, err := os.ReadFile(p.log)
 			var line struct{ Level, Msg string }
-			if err != nil || json.Unmarshal(text, &line) != nil || line.Level != "error" || line.Msg != told {
-				t.Errorf("the engine's log has %s, %v", text, err)
-			}
+			testutil.Assert(t, err == nil && json.Unmarshal(text, &line) == nil && line.Level == "error" &&
+				line.Msg == told, "the engine's log has %s, %v", text, err)
 			testutil.Assert(t, p.read("config.json") == config && p.read("process.json") == process,
 				"something was edited")
 		})
@@ -194,9 +192,8 @@ func TestContainerKeepsItsRuntime(t *testing.T) {
 		testutil.Assert(t, strings.HasPrefix(told, "own --flag --log") && code == 0,
 			"%s: got %q and %d", args, told, code)
 	}
-	if told, _ := p.run("kill", strings.Repeat("0b", 32), "9"); !strings.HasPrefix(told, "--real") {
-		t.Errorf("another container: %q", told)
-	}
+	told, _ := p.run("kill", strings.Repeat("0b", 32), "9")
+	testutil.Assert(t, strings.HasPrefix(told, "--real"), "another container: %q", told)
 }
 
 // An upgrade replaces the program while it runs. The program must not take its new version on PATH for the real
@@ -238,9 +235,8 @@ func TestRuntimeThatHasMoved(t *testing.T) {
 	t.Setenv("PATH", filepath.Dir(runtime.Path)+":"+os.Getenv("PATH"))
 	told, code := p.run("kill", someID, "9")
 	testutil.Assert(t, strings.HasSuffix(told, "kill "+someID+" 9") && code == 3, "got %q and %d", told, code)
-	if told, code := p.run("create", "--bundle", p.bundle, someID); !strings.Contains(told, "/nonesuch/") || code != 1 {
-		t.Errorf("another one: %q and %d", told, code)
-	}
+	told, code = p.run("create", "--bundle", p.bundle, someID)
+	testutil.Assert(t, strings.Contains(told, "/nonesuch/") && code == 1, "another one: %q and %d", told, code)
 }
 
 // Containers can be killed and removed before criadapter has recorded a runtime.

@@ -57,9 +57,8 @@ func newRealEngine(t *testing.T) realEngine {
 	}
 	testutil.Must(t, r.notes.SaveRuntime(ocinote.Runtime{Path: real}))
 	testutil.Must(t, own.Start(t.Context()))
-	if r.client, err = docker.Dial(docker.Options{Host: own.Host()}); err != nil {
-		t.Fatal(err)
-	}
+	r.client, err = docker.Dial(docker.Options{Host: own.Host()})
+	testutil.Must(t, err)
 	t.Cleanup(func() { _ = r.client.Close() })
 	testutil.Must(t, r.client.PullImage(t.Context(), r.image, docker.PullOptions{}))
 	return r

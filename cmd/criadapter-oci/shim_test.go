@@ -88,10 +88,9 @@ func TestShimHasNoOtherRunc(t *testing.T) {
 	cmd := exec.Command(shim, "start")
 	cmd.Env = append(os.Environ(), asProgram+"=1",
 		"PATH="+filepath.Dir(other)+":"+filepath.Dir(shim)+":"+os.Getenv("PATH"))
-	if output, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 127 ||
-		strings.Contains(string(output), "another runc") {
-		t.Errorf("%d: %s", cmd.ProcessState.ExitCode(), output)
-	}
+	output, _ := cmd.CombinedOutput()
+	testutil.Assert(t, cmd.ProcessState.ExitCode() == 127 && !strings.Contains(string(output), "another runc"),
+		"%d: %s", cmd.ProcessState.ExitCode(), output)
 }
 
 func TestShimEnviron(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/osthread"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // The root of a user namespace can reach its files with any umask of containerd, even if the directories already exist.
@@ -33,9 +34,8 @@ func TestMappedFilesWithAnyUmask(t *testing.T) {
 				return
 			}
 			for _, dir := range []string{filesDir, rootDir, stageDir} {
-				if stat, err := os.Stat(dir); err != nil || stat.Mode().Perm() != 0o755 {
-					t.Errorf("%s: %v, %v", dir, stat.Mode(), err)
-				}
+				stat, err := os.Stat(dir)
+				testutil.Assert(t, err == nil && stat.Mode().Perm() == 0o755, "%s: %v, %v", dir, stat.Mode(), err)
 			}
 		}
 	})

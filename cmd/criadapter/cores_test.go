@@ -15,7 +15,6 @@ func TestNoCores(t *testing.T) {
 		testutil.Check(t, unix.Prctl(unix.PR_SET_DUMPABLE, uintptr(before), 0, 0, 0))
 	})
 	testutil.Must(t, noCores())
-	if got, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || got != 0 {
-		t.Errorf("dumpable is %d, %v", got, err)
-	}
+	got, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	testutil.Assert(t, err == nil && got == 0, "dumpable is %d, %v", got, err)
 }

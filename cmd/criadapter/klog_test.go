@@ -24,9 +24,7 @@ func TestLibraryLogsAreForDebugging(t *testing.T) {
 	logrus.SetLevel(logrus.InfoLevel)
 	log.Info("quiet")
 	log.Error(errors.New("quiet"), "quiet")
-	if out.Len() > 0 {
-		t.Errorf("an operator sees %q", out.String())
-	}
+	testutil.Assert(t, out.Len() == 0, "an operator sees %q", out.String())
 	logrus.SetLevel(logrus.DebugLevel)
 	log.Error(errors.New("broken pipe"), "client gone", "port", 80, "a key without a value")
 	for _, want := range []string{"client gone", "broken pipe", "logger=library", "session=7", "port=80",

@@ -17,9 +17,8 @@ import (
 
 func TestMetricsAreForThisMachineAlone(t *testing.T) {
 	cfg := config.Default()
-	if listener, err := listenMetrics(cfg); listener != nil || err != nil {
-		t.Errorf("by default: %v, %v", listener, err)
-	}
+	listener, err := listenMetrics(cfg)
+	testutil.Assert(t, listener == nil && err == nil, "by default: %v, %v", listener, err)
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0"} {
 		cfg.MetricsBindAddr = address
 		if _, err := listenMetrics(cfg); err == nil || !strings.Contains(err.Error(), "not a loopback address") {
@@ -38,9 +37,8 @@ func TestMetricsAreForThisMachineAlone(t *testing.T) {
 		testutil.Check(t, listener.Close())
 	}
 	testutil.Must(t, os.WriteFile(socket, nil, 0o600))
-	if _, err := listenMetrics(cfg); err == nil || !strings.Contains(err.Error(), "--metrics-bind-addr") {
-		t.Errorf("over a file: %v", err)
-	}
+	_, err = listenMetrics(cfg)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "--metrics-bind-addr"), "over a file: %v", err)
 }
 
 func TestTraceErrorsAreLoggedOncePerReason(t *testing.T) {

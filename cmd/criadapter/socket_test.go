@@ -31,9 +31,8 @@ func TestListen(t *testing.T) {
 	testutil.Check(t, again.Close())
 	file := filepath.Join(dir, "file")
 	testutil.Must(t, os.WriteFile(file, []byte("precious"), 0o600))
-	if _, err := listen(file); err == nil || !strings.Contains(err.Error(), "not a socket") {
-		t.Errorf("over a file: %v", err)
-	}
+	_, err = listen(file)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "not a socket"), "over a file: %v", err)
 }
 
 // cri-dockerd's socket is in /run, a directory that all users may enter.
@@ -45,9 +44,8 @@ func TestSocketInADirectoryOfOthers(t *testing.T) {
 	testutil.Must(t, err)
 	defer listener.Close()
 	for name, want := range map[string]os.FileMode{path: 0o600, dir: 0o755} {
-		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s is %v, %v, want %v", name, info, err, want)
-		}
+		info, err := os.Stat(name)
+		testutil.Assert(t, err == nil && info.Mode().Perm() == want, "%s is %v, %v, want %v", name, info, err, want)
 	}
 }
 
@@ -61,9 +59,8 @@ func TestOneServerPerRoot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "root")
 	lock, err := lockRoot(dir)
 	testutil.Must(t, err)
-	if _, err := lockRoot(dir); err == nil || !strings.Contains(err.Error(), "another criadapter uses") {
-		t.Errorf("a second lock: %v", err)
-	}
+	_, err = lockRoot(dir)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "another criadapter uses"), "a second lock: %v", err)
 	time.AfterFunc(lockPatience/4, func() { _ = lock.Close() }) // as if a plugin still held the lock
 	again, err := lockRoot(dir)
 	testutil.Require(t, err == nil, "after the first one has ended: %v", err)

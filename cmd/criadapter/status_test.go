@@ -51,10 +51,9 @@ func TestStatusOfAServer(t *testing.T) {
 		"--network-plugin=bridge")
 	testutil.Assert(t, code == 1 && strings.Contains(output, "criadapter unknown answers on "+dir),
 		"check: code %d\n%s", code, output)
-	if output, code = runCommand(t, "check", "--log-level=loud"); code != 2 ||
-		!strings.Contains(output, "--log-level") {
-		t.Errorf("check with a bad flag: code %d\n%s", code, output)
-	}
+	output, code = runCommand(t, "check", "--log-level=loud")
+	testutil.Assert(t, code == 2 && strings.Contains(output, "--log-level"),
+		"check with a bad flag: code %d\n%s", code, output)
 }
 
 func TestConfigOfTheProgram(t *testing.T) {
@@ -63,9 +62,8 @@ func TestConfigOfTheProgram(t *testing.T) {
 	want := path + `:2:1: unknown setting "cni-confdir"; did you mean "cni-conf-dir"?`
 	for _, args := range [][]string{{"config", "validate", path}, {"config", "print", "--config", path},
 		{"--config", path}} {
-		if output, code := runCommand(t, args...); code != 1 || !strings.Contains(output, want) {
-			t.Errorf("%q: code %d\n%s", args, code, output)
-		}
+		output, code := runCommand(t, args...)
+		testutil.Assert(t, code == 1 && strings.Contains(output, want), "%q: code %d\n%s", args, code, output)
 	}
 	testutil.Must(t, os.WriteFile(path, []byte("log-level: debug\n"), 0o600))
 	if output, code := runCommand(t, "config", "validate", path); code != 0 {
@@ -78,7 +76,6 @@ func TestConfigOfTheProgram(t *testing.T) {
 	// The output of config print is a valid configuration file.
 	output, _ = runCommand(t, "config", "print", "--config", path, "-o", "yaml")
 	testutil.Must(t, os.WriteFile(path, []byte(output), 0o600))
-	if output, code := runCommand(t, "config", "validate", path); code != 0 {
-		t.Errorf("code %d\n%s", code, output)
-	}
+	output, code = runCommand(t, "config", "validate", path)
+	testutil.Assert(t, code == 0, "code %d\n%s", code, output)
 }

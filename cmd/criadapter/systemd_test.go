@@ -104,10 +104,9 @@ func TestMessagesToSystemd(t *testing.T) {
 	}
 	write("log-level: info\n")
 	p := u.start(t, " --config="+config, &output)
-	if ready := u.systemd.wait("READY=1"); !strings.Contains(ready, "STATUS=Serving CRI from memory: "+
-		"") || !strings.Contains(ready, "no-engine.sock") {
-		t.Errorf("ready with %q", ready)
-	}
+	ready := u.systemd.wait("READY=1")
+	testutil.Assert(t, strings.Contains(ready, "STATUS=Serving CRI from memory: ") &&
+		strings.Contains(ready, "no-engine.sock"), "ready with %q", ready)
 	u.systemd.wait("WATCHDOG=1")
 	u.systemd.wait("WATCHDOG=1")
 
@@ -173,9 +172,8 @@ func TestCheckSelf(t *testing.T) {
 	var output testutil.Buffer
 	p := u.start(t, "", &output)
 	stuck := errors.New("stuck")
-	if err := checkSelf(t.Context(), p.socket, func() error { return stuck }); !errors.Is(err, stuck) {
-		t.Errorf("a cache that does not get on: %v", err)
-	}
+	err = checkSelf(t.Context(), p.socket, func() error { return stuck })
+	testutil.Assert(t, errors.Is(err, stuck), "a cache that does not get on: %v", err)
 	testutil.Check(t, checkSelf(t.Context(), p.socket, func() error { return nil }))
 	// A stopped process does not answer, and does not feed the watchdog.
 	testutil.Must(t, p.Process.Signal(syscall.SIGSTOP))
@@ -188,7 +186,5 @@ func TestCheckSelf(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := checkSelf(ctx, p.socket, func() error { return nil }); err == nil {
-		t.Error("a program that hangs passes")
-	}
+	testutil.Assert(t, checkSelf(ctx, p.socket, func() error { return nil }) != nil, "a program that hangs passes")
 }

@@ -78,7 +78,6 @@ func TestPodAddressesOfANamespace(t *testing.T) {
 		return nil
 	})
 	testutil.Must(t, err)
-	if got, err := h.PodAddresses(t.Context()); err != nil || !slices.Equal(got, []string{"10.0.0.7", "fd00::7"}) {
-		t.Errorf("got %v, %v", got, err)
-	}
+	got, err := h.PodAddresses(t.Context())
+	testutil.Assert(t, err == nil && slices.Equal(got, []string{"10.0.0.7", "fd00::7"}), "got %v, %v", got, err)
 }

@@ -29,9 +29,8 @@ func TestNamespaceOfAContainer(t *testing.T) {
 		t.Errorf("the container's process is in its namespace: %v, %v", same, err)
 	}
 	ran := false
-	if err := h.Do(t.Context(), func() error { ran = true; return nil }); err != nil || !ran {
-		t.Errorf("Do: %v", err)
-	}
+	err = h.Do(t.Context(), func() error { ran = true; return nil })
+	testutil.Assert(t, err == nil && ran, "Do: %v", err)
 	other := OfContainer(pid, "0123456789abcdef")
 	ran = false
 	if err := other.Do(t.Context(), func() error { ran = true; return nil }); !errdefs.IsNotFound(err) || ran {
@@ -39,9 +38,7 @@ func TestNamespaceOfAContainer(t *testing.T) {
 	}
 	testutil.Assert(t, !other.Alive(), "the namespace of another container's process is alive")
 	end()
-	if err := h.Do(t.Context(), func() error { return nil }); !errdefs.IsNotFound(err) {
-		t.Errorf("Do after the process ended: %v", err)
-	}
+	testutil.Fails(t, h.Do(t.Context(), func() error { return nil }), errdefs.IsNotFound, "Do after the process ended")
 }
 
 // A cgroup that cannot be read, here for lack of a free file descriptor, does not prove that the namespace is gone.

@@ -125,9 +125,7 @@ func TestDoLeaksNothing(t *testing.T) {
 					}
 					return nil
 				})
-				if err != nil {
-					t.Error(err)
-				}
+				testutil.Check(t, err)
 			})
 		}
 		wg.Wait()
@@ -142,13 +140,11 @@ func TestDoLeaksNothing(t *testing.T) {
 		testutil.Assert(t, n == 0, "%d threads are left in a pod's namespace", n)
 	}
 	testutil.Until(t, "goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
-	if n := count(t, "/proc/self/fd/*"); n > files {
-		t.Errorf("%d open files, %d before", n, files)
-	}
+	n := count(t, "/proc/self/fd/*")
+	testutil.Assert(t, n <= files, "%d open files, %d before", n, files)
 	// 800 calls on 16 goroutines: a leaked thread a call would show.
-	if n := count(t, "/proc/self/task/*"); n > threads+32 {
-		t.Errorf("%d threads, %d before", n, threads)
-	}
+	n = count(t, "/proc/self/task/*")
+	testutil.Assert(t, n <= threads+32, "%d threads, %d before", n, threads)
 }
 
 // A thread that cannot go back must end with its goroutine, or other goroutines would run in the pod's namespace.

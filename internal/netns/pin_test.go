@@ -25,14 +25,12 @@ func TestPinOutlivesItsProcess(t *testing.T) {
 	testutil.Assert(t, h.path == filepath.Join(opts.Dir, "pod"), "the pin is %s", h.path)
 	same, err := h.SameAs(pid)
 	testutil.Assert(t, err == nil && same, "SameAs the pinned process is %v, %v", same, err)
-	if same, err := h.SameAs(os.Getpid()); err != nil || same {
-		t.Errorf("SameAs this process is %v, %v", same, err)
-	}
+	same, err = h.SameAs(os.Getpid())
+	testutil.Assert(t, err == nil && !same, "SameAs this process is %v, %v", same, err)
 	end()
 	testutil.Require(t, h.Alive(), "the namespace died with its process")
-	if _, err := h.SameAs(pid); !errdefs.IsNotFound(err) {
-		t.Errorf("SameAs a gone process returned %v, want NotFound", err)
-	}
+	_, err = h.SameAs(pid)
+	testutil.Fails(t, err, errdefs.IsNotFound, "SameAs a gone process")
 	// The next start of the program knows only the path.
 	h = Open(h.path)
 	var got string
@@ -61,9 +59,8 @@ func TestPinIsIdempotent(t *testing.T) {
 	_, err := Pin(other, "pod", opts)
 	testutil.Assert(t, errdefs.IsAlreadyExists(err),
 		"another namespace under the same name returned %v, want AlreadyExists", err)
-	if same, err := first.SameAs(pid); err != nil || !same {
-		t.Errorf("the first pin now leads elsewhere (%v, %v)", same, err)
-	}
+	same, err := first.SameAs(pid)
+	testutil.Assert(t, err == nil && same, "the first pin now leads elsewhere (%v, %v)", same, err)
 }
 
 func TestPinTakesOverAFileLeftByACrash(t *testing.T) {
@@ -165,9 +162,8 @@ func TestConcurrentPinsOfOneName(t *testing.T) {
 	}
 	wg.Wait()
 	h := Open(filepath.Join(opts.Dir, "pod"))
-	if same, err := h.SameAs(pid); err != nil || !same {
-		t.Errorf("SameAs is %v, %v", same, err)
-	}
+	same, err := h.SameAs(pid)
+	testutil.Assert(t, err == nil && same, "SameAs is %v, %v", same, err)
 	testutil.Check(t, h.Unpin())
 	requireFiles(t, opts.Dir)
 }
@@ -181,9 +177,8 @@ func TestOtherMountNamespacesFollow(t *testing.T) {
 	n := len(mounts(t, fmt.Sprint(other), h.path))
 	testutil.Assert(t, n != 0, "the other mount namespace does not see a later pin")
 	testutil.Must(t, h.Unpin())
-	if n := len(mounts(t, fmt.Sprint(other), h.path)); n != 0 {
-		t.Errorf("the other mount namespace keeps the namespace alive after Unpin")
-	}
+	testutil.Assert(t, len(mounts(t, fmt.Sprint(other), h.path)) == 0,
+		"the other mount namespace keeps the namespace alive after Unpin")
 }
 
 func TestPinWaitsForTheLockOfTheDir(t *testing.T) {
@@ -191,9 +186,8 @@ func TestPinWaitsForTheLockOfTheDir(t *testing.T) {
 	testutil.Must(t, os.MkdirAll(opts.Dir, 0o755))
 	unlock, err := lockDir(opts.Dir, time.Second)
 	testutil.Must(t, err)
-	if _, err := lockDir(opts.Dir, 30*time.Millisecond); !errdefs.IsUnavailable(err) {
-		t.Errorf("a held lock gives %v, want Unavailable", err)
-	}
+	_, err = lockDir(opts.Dir, 30*time.Millisecond)
+	testutil.Fails(t, err, errdefs.IsUnavailable, "a held lock")
 	time.AfterFunc(50*time.Millisecond, unlock)
 	pid, _ := startPod(t)
 	h := mustPin(t, pid, "pod", opts)

@@ -33,9 +33,7 @@ func newSet(t *testing.T) Set {
 func alive(t *testing.T, s Set) bool {
 	t.Helper()
 	alive, err := s.Alive()
-	if err != nil {
-		t.Error(err)
-	}
+	testutil.Check(t, err)
 	return alive
 }
 
@@ -65,18 +63,15 @@ func TestSetIsMade(t *testing.T) {
 	} {
 		testutil.Equal(t, inside(t, s, command...), want, "%q tells", command)
 	}
-	if err := Open(s.Network).Do(t.Context(), func() error {
+	testutil.Check(t, Open(s.Network).Do(t.Context(), func() error {
 		lo, err := netlink.LinkByName("lo")
 		if err == nil && lo.Attrs().Flags&net.FlagUp == 0 {
 			err = fmt.Errorf("its flags are %v", lo.Attrs().Flags)
 		}
 		return err
-	}); err != nil {
-		t.Errorf("the loopback interface: %v", err)
-	}
-	if after, err := os.Hostname(); err != nil || after != before {
-		t.Errorf("the node is called %q, %v, and was %q", after, err, before)
-	}
+	}), "the loopback interface")
+	after, err := os.Hostname()
+	testutil.Assert(t, err == nil && after == before, "the node is called %q, %v, and was %q", after, err, before)
 	if err := s.Make(t.Context()); !errdefs.IsAlreadyExists(err) || !alive(t, s) {
 		t.Errorf("a second Make: %v, and alive is %v", err, alive(t, s))
 	}
@@ -107,9 +102,8 @@ func TestSetThatCannotBeMadeLeavesNothing(t *testing.T) {
 		err := s.Make(t.Context())
 		testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), name),
 			"%s=%s: %v", name, value, err)
-		if entries, err := os.ReadDir(filepath.Dir(s.Network)); err != nil || len(entries) > 0 {
-			t.Errorf("%s=%s: left are %v, %v", name, value, entries, err)
-		}
+		entries, err := os.ReadDir(filepath.Dir(s.Network))
+		testutil.Assert(t, err == nil && len(entries) == 0, "%s=%s: left are %v, %v", name, value, entries, err)
 	}
 }
 
@@ -138,12 +132,10 @@ func TestSetThatCannotBeSeen(t *testing.T) {
 	testutil.Assert(t, alive(t, s), "not alive afterwards")
 	loop := s.IPC + "-loop" // exists but cannot be opened
 	testutil.Must(t, os.Symlink(loop, loop))
-	if sees, err := (Set{IPC: loop}).Alive(); sees || err == nil {
-		t.Errorf("a link to itself: %v, %v", sees, err)
-	}
-	if alive(t, Set{Network: s.Network + "-missing", IPC: loop}) || alive(t, Set{Network: loop, IPC: s.Network}) {
-		t.Error("alive with a namespace that is gone")
-	}
+	sees, err = (Set{IPC: loop}).Alive()
+	testutil.Assert(t, !sees && err != nil, "a link to itself: %v, %v", sees, err)
+	testutil.Assert(t, !alive(t, Set{Network: s.Network + "-missing", IPC: loop}) &&
+		!alive(t, Set{Network: loop, IPC: s.Network}), "alive with a namespace that is gone")
 	testutil.Assert(t, !alive(t, Set{Network: filepath.Join(s.UTS, "x")}), "alive below a file")
 	testutil.Must(t, os.Remove(loop))
 }
@@ -173,17 +165,12 @@ func TestSetOfAUserNamespace(t *testing.T) {
 	other := s
 	other.Network, other.IPC, other.UTS, other.User = s.Network+"2", s.IPC+"2", s.UTS+"2", s.User+"2"
 	other.Sysctls = map[string]string{"net.ipv4.ping_group_range": "0 2147483647"}
-	if err := other.Make(t.Context()); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("a group that is not mapped: %v", err)
-	}
-	if _, err := os.Stat(other.User); err == nil {
-		t.Error("a failed Make leaves a pin")
-	}
+	testutil.Fails(t, other.Make(t.Context()), errdefs.IsInvalidArgument, "a group that is not mapped")
+	_, err = os.Stat(other.User)
+	testutil.Assert(t, err != nil, "a failed Make leaves a pin")
 	alone := Set{User: s.User + "3", UIDs: s.UIDs, GIDs: s.GIDs}
-	if err := alone.Make(t.Context()); err != nil || !alive(t, alone) {
-		t.Errorf("a user namespace alone: %v", err)
-	}
-	if err := alone.Unpin(); err != nil || alive(t, alone) {
-		t.Errorf("unpinned: %v", err)
-	}
+	err = alone.Make(t.Context())
+	testutil.Assert(t, err == nil && alive(t, alone), "a user namespace alone: %v", err)
+	err = alone.Unpin()
+	testutil.Assert(t, err == nil && !alive(t, alone), "unpinned: %v", err)
 }

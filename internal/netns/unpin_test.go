@@ -41,13 +41,10 @@ func TestUnpinTouchesNothingElse(t *testing.T) {
 		err := Open(path).Unpin()
 		testutil.Assert(t, errdefs.IsFailedPrecondition(err),
 			"Unpin of %s returned %v, want FailedPrecondition", path, err)
-		if _, err := os.Lstat(path); err != nil {
-			t.Error(err)
-		}
+		_, err = os.Lstat(path)
+		testutil.Check(t, err)
 	}
-	if err := (Handle{}).Unpin(); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("Unpin without a path returned %v, want InvalidArgument", err)
-	}
+	testutil.Fails(t, (Handle{}).Unpin(), errdefs.IsInvalidArgument, "Unpin without a path")
 }
 
 func TestUnpinWhileInUse(t *testing.T) {

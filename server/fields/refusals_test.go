@@ -12,6 +12,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // use is a request with a use of a field that some engines refuse, or all.
@@ -72,15 +73,11 @@ func (c refusal) check(t *testing.T, row row, kind translate.Kind, send func(*re
 	c.with(r)
 	before := r.configs()
 	spec, err := send(r)
-	if class(err) != c.class || !strings.HasPrefix(err.Error(), c.path+": ") {
-		t.Errorf("got %v, want it to be %s and to begin with %s", err, c.class, c.path)
-	}
-	if spec.Config != nil || spec.Host != nil || spec.Name != "" {
-		t.Errorf("it is refused and has a spec: %+v", spec)
-	}
-	if !row.hasPath(c.path) {
-		t.Errorf("%s: the case stands in the row of %v", c.path, row.fields)
-	}
+	testutil.Assert(t, class(err) == c.class && strings.HasPrefix(err.Error(), c.path+": "),
+		"got %v, want it to be %s and to begin with %s", err, c.class, c.path)
+	testutil.Assert(t, spec.Config == nil && spec.Host == nil && spec.Name == "",
+		"it is refused and has a spec: %+v", spec)
+	testutil.Assert(t, row.hasPath(c.path), "%s: the case stands in the row of %v", c.path, row.fields)
 	r.features = confined()
 	spec, err = send(r)
 	if err != nil && class(err) != invalid && class(err) != unsupported {
@@ -91,9 +88,7 @@ func (c refusal) check(t *testing.T, row row, kind translate.Kind, send func(*re
 			translate.Identify(spec.Name, spec.Config.Labels))
 	}
 	for i, now := range r.configs() {
-		if !proto.Equal(before[i], now) {
-			t.Errorf("the client's request was changed to %v", now)
-		}
+		testutil.Assert(t, proto.Equal(before[i], now), "the client's request was changed to %v", now)
 	}
 }
 
@@ -109,17 +104,14 @@ func (r row) hasPath(path string) bool {
 // TestRefusedUses sends a request with each use that a row refuses. A row that says which engine accepts it is right
 // about that, too.
 func TestRefusedUses(t *testing.T) {
-	if err := newRequest(oldest()).send(); err != nil {
-		t.Fatalf("a request without refused fields: %v", err)
-	}
+	testutil.Must(t, newRequest(oldest()).send(), "a request without refused fields")
 	for _, row := range table() {
 		tried := map[string]bool{}
 		for _, use := range row.uses {
 			t.Run(use.field, func(t *testing.T) { use.check(t) })
 			tried[use.field] = true
-			if !slices.Contains(row.fields, use.field) {
-				t.Errorf("%s: a use of %s stands in the row of %v", row.file, use.field, row.fields)
-			}
+			testutil.Assert(t, slices.Contains(row.fields, use.field),
+				"%s: a use of %s stands in the row of %v", row.file, use.field, row.fields)
 		}
 		for _, field := range row.fields {
 			if row.refuses != "" && !tried[field] {
@@ -149,9 +141,8 @@ func (u use) check(t *testing.T) {
 func wantRefusal(t *testing.T, field string, err error) {
 	t.Helper()
 	_, name, _ := strings.Cut(field, ".")
-	if !errdefs.IsNotImplemented(err) || refusedField(err) != name {
-		t.Errorf("got %v, want an ErrNotImplemented that names %s", err, name)
-	}
+	testutil.Assert(t, errdefs.IsNotImplemented(err) && refusedField(err) == name,
+		"got %v, want an ErrNotImplemented that names %s", err, name)
 }
 
 // refusedField is the name at the end of the path with which an error begins.
@@ -185,7 +176,5 @@ func TestNothingElseIsRefused(t *testing.T) {
 	for _, config := range []protoreflect.Message{r.pod.ProtoReflect(), r.container.ProtoReflect()} {
 		tried += setEach(config, check)
 	}
-	if tried < 100 {
-		t.Errorf("only %d fields were tried", tried)
-	}
+	testutil.Assert(t, tried >= 100, "only %d fields were tried", tried)
 }

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestEveryFieldIsTranslated sets each field of a pod's and a container's configuration. Each implemented field must
@@ -16,9 +18,7 @@ import (
 // them.
 func TestEveryFieldIsTranslated(t *testing.T) {
 	r := detailed()
-	if err := r.send(); err != nil {
-		t.Fatalf("a request with everything: %v", err)
-	}
+	testutil.Must(t, r.send(), "a request with everything")
 	changes := map[string]bool{}
 	check := func(parent protoreflect.Message, field protoreflect.FieldDescriptor) {
 		if field.Message() != nil && !field.IsMap() {

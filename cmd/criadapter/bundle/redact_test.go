@@ -42,10 +42,8 @@ func TestRedactJSON(t *testing.T) {
 	got := string(redactJSON([]byte(`{"name":"net","plugins":[{"type":"x","etcd_password":"hunter2",
 		"auth":{"a":"hunter2"},"mtu":1400,
 		"server":"https://u:hunter2@etcd","kubernetes":{"k8s_auth_token":"hunter2","client-certificate-data":"hunter2"}}]}`)))
-	if strings.Contains(got, "hunter2") || !strings.Contains(got, `"mtu": 1400`) ||
-		!strings.Contains(got, `"type": "x"`) {
-		t.Errorf("got %s", got)
-	}
+	testutil.Assert(t, !strings.Contains(got, "hunter2") && strings.Contains(got, `"mtu": 1400`) &&
+		strings.Contains(got, `"type": "x"`), "got %s", got)
 	if got := redactJSON([]byte(`{"password": "hunter2`)); bytes.Contains(got, []byte("hunter2")) {
 		t.Errorf("got %s", got)
 	}

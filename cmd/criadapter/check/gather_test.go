@@ -35,9 +35,7 @@ func emptyNode(t *testing.T) (config.Config, string) {
 func find(t *testing.T, report checklist.Report, check string) checklist.Finding {
 	t.Helper()
 	i := slices.IndexFunc(report.Findings, func(f checklist.Finding) bool { return f.Check == check })
-	if i < 0 {
-		t.Fatalf("no finding %q in %+v", check, report.Findings)
-	}
+	testutil.Require(t, i >= 0, "no finding %q in %+v", check, report.Findings)
 	return report.Findings[i]
 }
 
@@ -55,9 +53,8 @@ func TestNodeWithNothing(t *testing.T) {
 		testutil.Assert(t, f.Status == checklist.Fail && strings.Contains(f.Text, want),
 			"%+v, want a failure with %q", f, want)
 	}
-	if f := find(t, report, "pods"); f.Status != checklist.Warn || !strings.Contains(f.Text, "not looked for") {
-		t.Errorf("got %+v", f)
-	}
+	f := find(t, report, "pods")
+	testutil.Assert(t, f.Status == checklist.Warn && strings.Contains(f.Text, "not looked for"), "got %+v", f)
 }
 
 // Plugins that really run, one that is missing and one that may not be run.
@@ -123,9 +120,7 @@ func TestReadKubelet(t *testing.T) {
 	got := readKubelet(path)
 	testutil.Assert(t, got.CgroupDriver == "" && got.FailSwapOn, "the kubelet's defaults are %+v", got)
 	write(t, path, "cgroupDriver: [a\n", 0o644)
-	if got := readKubelet(path); got.Err == nil {
-		t.Error("a file that cannot be read passes")
-	}
+	testutil.Assert(t, readKubelet(path).Err != nil, "a file that cannot be read passes")
 }
 
 func TestLeftovers(t *testing.T) {
@@ -156,9 +151,8 @@ func TestLeftovers(t *testing.T) {
 -A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"net\" id: \"` + alive + `\"" -m multiport --dports 81 -j CNI-DN-2
 -A POSTROUTING -s 10.0.0.3/32 -m comment --comment "name: \"net\" id: \"` + dead + `\"" -j CNI-3
 -A KUBE-SERVICES -m comment --comment "default/kubernetes:https cluster IP" -j KUBE-SVC`
-	if got := rulesOf(rules, gone); !slices.Equal(got, []string{dead, dead}) {
-		t.Errorf("rules: got %q", got)
-	}
+	got := rulesOf(rules, gone)
+	testutil.Assert(t, slices.Equal(got, []string{dead, dead}), "rules: got %q", got)
 }
 
 func FuzzRules(f *testing.F) {
