@@ -120,20 +120,10 @@ func frameHeader(number byte, n int) []byte {
 
 // ResizeContainer implements docker.Attachments.
 func (e *Engine) ResizeContainer(ctx context.Context, id string, size docker.TerminalSize) error {
-	leave, err := e.enter(ctx, "ResizeContainer", id)
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c, err := e.find(id)
-	if err == nil && !c.running() {
-		err = fmt.Errorf("%w: Container %s is not running", errdefs.ErrConflict, c.id)
-	}
-	if err == nil {
+	return e.onRunning(ctx, "ResizeContainer", id, func(c *container) error {
 		c.terminal = size
-	}
-	return leave(err)
+		return nil
+	})
 }
 
 // ResizeExec implements docker.Attachments.

@@ -54,15 +54,13 @@ func (e *Engine) CreateCheckpoint(ctx context.Context, id, dir, name string) err
 
 // RestoreContainer implements docker.Checkpoints.
 func (e *Engine) RestoreContainer(ctx context.Context, id, name string) error {
-	leave, err := e.enter(ctx, "RestoreContainer", id)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(e.features.Root, "containers", id, "checkpoints", name, criuImage)
-	if _, err := os.Stat(path); err != nil {
-		return leave(fmt.Errorf("%w: checkpoint %s does not exist for container %s", errdefs.ErrNotFound, name, id))
-	}
-	return leave(e.start(id))
+	return e.call(ctx, "RestoreContainer", id, func() error {
+		path := filepath.Join(e.features.Root, "containers", id, "checkpoints", name, criuImage)
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("%w: checkpoint %s does not exist for container %s", errdefs.ErrNotFound, name, id)
+		}
+		return e.withContainer(id, e.start)
+	})
 }
 
 // ListChanges implements docker.Checkpoints; SetChanges says which there are.
@@ -105,27 +103,33 @@ func (e *Engine) Copied(id string) []byte {
 	return nil
 }
 
-// onAny does something to a container under the lock.
+// onAny makes do a call that is about a container, under the lock.
 func (e *Engine) onAny(ctx context.Context, call, id string, do func(*container) error) error {
-	leave, err := e.enter(ctx, call, id)
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c, err := e.find(id)
-	if err == nil {
-		err = do(c)
-	}
-	return leave(err)
+	return e.call(ctx, call, id, func() error { return e.withContainer(id, do) })
 }
 
 // onRunning is onAny for a container that runs.
 func (e *Engine) onRunning(ctx context.Context, call, id string, do func(*container) error) error {
-	return e.onAny(ctx, call, id, func(c *container) error {
+	return e.onAny(ctx, call, id, mustRun(do))
+}
+
+// mustRun refuses a container that does not run.
+func mustRun(do func(*container) error) func(*container) error {
+	return func(c *container) error {
 		if !c.running() {
 			return fmt.Errorf("%w: Container %s is not running", errdefs.ErrConflict, c.id)
 		}
 		return do(c)
-	})
+	}
+}
+
+// withContainer does something to a container under the lock.
+func (e *Engine) withContainer(id string, do func(*container) error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, err := e.find(id)
+	if err != nil {
+		return err
+	}
+	return do(c)
 }

@@ -191,6 +191,15 @@ func (e *Engine) enter(ctx context.Context, call, object string) (leave func(err
 	}, nil
 }
 
+// call makes do an engine call, see enter.
+func (e *Engine) call(ctx context.Context, call, object string, do func() error) error {
+	leave, err := e.enter(ctx, call, object)
+	if err != nil {
+		return err
+	}
+	return leave(do())
+}
+
 // LastAnswer implements docker.System.
 func (e *Engine) LastAnswer() time.Time { return load(&e.answered) }
 

@@ -101,11 +101,7 @@ func (e *Engine) findImage(ref string) (*Image, error) {
 
 // ListImages implements docker.Images.
 func (e *Engine) ListImages(ctx context.Context) ([]image.Summary, error) {
-	leave, err := e.enter(ctx, "ListImages", "")
-	if err != nil {
-		return nil, err
-	}
-	if err := leave(nil); err != nil {
+	if err := e.call(ctx, "ListImages", "", func() error { return nil }); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
@@ -149,11 +145,7 @@ func (e *Engine) InspectImage(ctx context.Context, ref string) (*image.InspectRe
 
 // TagImage implements docker.Images.
 func (e *Engine) TagImage(ctx context.Context, source, target string) error {
-	leave, err := e.enter(ctx, "TagImage", source)
-	if err != nil {
-		return err
-	}
-	return leave(e.tag(source, target))
+	return e.call(ctx, "TagImage", source, func() error { return e.tag(source, target) })
 }
 
 func (e *Engine) tag(source, target string) error {

@@ -10,46 +10,24 @@ import (
 
 // RemoveImage implements docker.Images.
 func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
-	leave, err := e.enter(ctx, "RemoveImage", ref)
-	if err != nil {
-		return err
-	}
-	return leave(e.removeImage(ref))
+	return e.onImage(ctx, "RemoveImage", ref, func(i *Image) error { return e.removeImage(i, normal(ref)) })
 }
 
 // ForceRemoveImage implements docker.Images.
 func (e *Engine) ForceRemoveImage(ctx context.Context, id string) error {
-	leave, err := e.enter(ctx, "ForceRemoveImage", id)
-	if err != nil {
-		return err
-	}
-	return leave(e.forceRemoveImage(id))
-}
-
-func (e *Engine) forceRemoveImage(id string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	i, err := e.findImage(id)
-	if err != nil {
-		return err
-	}
-	for _, c := range e.containers {
-		if c.image == i && c.running() {
-			return fmt.Errorf("%w: running container %s uses the image", errdefs.ErrConflict, c.id)
+	return e.onImage(ctx, "ForceRemoveImage", id, func(i *Image) error {
+		for _, c := range e.containers {
+			if c.image == i && c.running() {
+				return fmt.Errorf("%w: running container %s uses the image", errdefs.ErrConflict, c.id)
+			}
 		}
-	}
-	e.dropImage(i)
-	return nil
+		e.dropImage(i)
+		return nil
+	})
 }
 
-func (e *Engine) removeImage(ref string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	i, err := e.findImage(ref)
-	if err != nil {
-		return err
-	}
-	name := normal(ref)
+// removeImage removes a name of an image, or the image by its id. The caller holds the lock.
+func (e *Engine) removeImage(i *Image, name string) error {
 	byName := slices.Contains(i.Names, name) || slices.Contains(i.Digests, name)
 	if byName && len(i.Names) > 1 {
 		e.untag(i, name)
@@ -63,6 +41,19 @@ func (e *Engine) removeImage(ref string) error {
 	}
 	e.dropImage(i)
 	return nil
+}
+
+// onImage makes do a call that is about an image, under the lock.
+func (e *Engine) onImage(ctx context.Context, call, ref string, do func(*Image) error) error {
+	return e.call(ctx, call, ref, func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		i, err := e.findImage(ref)
+		if err != nil {
+			return err
+		}
+		return do(i)
+	})
 }
 
 // dropImage removes an image with all its names. The caller holds the lock.

@@ -102,20 +102,11 @@ func (c *container) inherit(image *Image) {
 
 // StartContainer implements docker.Containers.
 func (e *Engine) StartContainer(ctx context.Context, id string) error {
-	leave, err := e.enter(ctx, "StartContainer", id)
-	if err != nil {
-		return err
-	}
-	return leave(e.start(id))
+	return e.onAny(ctx, "StartContainer", id, e.start)
 }
 
-func (e *Engine) start(id string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c, err := e.find(id)
-	if err != nil {
-		return err
-	}
+// start starts a container. The caller holds the lock.
+func (e *Engine) start(c *container) error {
 	if c.running() {
 		return nil
 	}

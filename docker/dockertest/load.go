@@ -18,11 +18,7 @@ const maxArchiveFile = 64 << 20
 // LoadImage implements docker.Images. It reads the archive as the engine does:
 // manifest.json names the configuration and the tags.
 func (e *Engine) LoadImage(ctx context.Context, archive io.Reader) error {
-	leave, err := e.enter(ctx, "LoadImage", "")
-	if err != nil {
-		return err
-	}
-	return leave(e.load(archive))
+	return e.call(ctx, "LoadImage", "", func() error { return e.load(archive) })
 }
 
 func (e *Engine) load(archive io.Reader) error {

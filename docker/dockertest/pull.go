@@ -13,11 +13,7 @@ import (
 
 // PullImage implements docker.Images from Options.Registry.
 func (e *Engine) PullImage(ctx context.Context, ref string, opts docker.PullOptions) error {
-	leave, err := e.enter(ctx, "PullImage", ref)
-	if err != nil {
-		return err
-	}
-	return leave(e.pull(ref, opts))
+	return e.call(ctx, "PullImage", ref, func() error { return e.pull(ref, opts) })
 }
 
 // Publish adds images to the registry; a name that is there goes to the newer

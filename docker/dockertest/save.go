@@ -10,17 +10,15 @@ import (
 
 // SaveImage implements docker.Images. The archive has the configuration "{}" and the loaded layers.
 func (e *Engine) SaveImage(ctx context.Context, ref string, archive io.Writer) error {
-	leave, err := e.enter(ctx, "SaveImage", ref)
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	i, err := e.findImage(ref)
-	e.mu.Unlock()
-	if err != nil {
-		return leave(err)
-	}
-	return leave(i.save(archive))
+	return e.call(ctx, "SaveImage", ref, func() error {
+		e.mu.Lock()
+		i, err := e.findImage(ref)
+		e.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		return i.save(archive)
+	})
 }
 
 // save writes the layers before the manifest, as Docker 20.10 does.

@@ -75,11 +75,7 @@ func (e *Engine) signal(c *container, name string) {
 
 // KillContainer implements docker.Containers.
 func (e *Engine) KillContainer(ctx context.Context, id, signal string) error {
-	leave, err := e.enter(ctx, "KillContainer", id)
-	if err != nil {
-		return err
-	}
-	return leave(e.kill(id, signal))
+	return e.call(ctx, "KillContainer", id, func() error { return e.kill(id, signal) })
 }
 
 func (e *Engine) kill(id, signal string) error {
@@ -87,17 +83,10 @@ func (e *Engine) kill(id, signal string) error {
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c, err := e.find(id)
-	if err != nil {
-		return err
-	}
-	if !c.running() {
-		return fmt.Errorf("%w: Container %s is not running", errdefs.ErrConflict, c.id)
-	}
-	e.signal(c, name)
-	return nil
+	return e.withContainer(id, mustRun(func(c *container) error {
+		e.signal(c, name)
+		return nil
+	}))
 }
 
 // SignalPID sends a signal to the process with that id, of a container or of a
@@ -129,20 +118,11 @@ func (e *Engine) SignalPID(pid int, signal string) error {
 
 // RemoveContainer implements docker.Containers.
 func (e *Engine) RemoveContainer(ctx context.Context, id string) error {
-	leave, err := e.enter(ctx, "RemoveContainer", id)
-	if err != nil {
-		return err
-	}
-	return leave(e.remove(id))
+	return e.onAny(ctx, "RemoveContainer", id, e.remove)
 }
 
-func (e *Engine) remove(id string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c, err := e.find(id)
-	if err != nil {
-		return err
-	}
+// remove ends and removes a container. The caller holds the lock.
+func (e *Engine) remove(c *container) error {
 	e.exit(c, killed)
 	e.settle(c)
 	delete(e.containers, c.id)
@@ -157,11 +137,7 @@ func (e *Engine) remove(id string) error {
 
 // UpdateContainer implements docker.Containers.
 func (e *Engine) UpdateContainer(ctx context.Context, id string, resources api.Resources) error {
-	leave, err := e.enter(ctx, "UpdateContainer", id)
-	if err != nil {
-		return err
-	}
-	return leave(e.update(id, resources))
+	return e.call(ctx, "UpdateContainer", id, func() error { return e.update(id, resources) })
 }
 
 // LimitNote implements docker.Containers. The engine in memory runs no program that reads notes.
@@ -184,15 +160,11 @@ func (e *Engine) update(id string, resources api.Resources) error {
 	if resources.Memory != 0 && resources.Memory < 6<<20 {
 		return fmt.Errorf("%w: Minimum memory limit allowed is 6MB", errdefs.ErrInvalidArgument)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c, err := e.find(id)
-	if err != nil {
-		return err
-	}
-	merge(&c.host.Resources, resources)
-	e.emit(docker.Event{Kind: docker.ContainerUpdated}, c)
-	return nil
+	return e.withContainer(id, func(c *container) error {
+		merge(&c.host.Resources, resources)
+		e.emit(docker.Event{Kind: docker.ContainerUpdated}, c)
+		return nil
+	})
 }
 
 // merge changes what an update names: zero means unchanged.
@@ -212,26 +184,19 @@ func merge(into *api.Resources, from api.Resources) {
 
 // InspectContainer implements docker.Containers.
 func (e *Engine) InspectContainer(ctx context.Context, id string) (*api.InspectResponse, error) {
-	leave, err := e.enter(ctx, "InspectContainer", id)
-	if err != nil {
+	var found *api.InspectResponse
+	if err := e.onAny(ctx, "InspectContainer", id, func(c *container) error {
+		found = c.inspect(e.features)
+		return nil
+	}); err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c, err := e.find(id)
-	if err := leave(err); err != nil {
-		return nil, err
-	}
-	return c.inspect(e.features), nil
+	return found, nil
 }
 
 // ListContainers implements docker.Containers.
 func (e *Engine) ListContainers(ctx context.Context, labels map[string]string) ([]api.Summary, error) {
-	leave, err := e.enter(ctx, "ListContainers", "")
-	if err != nil {
-		return nil, err
-	}
-	if err := leave(nil); err != nil {
+	if err := e.call(ctx, "ListContainers", "", func() error { return nil }); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
