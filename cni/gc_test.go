@@ -117,8 +117,7 @@ func TestGCAndAddAtOnce(t *testing.T) {
 	}
 	go add("first")
 	testutil.Until(t, "the first ADD runs", func() bool { return s.calls() == "fake.ADD" })
-	collected := make(chan error, 1)
-	go func() { collected <- n.GC(context.Background(), nil) }()
+	collected := testutil.Go(func() error { return n.GC(context.Background(), nil) })
 	testutil.Until(t, "GC runs beside an ADD that hangs", func() bool { return s.calls() == "fake.ADD fake.GC" })
 	go add("second")
 	time.Sleep(200 * time.Millisecond)
@@ -198,11 +197,10 @@ func TestCancelledAddBehindGC(t *testing.T) {
 	s, n := scripted(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	n.gate.Lock()
-	failed := make(chan error, 1)
-	go func() {
+	failed := testutil.Go(func() error {
 		_, err := n.Add(ctx, testPod("late"))
-		failed <- err
-	}()
+		return err
+	})
 	time.Sleep(100 * time.Millisecond)
 	cancel()
 	n.gate.Unlock()

@@ -72,8 +72,7 @@ func TestPluginThatCannotBeKilled(t *testing.T) {
 	must(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	failed := make(chan error, 1)
-	go func() { failed <- n.Del(ctx, Pod{ID: "p"}, "net") }()
+	failed := testutil.Go(func() error { return n.Del(ctx, Pod{ID: "p"}, "net") })
 	select {
 	case err := <-failed:
 		testutil.Assert(t, errors.Is(err, context.DeadlineExceeded) &&

@@ -147,11 +147,10 @@ func TestCancelKillsThePluginAndItsChildren(t *testing.T) {
 	s, n := scripted(t)
 	s.script("fake.ADD", `sleep 300 & echo $! > "$dir/child.new"; mv "$dir/child.new" "$dir/child"; wait`)
 	ctx, cancel := context.WithCancel(context.Background())
-	failed := make(chan error, 1)
-	go func() {
+	failed := testutil.Go(func() error {
 		_, err := n.Add(ctx, testPod("p"))
-		failed <- err
-	}()
+		return err
+	})
 	child := filepath.Join(s.journal, "child")
 	testutil.Until(t, "plugin runs", func() bool { _, err := os.Stat(child); return err == nil })
 	cancel()

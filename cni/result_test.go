@@ -33,7 +33,7 @@ func TestAddressesOfThePodsInterface(t *testing.T) {
 			must(t, err)
 			result, err := newResult("net", parsed)
 			if tt.want == nil {
-				testutil.Assert(t, err != nil, "the addresses are %v, want an error", result.IPs)
+				testutil.Assert(t, err != nil, "the result is %+v, want an error", result)
 				return
 			}
 			must(t, err)

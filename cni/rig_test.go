@@ -207,11 +207,10 @@ func TestCancelledAddReleasesTheAddress(t *testing.T) {
 	pod, _ := n.pod("pod1")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	failed := make(chan error, 1)
-	go func() {
+	failed := testutil.Go(func() error {
 		_, err := n.add(ctx, pod)
-		failed <- err
-	}()
+		return err
+	})
 	testutil.Until(t, "last plugin runs", func() bool { return n.calls() == "slow.ADD" })
 	if len(n.leased()) != 2 {
 		t.Errorf("leased %v before the cancel", n.leased())

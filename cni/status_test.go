@@ -90,8 +90,7 @@ func TestStatusOfACallerThatGivesUpIsNotKept(t *testing.T) {
 	s.script("fake.STATUS", `sleep 300`)
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	waiting := make(chan error, 1)
-	go func() { waiting <- n.Status(ctx) }()
+	waiting := testutil.Go(func() error { return n.Status(ctx) })
 	err := n.Status(ctx)
 	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "got %v", err)
 	err = <-waiting

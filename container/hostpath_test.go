@@ -111,11 +111,10 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 	n.hostPaths.patience = 50 * time.Millisecond
 	before := threads(t)
 	for range retries {
-		failed := make(chan error, 1)
-		go func() {
+		failed := testutil.Go(func() error {
 			_, err := n.Create(context.Background(), pod, config, nil)
-			failed <- err
-		}()
+			return err
+		})
 		select {
 		case err := <-failed:
 			testutil.Require(t, errdefs.IsUnavailable(err) &&

@@ -230,11 +230,10 @@ func (n *node) keeper() int {
 func TestRigCommandsEndWithTheServer(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
-	ended := make(chan error, 1)
-	go func() {
+	ended := testutil.Go(func() error {
 		_, err := n.exec(id, time.Minute, "(sleep 611 &); sleep 612; true")
-		ended <- err
-	}()
+		return err
+	})
 	testutil.Eventually(t, func() error {
 		if !n.runs(id, "sleep 611") || !n.runs(id, "sleep 612") {
 			return fmt.Errorf("the command does not run")
@@ -252,11 +251,10 @@ func TestRigCommandsEndWithTheServer(t *testing.T) {
 func TestRigKilledKeeper(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
-	ended := make(chan error, 1)
-	go func() {
+	ended := testutil.Go(func() error {
 		_, err := n.exec(id, time.Minute, "sleep 613; true")
-		ended <- err
-	}()
+		return err
+	})
 	testutil.Eventually(t, func() error {
 		if !n.runs(id, "sleep 613") {
 			return fmt.Errorf("the command does not run")
@@ -333,11 +331,10 @@ func TestRigSessionHoldsNoRuntime(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
+	ended := testutil.Go(func() error {
 		_, err := n.Exec(ctx, id, []string{"sleep", "614"}, Streams{Stdout: io.Discard})
-		ended <- err
-	}()
+		return err
+	})
 	testutil.Eventually(t, func() error {
 		if !n.runs(id, "sleep 614") {
 			return fmt.Errorf("the command does not run")
@@ -376,11 +373,10 @@ func TestRigNohupOutlivesItsClient(t *testing.T) {
 				file := name + way
 				ctx, leave := context.WithCancel(t.Context())
 				var output testutil.Buffer
-				ended := make(chan error, 1)
-				go func() {
+				ended := testutil.Go(func() error {
 					_, err := n.Exec(ctx, id, []string{"sh", "-c", script, file}, Streams{Stdout: &output, TTY: tty})
-					ended <- err
-				}()
+					return err
+				})
 				testutil.Until(t, "the command is up", func() bool { return strings.Contains(output.String(), "up") })
 				leave()
 				err := <-ended

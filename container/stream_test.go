@@ -70,11 +70,10 @@ func TestExecTerminal(t *testing.T) {
 	sizes <- Size{Width: 132, Height: 43}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	done := make(chan error, 1)
-	go func() {
+	done := testutil.Go(func() error {
 		_, err := n.Exec(ctx, id, []string{"shell"}, Streams{Stdout: io.Discard, TTY: true, Resize: sizes})
-		done <- err
-	}()
+		return err
+	})
 	testutil.Until(t, "the terminal is resized", func() bool {
 		got := engine.ExecTerminals(id)
 		return len(got) == 1 && got[0] == docker.TerminalSize{Width: 132, Height: 43}
@@ -164,8 +163,7 @@ func TestAttachTerminal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var stdout testutil.Buffer
-	done := make(chan error, 1)
-	go func() { done <- n.Attach(ctx, id, Streams{Stdout: &stdout, TTY: true, Resize: sizes}) }()
+	done := testutil.Go(func() error { return n.Attach(ctx, id, Streams{Stdout: &stdout, TTY: true, Resize: sizes}) })
 	testutil.Until(t, "the terminal is resized", func() bool {
 		return engine.ContainerTerminal(id) == docker.TerminalSize{Width: 132, Height: 43}
 	})

@@ -204,8 +204,7 @@ func TestRunsOfRemovedContainersAreForgotten(t *testing.T) {
 	for _, remove := range []func(context.Context, string) error{n.Remove, engine.RemoveContainer} {
 		id := n.create(pod, n.config("sleep"))
 		n.start(id)
-		got := runs()
-		testutil.Assert(t, got == 1, "%d runs are kept of one container", got)
+		testutil.Equal(t, runs(), 1, "runs are kept of one container")
 		testutil.Must(t, remove(t.Context(), id))
 		testutil.Until(t, "the run is forgotten", func() bool { return runs() == 0 })
 	}

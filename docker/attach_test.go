@@ -42,8 +42,7 @@ func TestTerminalGetsEveryKeyAtOnce(t *testing.T) {
 		for key := byte(1); key < 32; key++ { // NUL begins noDetachKeys
 			_, err := stream.Write([]byte{key})
 			testutil.Must(t, err)
-			got := readUntil(t, stream, string(key))
-			testutil.Assert(t, got != "", "%s: key %d does not arrive", name, key)
+			testutil.Assert(t, readUntil(t, stream, string(key)) != "", "%s: key %d does not arrive", name, key)
 		}
 		_ = stream.Close()
 	}

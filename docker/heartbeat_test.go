@@ -60,8 +60,7 @@ func TestLastTimeoutWithADeadlineOfTheCaller(t *testing.T) {
 			testutil.Must(t, c.Ping(testContext(t)))
 			ctx, cancel := context.WithTimeout(testContext(t), 3900*time.Millisecond)
 			defer cancel()
-			ended := make(chan error, 1)
-			go func() { ended <- call(ctx, c) }()
+			ended := testutil.Go(func() error { return call(ctx, c) })
 			testutil.Until(t, "the missing answer is noted", func() bool { return !c.LastTimeout().IsZero() })
 			select {
 			case err := <-ended:

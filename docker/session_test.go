@@ -196,8 +196,7 @@ func TestOneConnectAtATime(t *testing.T) {
 	f.handle("GET /info", f.hang())
 	c := f.dial(time.Minute)
 	slow, stop := context.WithCancel(context.Background())
-	slowEnded := make(chan error, 1)
-	go func() { slowEnded <- c.Ping(slow) }()
+	slowEnded := testutil.Go(func() error { return c.Ping(slow) })
 	for len(c.connecting) == 0 {
 		time.Sleep(time.Millisecond)
 	}

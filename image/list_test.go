@@ -22,8 +22,7 @@ func TestListInspectsEachImageOnce(t *testing.T) {
 			testutil.Require(t, err == nil && len(list) == 1 && list[0].GetUsername() == "www-data",
 				"got %v, %v", list, err)
 		}
-		n := engine.Calls("InspectImage")
-		testutil.Assert(t, n == 2, "%d inspects of 2 images, want 2", n)
+		testutil.Equal(t, engine.Calls("InspectImage"), 2, "inspects of 2 images")
 	})
 }
 

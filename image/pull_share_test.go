@@ -45,8 +45,7 @@ func TestConcurrentPullsShareOneTransfer(t *testing.T) {
 			got := <-done
 			testutil.Assert(t, got.id == "sha256:1" && got.err == nil, "got %+v", got)
 		}
-		n := transfers.Load()
-		testutil.Assert(t, n == 1, "%d transfers, want 1", n)
+		testutil.Equal(t, transfers.Load(), 1, "transfers")
 		if _, err := p.do(t.Context(), key, transfer); err != nil || transfers.Load() != 2 {
 			t.Errorf("a pull after the shared one: %v, %d transfers, want another one", err, transfers.Load())
 		}
@@ -104,8 +103,7 @@ func TestPullEndsWithItsLastCaller(t *testing.T) {
 		late, cancelLate := context.WithCancel(t.Context())
 		third := begin(late, &p, key, transfer)
 		synctest.Wait()
-		n := transfers.Load()
-		testutil.Assert(t, n == 2, "%d transfers, want 2", n)
+		testutil.Equal(t, transfers.Load(), 2, "transfers")
 		cancelLate()
 		<-third
 		<-ended

@@ -321,8 +321,7 @@ func TestImageThatTookTheSandboxImagesName(t *testing.T) {
 		before := statusOf(t, s, pause.Reference)
 		_, err := s.EnsureSandboxImage(t.Context())
 		testutil.Must(t, err)
-		after := statusOf(t, s, pause.Reference)
-		testutil.Assert(t, after.GetId() != before.GetId(), "pods would run a foreign image")
+		testutil.Assert(t, statusOf(t, s, pause.Reference).GetId() != before.GetId(), "pods would run a foreign image")
 	})
 }
 

@@ -113,8 +113,7 @@ func TestTornRecordInAQuietContainer(t *testing.T) {
 	want = append(want, o.engine.lines(4, 5)...)
 	equalLines(t, o.wait(5), want)
 	o.drain() // the bytes are counted behind the write
-	n := o.s.Counters().DamagedBytes
-	testutil.Assert(t, n == 100, "%d damaged bytes were counted, want 100", n)
+	testutil.Equal(t, o.s.Counters().DamagedBytes, 100, "damaged bytes were counted")
 }
 
 // A running container whose checkpoint was lost goes on behind its last entry.

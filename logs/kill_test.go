@@ -64,8 +64,7 @@ func (o *testLog) wantNumbers(first, last int) {
 
 func (o *testLog) wantNoGap() {
 	o.t.Helper()
-	gaps := o.s.Counters().Gaps
-	testutil.Assert(o.t, gaps == 0, "%d gaps were counted, nothing is missing", gaps)
+	testutil.Equal(o.t, o.s.Counters().Gaps, 0, "gaps were counted, nothing is missing")
 }
 
 // A kill never shrinks the log. Readers take a shorter log for a new one, and a full disk has no room to write lines

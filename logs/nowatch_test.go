@@ -32,8 +32,7 @@ func TestWithoutInotify(t *testing.T) {
 				}
 			}
 			write()
-			n := s.Unwatched()
-			testutil.Assert(t, n == 1, "%d logs are not watched, want 1", n)
+			testutil.Equal(t, s.Unwatched(), 1, "logs are not watched")
 			testutil.LimitInotify(t, lack, 1000)
 			testutil.Eventually(t, func() error {
 				if n := s.Unwatched(); n != 0 {

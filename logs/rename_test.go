@@ -91,6 +91,5 @@ func TestForeignFileAtTheLogPath(t *testing.T) {
 	c.drain()
 	got := c.log()
 	testutil.Assert(t, got[0] == "stdout F foreign" && got[len(got)-1] == "stdout F line 14", "the log holds %q", got)
-	now := c.saved.get()
-	testutil.Assert(t, now.OutputInode != at.OutputInode, "the position names the file that is gone")
+	testutil.Assert(t, c.saved.get().OutputInode != at.OutputInode, "the position names the file that is gone")
 }

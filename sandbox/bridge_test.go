@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // The engine gives a sandbox that is started again another address on its bridge. No pinned namespace holds the first
@@ -28,14 +30,12 @@ func TestBridgedPodThatWasStartedAgainHasItsNewAddress(t *testing.T) {
 		settle()
 		n.wantState(id, notReady)
 		n.wantIPs(id, second)
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }
 
 func (n *node) wantIPs(id string, want ...string) {
 	n.Helper()
-	if got := n.pod(id).Status.IPs; !slices.Equal(got, want) {
-		n.Errorf("the addresses of pod %s are %v, want %v", id[:8], got, want)
-	}
+	got := n.pod(id).Status.IPs
+	testutil.Assert(n, slices.Equal(got, want), "the addresses of pod %s are %v, want %v", id[:8], got, want)
 }

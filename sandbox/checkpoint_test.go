@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func containerConfigs(names ...string) (configs []*runtimeapi.ContainerConfig) {
@@ -35,13 +36,11 @@ func TestRestorePod(t *testing.T) {
 		dir := n.dumped("app", "proxy")
 		id, containers, err := n.Restore(n.Context(), dir, podConfig("web"), "", containerConfigs("proxy", "app"))
 		n.must(err)
-		if len(containers) != 2 || containers["app"] != id+"/app" || containers["proxy"] != id+"/proxy" {
-			n.Errorf("restored %v in %s", containers, id)
-		}
-		if pod, err := n.cache.Snapshot().Pod(id); err != nil ||
-			pod.Status.State() != runtimeapi.PodSandboxState_SANDBOX_READY {
-			n.Errorf("the pod is %+v, %v", pod, err)
-		}
+		testutil.Assert(n, len(containers) == 2 && containers["app"] == id+"/app" && containers["proxy"] == id+"/proxy",
+			"restored %v in %s", containers, id)
+		pod, err := n.cache.Snapshot().Pod(id)
+		testutil.Assert(n, err == nil && pod.Status.State() == runtimeapi.PodSandboxState_SANDBOX_READY,
+			"the pod is %+v, %v", pod, err)
 		n.must(n.Remove(n.Context(), id))
 	})
 }
@@ -61,20 +60,16 @@ func TestRestorePodRefuses(t *testing.T) {
 			"one name two times": {dir, containerConfigs("app", "app"), "container_configs: "},
 		} {
 			_, _, err := n.Restore(n.Context(), tc.dir, podConfig("web"), "", tc.configs)
-			if !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), tc.field) {
-				n.Errorf("%s: %v", name, err)
-			}
+			testutil.Assert(n, errdefs.IsInvalidArgument(err) && strings.HasPrefix(err.Error(), tc.field),
+				"%s: %v", name, err)
 		}
 		mapped := mappedConfig("web", runtimeapi.NamespaceMode_CONTAINER)
-		if _, _, err := n.Restore(n.Context(), dir, mapped, "",
-			containerConfigs("app")); !errdefs.IsFailedPrecondition(err) ||
-			!strings.Contains(err.Error(), "userns_options: ") {
-			n.Errorf("with a user namespace: %v", err)
-		}
+		_, _, err := n.Restore(n.Context(), dir, mapped, "", containerConfigs("app"))
+		testutil.Assert(n, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), "userns_options: "),
+			"with a user namespace: %v", err)
 		n.containers.fail(errTest)
-		if _, _, err := n.Restore(n.Context(), dir, podConfig("web"), "", containerConfigs("app")); err == nil {
-			n.Error("a container that cannot be restored is not an error")
-		}
+		_, _, err = n.Restore(n.Context(), dir, podConfig("web"), "", containerConfigs("app"))
+		testutil.Assert(n, err != nil, "a container that cannot be restored is not an error")
 		if left := n.cache.Snapshot().Pods(); len(left) != 0 {
 			n.Errorf("%d pods are left", len(left))
 		}
@@ -88,22 +83,18 @@ func TestCheckpointPod(t *testing.T) {
 		dir := n.TempDir()
 		n.must(n.Checkpoint(n.Context(), id, dir, nil))
 		for _, name := range []string{podDumpFile, podOptionsFile} {
-			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-				n.Error(err)
-			}
+			_, err := os.Stat(filepath.Join(dir, name))
+			testutil.Check(n, err)
 		}
-		if err := n.Checkpoint(n.Context(), id, dir, nil); !errdefs.IsInvalidArgument(err) ||
-			!strings.HasPrefix(err.Error(), "output_path: ") {
-			n.Errorf("a directory that is not empty: %v", err)
-		}
+		err = n.Checkpoint(n.Context(), id, dir, nil)
+		testutil.Assert(n, errdefs.IsInvalidArgument(err) && strings.HasPrefix(err.Error(), "output_path: "),
+			"a directory that is not empty: %v", err)
 		n.containers.fail(errTest)
 		failed := n.TempDir()
-		if err := n.Checkpoint(n.Context(), id, failed, nil); err == nil {
-			n.Error("containers that cannot be checkpointed are no error")
-		}
-		if left, err := os.ReadDir(failed); err != nil || len(left) != 0 {
-			n.Errorf("after an error there is %v, %v", left, err)
-		}
+		testutil.Assert(n, n.Checkpoint(n.Context(), id, failed, nil) != nil,
+			"containers that cannot be checkpointed are no error")
+		left, err := os.ReadDir(failed)
+		testutil.Assert(n, err == nil && len(left) == 0, "after an error there is %v, %v", left, err)
 		n.containers.fail(nil)
 		n.must(n.Remove(n.Context(), id))
 	})
@@ -120,9 +111,8 @@ func TestCheckpointSaysWhatIsMissing(t *testing.T) {
 		defer service.Close()
 		_, _, restoreErr := service.Restore(n.Context(), "/x", podConfig("web"), "", nil)
 		for _, err := range []error{restoreErr, service.Checkpoint(n.Context(), "x", "/x", nil)} {
-			if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "the program criu") {
-				n.Errorf("got %v", err)
-			}
+			testutil.Assert(n, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), "the program criu"),
+				"got %v", err)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // before creates another container under the pod's name just before the pod's
@@ -41,15 +42,11 @@ func TestLeftoverOfALostCreateIsReplaced(t *testing.T) {
 					}
 				}
 				id := n.run("web")
-				if id == *leftover {
-					n.Error("the leftover was taken over")
-				}
+				testutil.Assert(n, id != *leftover, "the leftover was taken over")
 				settle()
-				if _, err := n.engine.InspectContainer(n.Context(), *leftover); !errdefs.IsNotFound(err) {
-					n.Errorf("the leftover is still there: %v", err)
-				}
-				n.must(n.Remove(n.Context(), id))
-				n.wantNothing()
+				_, err := n.engine.InspectContainer(n.Context(), *leftover)
+				testutil.Fails(n, err, errdefs.IsNotFound, "the leftover is still there")
+				n.removeLast(id)
 			})
 		})
 	}
@@ -59,17 +56,13 @@ func TestLeftoverOfALostCreateIsReplaced(t *testing.T) {
 func TestLostAnswerOfCreateLeavesAPodThatCanBeRemoved(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.engine.Inject("CreateContainer", dockertest.Fault{Err: errTest, AfterEffect: true, Times: 1})
-		if _, err := n.Run(n.Context(), podConfig("web"), ""); err == nil {
-			n.Fatal("Run succeeded")
-		}
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Require(n, err != nil, "Run succeeded")
 		settle()
 		pods := n.cache.Snapshot().Pods()
-		if len(pods) != 1 {
-			n.Fatalf("%d pods", len(pods))
-		}
+		testutil.Require(n, len(pods) == 1, "%d pods", len(pods))
 		n.wantState(pods[0].ID, notReady)
-		n.must(n.Remove(n.Context(), pods[0].ID))
-		n.wantNothing()
+		n.removeLast(pods[0].ID)
 	})
 }
 
@@ -78,12 +71,10 @@ func TestStrangersContainerIsLeftAlone(t *testing.T) {
 		stranger := n.before(func(spec docker.ContainerSpec) docker.ContainerSpec {
 			return docker.ContainerSpec{Name: spec.Name, Config: &container.Config{Image: appImage}}
 		})
-		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
-			n.Errorf("Run returned %v, want AlreadyExists", err)
-		}
-		if _, err := n.engine.InspectContainer(n.Context(), *stranger); err != nil {
-			n.Errorf("the stranger's container: %v", err)
-		}
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errdefs.IsAlreadyExists(err), "Run returned %v, want AlreadyExists", err)
+		_, err = n.engine.InspectContainer(n.Context(), *stranger)
+		testutil.Check(n, err, "the stranger's container")
 		n.must(n.engine.RemoveContainer(n.Context(), *stranger))
 		n.wantNothing()
 	})
@@ -100,9 +91,8 @@ func TestPodOfAnotherShimWithASuffixedNameIsNotMadeAgain(t *testing.T) {
 		})
 		n.must(err)
 		settle()
-		if id, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
-			n.Errorf("Run returned %s, %v, want AlreadyExists", id, err)
-		}
+		id, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errdefs.IsAlreadyExists(err), "Run returned %s, %v, want AlreadyExists", id, err)
 	})
 }
 
@@ -115,9 +105,8 @@ func TestSandboxWithACheckpointIsNoLeftover(t *testing.T) {
 			create(spec)
 			n.must(n.store.Save(t.Context(), checkpoint.Record{SandboxID: *other, Phase: checkpoint.PhaseIntent}))
 		}
-		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
-			n.Errorf("Run returned %v, want AlreadyExists", err)
-		}
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errdefs.IsAlreadyExists(err), "Run returned %v, want AlreadyExists", err)
 		settle()
 		n.wantState(*other, notReady)
 		n.must(n.Remove(n.Context(), *other))
@@ -138,12 +127,10 @@ func TestPodOfAnotherRootDirectoryIsLeftAlone(t *testing.T) {
 			return spec
 		})
 		_, err := n.Run(n.Context(), podConfig("web"), "")
-		if !errdefs.IsAlreadyExists(err) || !strings.Contains(err.Error(), "--root-directory=/theirs") {
-			n.Errorf("Run returned %v, want AlreadyExists that names the owner", err)
-		}
-		if _, err := n.engine.InspectContainer(n.Context(), *theirs); err != nil {
-			n.Errorf("their sandbox: %v", err)
-		}
+		testutil.Assert(n, errdefs.IsAlreadyExists(err) && strings.Contains(err.Error(), "--root-directory=/theirs"),
+			"Run returned %v, want AlreadyExists that names the owner", err)
+		_, err = n.engine.InspectContainer(n.Context(), *theirs)
+		testutil.Check(n, err, "their sandbox")
 		n.must(n.engine.RemoveContainer(n.Context(), *theirs))
 		settle()
 		n.wantNothing()

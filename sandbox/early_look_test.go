@@ -52,9 +52,7 @@ func TestNamespaceIsFoundSoon(t *testing.T) {
 				n.must(os.WriteFile(file, []byte(strconv.Itoa(pid)), 0o600))
 			}()
 			begun := time.Now()
-			if got := e.look(n.Context(), file); got != pid {
-				n.Errorf("found %d, want %d", got, pid)
-			}
+			testutil.Equal(n, e.look(n.Context(), file), pid, "found")
 			late := time.Since(begun) - after
 			if most := max(2*time.Millisecond, after/10); late > most {
 				n.Errorf("a namespace that appears after %v is found %v later, want at most %v", after, late, most)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // procs lists the processes of containers, in files that the test writes.
@@ -83,11 +84,9 @@ func TestPodIsJoinedWhileItsSandboxStarts(t *testing.T) {
 				id, err := n.Run(n.Context(), config, "")
 				n.must(err)
 				n.wantState(id, ready)
-				if len(*times) != 1 || ((*times)[0].Sub(begun) < time.Second) != tc.early {
-					n.Errorf("joined at %v after %v, want early: %v", *times, begun, tc.early)
-				}
-				n.must(n.Remove(n.Context(), id))
-				n.wantNothing()
+				testutil.Assert(n, len(*times) == 1 && ((*times)[0].Sub(begun) < time.Second) == tc.early,
+					"joined at %v after %v, want early: %v", *times, begun, tc.early)
+				n.removeLast(id)
 			})
 		})
 	}
@@ -109,9 +108,8 @@ func TestEarlyJoinIsUndoneWhenTheStartFails(t *testing.T) {
 						n.network.onAdd = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
 					})
 				}
-				if id, err := n.Run(n.Context(), podConfig("web"), ""); err == nil {
-					n.Fatalf("Run made %s", id)
-				}
+				id, err := n.Run(n.Context(), podConfig("web"), "")
+				testutil.Require(n, err != nil, "Run made %s", id)
 				n.wantUnjoined()
 				n.wantNothing()
 			})
@@ -155,9 +153,8 @@ func TestSandboxThatIsNotInTheNamespaceOfItsFirstProcess(t *testing.T) {
 			n.engine.processes[id] = second
 			n.engine.mu.Unlock()
 		}
-		if id, err := n.Run(n.Context(), podConfig("web"), ""); err == nil {
-			n.Errorf("Run made %s", id)
-		}
+		id, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, err != nil, "Run made %s", id)
 		n.wantUnjoined()
 		n.wantNothing()
 	})
@@ -167,14 +164,12 @@ func TestEarlyJoinThatFailsFailsThePod(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.showProcesses(time.Second, onlyItsOwn)
 		n.network.failAdd(errTest)
-		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errors.Is(err, errTest) {
-			n.Errorf("Run returned %v", err)
-		}
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errors.Is(err, errTest), "Run returned %v", err)
 		n.wantNothing()
 		remove := n.engine.Inject("StartContainer", dockertest.Fault{Err: errTest})
-		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errors.Is(err, errTest) {
-			n.Errorf("Run returned %v", err)
-		}
+		_, err = n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errors.Is(err, errTest), "Run returned %v", err)
 		remove()
 		n.wantNothing()
 	})

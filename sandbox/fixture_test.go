@@ -31,6 +31,7 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -179,9 +180,7 @@ func (n *node) restart() {
 
 func (n *node) must(err error) {
 	n.Helper()
-	if err != nil {
-		n.Fatal(err)
-	}
+	testutil.Must(n, err)
 }
 
 func podConfig(name string) *runtimeapi.PodSandboxConfig {
@@ -264,9 +263,7 @@ func (n *node) pod(id string) *state.Pod {
 
 func (n *node) wantState(id string, want runtimeapi.PodSandboxState) {
 	n.Helper()
-	if got := n.pod(id).Status.State(); got != want {
-		n.Errorf("pod %s is %v, want %v", id[:8], got, want)
-	}
+	testutil.Equal(n, n.pod(id).Status.State(), want, "pod %s", id[:8])
 }
 
 // wantRunning checks whether a container runs, or whether the namespaces of a pod without a sandbox container exist.
@@ -279,9 +276,8 @@ func (n *node) wantRunning(id string, want bool) {
 		return
 	}
 	inspect, err := n.engine.InspectContainer(n.Context(), id)
-	if err != nil || inspect.State.Running != want {
-		n.Errorf("container %s: running is not %v (%v)", id[:8], want, err)
-	}
+	testutil.Assert(n, err == nil && inspect.State.Running == want,
+		"container %s: running is not %v (%v)", id[:8], want, err)
 }
 
 func (n *node) phase(id string) checkpoint.Phase {
@@ -289,6 +285,13 @@ func (n *node) phase(id string) checkpoint.Phase {
 	record, err := n.store.Load(n.Context(), id)
 	n.must(err)
 	return record.Phase
+}
+
+// removeLast removes the only pod, of which nothing may be left.
+func (n *node) removeLast(id string) {
+	n.Helper()
+	n.must(n.Remove(n.Context(), id))
+	n.wantNothing()
 }
 
 // wantNothing checks that the engine, the store, the directories, the network and the cache hold no pod.
@@ -306,17 +309,14 @@ func (n *node) wantNothing() {
 	}
 	for _, dir := range []string{n.files.dir, n.netnsDir(), n.podsDir(), n.usersDir()} {
 		entries, err := os.ReadDir(dir)
-		if len(entries) > 0 || (err != nil && !os.IsNotExist(err)) {
-			n.Errorf("%s still has %v (%v)", dir, entries, err)
-		}
+		testutil.Assert(n, len(entries) == 0 && (err == nil || os.IsNotExist(err)),
+			"%s still has %v (%v)", dir, entries, err)
 	}
 	n.wantUnjoined()
 	for _, pod := range n.cache.Snapshot().Pods() {
 		n.Errorf("the cache still has %s (%v)", pod.Meta.Name, pod.Status)
 	}
-	if left := len(n.inflight.byName); left != 0 {
-		n.Errorf("%d set-ups are remembered", left)
-	}
+	testutil.Equal(n, len(n.inflight.byName), 0, "set-ups are remembered")
 }
 
 func (n *node) wantUnjoined() {

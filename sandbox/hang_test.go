@@ -11,6 +11,7 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A CNI plugin that hangs holds up the pods that it hangs for, and no longer than their next StopPodSandbox can bear.
@@ -41,9 +42,8 @@ func TestRecoveryWithAHangingPlugin(t *testing.T) {
 		go func() { recovered <- n.Recover(n.Context()) }()
 		time.Sleep(time.Second)
 		for _, id := range running {
-			if !netns.Open(n.netnsPath(id)).Alive() || !n.files.complete(id) {
-				n.Errorf("pod %s has no pin or files after a second", id[:8])
-			}
+			testutil.Assert(n, netns.Open(n.netnsPath(id)).Alive() && n.files.complete(id),
+				"pod %s has no pin or files after a second", id[:8])
 		}
 		// The kubelet's StopPodSandbox, whose time-out is two minutes, for each.
 		time.Sleep(30 * time.Second)
@@ -53,12 +53,10 @@ func TestRecoveryWithAHangingPlugin(t *testing.T) {
 			n.must(n.Stop(ctx, id))
 			cancel()
 		}
-		if err := <-recovered; !errors.Is(err, context.DeadlineExceeded) {
-			n.Errorf("Recover returned %v", err)
-		}
-		if took := time.Since(begun); took > 3*time.Minute {
-			n.Errorf("recovery took %v", took)
-		}
+		err := <-recovered
+		testutil.Assert(n, errors.Is(err, context.DeadlineExceeded), "Recover returned %v", err)
+		took := time.Since(begun)
+		testutil.Assert(n, took <= 3*time.Minute, "recovery took %v", took)
 		n.wantUnjoinedOf(stuck)
 	})
 }
@@ -81,12 +79,10 @@ func TestRecoveryEndsThoughAllPluginsHang(t *testing.T) {
 		ctx, cancel := context.WithTimeout(n.Context(), time.Hour)
 		defer cancel()
 		begun := time.Now()
-		if err := n.Recover(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			n.Errorf("Recover returned %v", err)
-		}
-		if took := time.Since(begun); took > 2*time.Minute {
-			n.Errorf("recovery took %v for %d pods", took, len(ids))
-		}
+		err := n.Recover(ctx)
+		testutil.Assert(n, errors.Is(err, context.DeadlineExceeded), "Recover returned %v", err)
+		took := time.Since(begun)
+		testutil.Assert(n, took <= 2*time.Minute, "recovery took %v for %d pods", took, len(ids))
 		n.network.failDel(nil)
 	})
 }
@@ -101,8 +97,7 @@ func (n *node) wantUnjoinedOf(ids []string) {
 	n.network.mu.Lock()
 	defer n.network.mu.Unlock()
 	for _, id := range ids {
-		if pod, joined := n.network.joined[id]; joined {
-			n.Errorf("pod %s still has an address", pod.Name)
-		}
+		pod, joined := n.network.joined[id]
+		testutil.Assert(n, !joined, "pod %s still has an address", pod.Name)
 	}
 }

@@ -36,21 +36,17 @@ func TestPodOfTheKernel(t *testing.T) {
 		} {
 			n.must(netns.Open(status.NetnsPath).Do(n.Context(), func() error {
 				got, err := os.ReadFile(path)
-				if strings.TrimSpace(string(got)) != want {
-					n.Errorf("%s is %q, want %q", path, got, want)
-				}
+				testutil.Assert(n, strings.TrimSpace(string(got)) == want, "%s is %q, want %q", path, got, want)
 				return err
 			}))
 		}
 		var shm unix.Statfs_t
 		n.must(unix.Statfs(status.Namespaces.Shm, &shm))
-		if shm.Type != unix.TMPFS_MAGIC || uint64(shm.Bsize)*shm.Blocks != 64<<20 {
-			n.Errorf("/dev/shm is %+v", shm)
-		}
+		testutil.Assert(n, shm.Type == unix.TMPFS_MAGIC && uint64(shm.Bsize)*shm.Blocks == 64<<20,
+			"/dev/shm is %+v", shm)
 		n.must(n.Stop(n.Context(), id))
 		n.wantState(id, notReady)
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 		if n.creates() != 0 {
 			n.Errorf("the engine made %d containers", n.creates())
 		}
@@ -81,8 +77,7 @@ func TestPodThatNeedsASandboxContainerHasOne(t *testing.T) {
 				if n.creates() != 1 || n.pod(id).Status.Namespaces != nil {
 					n.Errorf("the engine made %d containers", n.creates())
 				}
-				n.must(n.Remove(n.Context(), id))
-				n.wantNothing()
+				n.removeLast(id)
 			})
 		})
 	}
@@ -136,13 +131,10 @@ func TestPodOfTheKernelIsNotReadyAfterAReboot(t *testing.T) {
 				n.restart()
 				n.must(n.Recover(n.Context()))
 				n.wantState(id, notReady)
-				if len(n.network.joined) != 1 {
-					n.Errorf("joined are %v", n.network.joined)
-				}
+				testutil.Assert(n, len(n.network.joined) == 1, "joined are %v", n.network.joined)
 				n.must(n.Stop(n.Context(), id))
 				n.wantUnjoined()
-				n.must(n.Remove(n.Context(), id))
-				n.wantNothing()
+				n.removeLast(id)
 			})
 		})
 	}
@@ -164,17 +156,14 @@ func TestPodOfTheKernelWhoseRecordIsLost(t *testing.T) {
 				n.must(n.Recover(n.Context()))
 				n.wantState(id, notReady)
 				metadata := n.pod(id).Meta.Config.GetMetadata()
-				if metadata.GetName() != "web" || metadata.GetUid() != "uid-web" ||
-					metadata.GetNamespace() != "default" {
-					n.Errorf("the pod is %v", metadata)
-				}
+				testutil.Assert(n, metadata.GetName() == "web" && metadata.GetUid() == "uid-web" &&
+					metadata.GetNamespace() == "default", "the pod is %v", metadata)
 				n.must(n.collectOrphans(n.Context()))
 				n.wantRunning(c, true)
 				n.must(n.Stop(n.Context(), id))
 				n.wantUnjoined()
 				n.wantRunning(c, false)
-				n.must(n.Remove(n.Context(), id))
-				n.wantNothing()
+				n.removeLast(id)
 			})
 		})
 	}
@@ -196,16 +185,12 @@ func TestNamespacesWithoutAPodAreSwept(t *testing.T) {
 		n.network.joined = nil // neither plugin nor cache knows them
 		n.must(n.collectOrphans(n.Context()))
 		entries, err := os.ReadDir(n.podsDir())
-		if err != nil || len(entries) != 1 || entries[0].Name() != theirs {
-			n.Errorf("left are %v, %v", entries, err)
-		}
-		if netns.Open(n.netnsPath(mine)).Alive() || !netns.Open(n.netnsPath(theirs)).Alive() {
-			n.Error("the wrong network namespace was unpinned")
-		}
+		testutil.Assert(n, err == nil && len(entries) == 1 && entries[0].Name() == theirs,
+			"left are %v, %v", entries, err)
+		testutil.Assert(n, !netns.Open(n.netnsPath(mine)).Alive() && netns.Open(n.netnsPath(theirs)).Alive(),
+			"the wrong network namespace was unpinned")
 		n.must(n.Remove(n.Context(), theirs))
-		if !netns.Open(n.netnsPath(theirs)).Alive() {
-			n.Error("another criadapter's pod was removed")
-		}
+		testutil.Assert(n, netns.Open(n.netnsPath(theirs)).Alive(), "another criadapter's pod was removed")
 		n.must(netns.Open(n.netnsPath(theirs)).Unpin())
 		n.must(n.kernel.remove(n.Context(), theirs))
 	})
@@ -232,9 +217,8 @@ func TestPodOfTheKernelThatFailsLeavesNothing(t *testing.T) {
 				config := podConfig("web")
 				tt.breakIt(n, config)
 				_, err := n.Run(n.Context(), config, "")
-				if err == nil || !strings.Contains(err.Error(), tt.want) || tt.is != nil && !tt.is(err) {
-					n.Errorf("Run returned %v, want %s", err, tt.want)
-				}
+				testutil.Assert(n, err != nil && strings.Contains(err.Error(), tt.want) && (tt.is == nil || tt.is(err)),
+					"Run returned %v, want %s", err, tt.want)
 				_ = os.Remove(filepath.Join(n.storeDir(), ".tmp-filler"))
 				if info, err := os.Lstat(n.podsDir()); err == nil && info.Mode().IsRegular() {
 					n.must(os.Remove(n.podsDir()))
@@ -261,14 +245,12 @@ func TestCgroupIsMadeForAPodOfTheKernel(t *testing.T) {
 			}
 		}
 		record, err := n.store.Load(n.Context(), id)
-		if err != nil || len(made) == 0 || record.Cgroup == nil {
-			n.Errorf("made are %v, the record says %+v (%v)", made, record.Cgroup, err)
-		}
+		testutil.Assert(n, err == nil && len(made) != 0 && record.Cgroup != nil,
+			"made are %v, the record says %+v (%v)", made, record.Cgroup, err)
 		n.must(n.Remove(n.Context(), id))
 		for _, d := range made {
-			if _, err := os.Stat(d); !os.IsNotExist(err) {
-				n.Errorf("%s is left (%v)", d, err)
-			}
+			_, err := os.Stat(d)
+			testutil.Assert(n, os.IsNotExist(err), "%s is left (%v)", d, err)
 		}
 		n.must(cgroup.Make(dir)) // it is there
 		n.wantNothing()
@@ -294,12 +276,10 @@ func TestUnfinishedDirectoriesAreSwept(t *testing.T) {
 		n.must(writeOwner(owned, owner{RootDirectory: n.dir}))
 		n.must(n.collectOrphans(n.Context()))
 		left, err := os.ReadDir(n.podsDir()) // sorted, the dot first
-		if err != nil || len(left) != 2 || left[0].Name() != filepath.Base(theirs) || left[1].Name() != living {
-			n.Errorf("left are %v, %v", left, err)
-		}
+		testutil.Assert(n, err == nil && len(left) == 2 && left[0].Name() == filepath.Base(theirs) &&
+			left[1].Name() == living, "left are %v, %v", left, err)
 		n.must(os.Remove(theirs))
-		n.must(n.Remove(n.Context(), living))
-		n.wantNothing()
+		n.removeLast(living)
 	})
 }
 
@@ -370,18 +350,15 @@ func TestPodOfTheKernelWhoseShmIsUnmounted(t *testing.T) {
 				id := n.run("web")
 				ns := n.pod(id).Status.Namespaces
 				n.must(unix.Unmount(ns.Shm, unix.MNT_DETACH))
-				if alive, err := Alive(
-					checkpoint.Record{NetnsPath: n.pod(id).Status.NetnsPath, Namespaces: ns}); alive || err != nil {
-					n.Errorf("without its /dev/shm the pod is alive: %v, %v", alive, err)
-				}
+				alive, err := Alive(
+					checkpoint.Record{NetnsPath: n.pod(id).Status.NetnsPath, Namespaces: ns})
+				testutil.Assert(n, !alive && err == nil, "without its /dev/shm the pod is alive: %v, %v", alive, err)
 				mess(n, ns.Dir, ns.Shm)
 				n.must(n.Stop(n.Context(), id))
 				n.wantState(id, notReady)
-				n.must(n.Remove(n.Context(), id))
-				n.wantNothing()
-				if _, err := os.Stat(precious); err != nil {
-					n.Errorf("a file of another file system is gone: %v", err)
-				}
+				n.removeLast(id)
+				_, err = os.Stat(precious)
+				testutil.Check(n, err, "a file of another file system is gone")
 			})
 		})
 	}

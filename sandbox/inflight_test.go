@@ -12,6 +12,7 @@ import (
 
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // settle lets what was begun in the background finish.
@@ -59,9 +60,8 @@ func TestRepeatedRequestGetsThePodThatItsCallerDidNotWaitFor(t *testing.T) {
 				if _, err := n.Run(n.Context(), different, ""); !errdefs.IsAlreadyExists(err) {
 					n.Errorf("another configuration returned %v, want AlreadyExists", err)
 				}
-				if _, err := n.Run(n.Context(), podConfig("web"), "runc"); !errdefs.IsAlreadyExists(err) {
-					n.Errorf("another handler returned %v, want AlreadyExists", err)
-				}
+				_, err := n.Run(n.Context(), podConfig("web"), "runc")
+				testutil.Assert(n, errdefs.IsAlreadyExists(err), "another handler returned %v, want AlreadyExists", err)
 				if finished {
 					release()
 					settle()
@@ -78,15 +78,12 @@ func TestRepeatedRequestGetsThePodThatItsCallerDidNotWaitFor(t *testing.T) {
 				id, err := n.Run(n.Context(), podConfig("web"), "")
 				n.must(err)
 				n.wantState(id, ready)
-				if created := n.engine.Calls("CreateContainer"); created != 1 {
-					n.Errorf("%d containers were created", created)
-				}
+				testutil.Equal(n, n.engine.Calls("CreateContainer"), 1, "containers were created")
 				// Once delivered, it is a pod like any other.
 				if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
 					n.Errorf("the request after that returned %v, want AlreadyExists", err)
 				}
-				n.must(n.Remove(n.Context(), id))
-				n.wantNothing()
+				n.removeLast(id)
 			})
 		})
 	}
@@ -101,9 +98,7 @@ func TestSameRequestsAtOnceMakeOnePod(t *testing.T) {
 		for range 10 {
 			group.Go(func() {
 				id, err := n.Run(n.Context(), podConfig("web"), "")
-				if err != nil {
-					n.Error(err)
-				}
+				testutil.Check(n, err)
 				mu.Lock()
 				defer mu.Unlock()
 				ids[id]++
@@ -112,9 +107,7 @@ func TestSameRequestsAtOnceMakeOnePod(t *testing.T) {
 		synctest.Wait()
 		release()
 		group.Wait()
-		if len(ids) != 1 || n.engine.Calls("CreateContainer") != 1 {
-			n.Errorf("ten requests made %v", ids)
-		}
+		testutil.Assert(n, len(ids) == 1 && n.engine.Calls("CreateContainer") == 1, "ten requests made %v", ids)
 	})
 }
 
@@ -126,9 +119,8 @@ func TestFailureIsNotRepeatedToTheNextRequest(t *testing.T) {
 				return errTest
 			}
 		})
-		if _, err := n.runImpatient("web"); !errors.Is(err, context.DeadlineExceeded) {
-			n.Fatalf("Run returned %v", err)
-		}
+		_, err := n.runImpatient("web")
+		testutil.Require(n, errors.Is(err, context.DeadlineExceeded), "Run returned %v", err)
 		settle()
 		n.network.failAdd(nil)
 		n.must(n.Remove(n.Context(), n.run("web")))
@@ -140,21 +132,16 @@ func TestFailureIsNotRepeatedToTheNextRequest(t *testing.T) {
 func TestUndeliveredPodIsForgottenWhenItIsStopped(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		release := n.slowAdd()
-		if _, err := n.runImpatient("web"); err == nil {
-			n.Fatal("Run did not wait for CNI ADD")
-		}
+		_, err := n.runImpatient("web")
+		testutil.Require(n, err != nil, "Run did not wait for CNI ADD")
 		release()
 		settle()
 		first := n.cache.Snapshot().Pods()[0].ID
 		n.must(n.Stop(n.Context(), first))
-		if id, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
-			n.Errorf("a stopped pod was given out: %s, %v", id, err)
-		}
-		n.must(n.Remove(n.Context(), first))
-		n.wantNothing()
-		if second := n.run("web"); second == first {
-			n.Error("a removed pod was given out")
-		}
+		id, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errdefs.IsAlreadyExists(err), "a stopped pod was given out: %s, %v", id, err)
+		n.removeLast(first)
+		testutil.Assert(n, n.run("web") != first, "a removed pod was given out")
 	})
 }
 
@@ -162,18 +149,15 @@ func TestUndeliveredPodIsForgottenWhenItIsStopped(t *testing.T) {
 func TestUndeliveredPodThatIsGoneIsMadeAgain(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		release := n.slowAdd()
-		if _, err := n.runImpatient("web"); err == nil {
-			n.Fatal("Run did not wait for CNI ADD")
-		}
+		_, err := n.runImpatient("web")
+		testutil.Require(n, err != nil, "Run did not wait for CNI ADD")
 		release()
 		settle()
 		first := n.cache.Snapshot().Pods()[0].ID
 		n.must(n.engine.RemoveContainer(n.Context(), first))
 		n.must(n.store.Delete(t.Context(), first)) // by hand
 		n.cache.RemovePod(first)
-		if second := n.run("web"); second == first {
-			n.Error("a removed pod was given out")
-		}
+		testutil.Assert(n, n.run("web") != first, "a removed pod was given out")
 	})
 }
 
@@ -183,12 +167,9 @@ func TestSetUpEndsAfterItsTime(t *testing.T) {
 		n.slowAdd()
 		began := time.Now()
 		_, err := n.Run(n.Context(), podConfig("web"), "")
-		if !errors.Is(err, context.DeadlineExceeded) {
-			n.Errorf("Run returned %v", err)
-		}
-		if took := time.Since(began); took < 4*time.Minute || took > 5*time.Minute {
-			n.Errorf("the set-up took %v", took)
-		}
+		testutil.Assert(n, errors.Is(err, context.DeadlineExceeded), "Run returned %v", err)
+		took := time.Since(began)
+		testutil.Assert(n, took >= 4*time.Minute && took <= 5*time.Minute, "the set-up took %v", took)
 		n.network.failAdd(nil)
 		n.wantNothing()
 	})
@@ -197,16 +178,14 @@ func TestSetUpEndsAfterItsTime(t *testing.T) {
 func TestCloseRollsBackWhatIsUnderWay(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		n.slowAdd()
-		result := make(chan error, 1)
-		go func() {
+		result := testutil.Go(func() error {
 			_, err := n.Run(n.Context(), podConfig("web"), "")
-			result <- err
-		}()
+			return err
+		})
 		synctest.Wait()
 		n.Close()
-		if err := <-result; !errors.Is(err, context.Canceled) {
-			n.Errorf("Run returned %v", err)
-		}
+		err := <-result
+		testutil.Assert(n, errors.Is(err, context.Canceled), "Run returned %v", err)
 		n.wantNothing()
 	})
 }
@@ -216,18 +195,15 @@ func TestEngineAwayIsUnavailable(t *testing.T) {
 		id := n.run("other")
 		n.engine.Away()
 		settle()
-		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsUnavailable(err) {
-			n.Errorf("Run returned %v, want Unavailable", err)
-		}
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errdefs.IsUnavailable(err), "Run returned %v, want Unavailable", err)
 		for name, call := range map[string]func(context.Context, string) error{"Stop": n.Stop, "Remove": n.Remove} {
-			if err := call(n.Context(), id); !errdefs.IsUnavailable(err) {
-				n.Errorf("%s returned %v, want Unavailable", name, err)
-			}
+			err := call(n.Context(), id)
+			testutil.Assert(n, errdefs.IsUnavailable(err), "%s returned %v, want Unavailable", name, err)
 		}
 		n.engine.Back()
 		settle()
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }
 
@@ -236,12 +212,9 @@ func TestStaleCacheIsUnavailable(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		repair := n.engine.Inject("ListContainers", dockertest.Fault{Err: errTest})
 		time.Sleep(6 * time.Minute) // until the next relist
-		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsUnavailable(err) {
-			n.Errorf("Run returned %v, want Unavailable", err)
-		}
-		if n.engine.Calls("CreateContainer") != 0 {
-			n.Error("a container was created")
-		}
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errdefs.IsUnavailable(err), "Run returned %v, want Unavailable", err)
+		testutil.Assert(n, n.engine.Calls("CreateContainer") == 0, "a container was created")
 		repair()
 		settle()
 		n.run("web")
@@ -267,9 +240,8 @@ func TestExistingPodIsNotMadeAgain(t *testing.T) {
 			onNode(t, withCNI, func(n *node) {
 				id := n.run("web")
 				prepare(n, id)
-				if again, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
-					n.Errorf("Run returned %s, %v, want AlreadyExists", again, err)
-				}
+				again, err := n.Run(n.Context(), podConfig("web"), "")
+				testutil.Assert(n, errdefs.IsAlreadyExists(err), "Run returned %s, %v, want AlreadyExists", again, err)
 				next := podConfig("web")
 				next.Metadata.Attempt = 1
 				second, err := n.Run(n.Context(), next, "")
@@ -284,9 +256,8 @@ func TestMissingSandboxImageIsLoadedAgain(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.must(n.engine.RemoveImage(n.Context(), pauseImage))
 		n.run("web")
-		if created := n.engine.Calls("CreateContainer"); created != 2 {
-			n.Errorf("%d creates, want the first without the image and the second with it", created)
-		}
+		created := n.engine.Calls("CreateContainer")
+		testutil.Assert(n, created == 2, "%d creates, want the first without the image and the second with it", created)
 	})
 }
 
@@ -294,9 +265,8 @@ func TestSandboxImageThatCannotBeLoaded(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.must(n.engine.RemoveImage(n.Context(), pauseImage))
 		n.engine.Inject("TagImage", dockertest.Fault{Err: errTest})
-		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errors.Is(err, errTest) {
-			n.Errorf("Run returned %v", err)
-		}
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errors.Is(err, errTest), "Run returned %v", err)
 		n.wantNothing()
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // addEth0 has CNI ADD make an interface.
@@ -36,9 +37,7 @@ func TestSysctlOfAnInterface(t *testing.T) {
 				n.must(err)
 				n.must(netns.Open(n.pod(id).Status.NetnsPath).Do(n.Context(), func() error {
 					got, err := os.ReadFile(file)
-					if strings.TrimSpace(string(got)) != "2" {
-						n.Errorf("it is %q", got)
-					}
+					testutil.Assert(n, strings.TrimSpace(string(got)) == "2", "it is %q", got)
 					return err
 				}))
 				n.must(n.Remove(n.Context(), id))
@@ -46,10 +45,9 @@ func TestSysctlOfAnInterface(t *testing.T) {
 				config = podConfig("other")
 				config.Linux.Sysctls = map[string]string{"net.ipv4.conf.eth1.rp_filter": "2"}
 				_, err = n.Run(n.Context(), config, "")
-				if !errdefs.IsInvalidArgument(err) ||
-					!strings.Contains(err.Error(), "config.linux.sysctls: sysctl net.ipv4.conf.eth1.rp_filter") {
-					n.Errorf("an interface that CNI does not make: %v", err)
-				}
+				testutil.Assert(n, errdefs.IsInvalidArgument(err) &&
+					strings.Contains(err.Error(), "config.linux.sysctls: sysctl net.ipv4.conf.eth1.rp_filter"),
+					"an interface that CNI does not make: %v", err)
 				n.wantNothing()
 			})
 		})
@@ -63,7 +61,6 @@ func TestSysctlOfAnInterfaceWithUsers(t *testing.T) {
 		config.Linux.Sysctls = map[string]string{"net.ipv4.conf.eth0.rp_filter": "2"}
 		id, err := n.Run(n.Context(), config, "")
 		n.must(err)
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // loseRecord removes a pod's checkpoint while the program is away.
@@ -58,8 +59,7 @@ func TestAddressGoesBackWhateverIsLost(t *testing.T) {
 						n.must(n.Stop(n.Context(), id))
 						n.wantUnjoined()
 					}
-					n.must(n.Remove(n.Context(), id))
-					n.wantNothing()
+					n.removeLast(id)
 				})
 			})
 		}
@@ -77,9 +77,7 @@ func TestNoDelForPodsOfTheBridge(t *testing.T) {
 				n.must(n.Stop(n.Context(), id))
 				n.must(n.Remove(n.Context(), id))
 				n.must(n.Stop(n.Context(), "0123456789abcdef"))
-				if n.network.dels != 0 {
-					n.Errorf("CNI DEL was run %d times", n.network.dels)
-				}
+				testutil.Assert(n, n.network.dels == 0, "CNI DEL was run %d times", n.network.dels)
 				n.wantNothing()
 			})
 		})
@@ -92,9 +90,7 @@ func TestNoDelForPodsOfTheBridge(t *testing.T) {
 			n.loseRecord(id)
 			n.start(n.mode)
 			n.must(n.Remove(n.Context(), id))
-			if n.network.dels != 0 {
-				n.Errorf("CNI DEL was run %d times", n.network.dels)
-			}
+			testutil.Assert(n, n.network.dels == 0, "CNI DEL was run %d times", n.network.dels)
 			n.wantNothing()
 		})
 	})

@@ -9,6 +9,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var schemaVersion = regexp.MustCompile(`"schemaVersion": \d+`)
@@ -36,28 +38,22 @@ func (n *node) wantLeftAlone(id, file, name string) {
 		n.Errorf("collectOrphans returned %v, want an error that names the record", err)
 	}
 	n.wantState(id, notReady)
-	if pod := n.pod(id); pod.Meta.Name != sandboxName(name) {
-		n.Errorf("the pod is shown as %q", pod.Meta.Name)
-	}
+	pod := n.pod(id)
+	testutil.Assert(n, pod.Meta.Name == sandboxName(name), "the pod is shown as %q", pod.Meta.Name)
 	for call, err := range map[string]error{"Stop": n.Stop(n.Context(), id), "Remove": n.Remove(n.Context(), id)} {
 		if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "start the newer program again") {
 			n.Errorf("%s returned %v, want FailedPrecondition that says what to do", call, err)
 		}
 	}
 	for _, c := range n.cache.Snapshot().ContainersOf(id) {
-		if !c.Status.Running {
-			n.Errorf("container %s was ended", c.Meta.Name)
-		}
+		testutil.Assert(n, c.Status.Running, "container %s was ended", c.Meta.Name)
 	}
-	if _, err := n.Run(n.Context(), podConfig(name), ""); !errdefs.IsAlreadyExists(err) {
-		n.Errorf("a second pod of the name: %v", err)
-	}
-	if _, joined := n.network.joined[id]; !joined {
-		n.Error("the pod's address was given back")
-	}
-	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
-		n.Errorf("the record was changed (%v) to %s", err, after)
-	}
+	_, err = n.Run(n.Context(), podConfig(name), "")
+	testutil.Fails(n, err, errdefs.IsAlreadyExists, "a second pod of the name")
+	_, joined := n.network.joined[id]
+	testutil.Assert(n, joined, "the pod's address was given back")
+	after, err := os.ReadFile(file)
+	testutil.Assert(n, err == nil && string(after) == string(before), "the record was changed (%v) to %s", err, after)
 }
 
 // After a downgrade the pods of the newer program wait for it, unharmed.
@@ -74,8 +70,7 @@ func TestPodOfANewerProgramIsLeftAlone(t *testing.T) {
 		n.start(n.mode)
 		n.must(n.Recover(n.Context()))
 		n.wantState(id, ready)
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }
 
@@ -98,7 +93,6 @@ func TestDeadPodOfANewerProgramStaysVisible(t *testing.T) {
 		n.wantLeftAlone(id, file, "web")
 		// What the error says: without its record the pod can be removed.
 		n.must(os.Remove(file))
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // collecting runs CollectOrphans as the program does.
@@ -53,16 +54,12 @@ func TestOrphansGiveTheirAddressesBack(t *testing.T) {
 		n.opts.NetworkGC = true
 		n.must(n.Recover(n.Context()))
 		stop := n.collecting()
-		if n.isJoined(orphan) {
-			n.Error("the orphan still has its address")
-		}
+		testutil.Assert(n, !n.isJoined(orphan), "the orphan still has its address")
 		for name, id := range map[string]string{
 			"living": living, "stopped": stopped, "unrecorded": unrecorded, "another runtime's": "theirs",
 			"another criadapter's": foreign,
 		} {
-			if !n.isJoined(id) {
-				n.Errorf("the %s pod has lost its address", name)
-			}
+			testutil.Assert(n, n.isJoined(id), "the %s pod has lost its address", name)
 		}
 		want := []string{living, stopped, unrecorded}
 		slices.Sort(want)
@@ -74,13 +71,9 @@ func TestOrphansGiveTheirAddressesBack(t *testing.T) {
 		n.must(n.store.Delete(n.Context(), living))
 		n.must(n.engine.RemoveContainer(n.Context(), living))
 		time.Sleep(time.Minute)
-		if !n.isJoined(living) {
-			n.Error("the pod was collected before its time")
-		}
+		testutil.Assert(n, n.isJoined(living), "the pod was collected before its time")
 		time.Sleep(orphanPeriod)
-		if n.isJoined(living) {
-			n.Error("the pod was not collected")
-		}
+		testutil.Assert(n, !n.isJoined(living), "the pod was not collected")
 		stop()
 	})
 }
@@ -104,9 +97,7 @@ func TestPodThatIsBeingSetUpIsNoOrphan(t *testing.T) {
 			}
 		})
 		id := n.run("web")
-		if n.network.dels != 0 || !n.isJoined(id) {
-			n.Errorf("CNI DEL was run %d times", n.network.dels)
-		}
+		testutil.Assert(n, n.network.dels == 0 && n.isJoined(id), "CNI DEL was run %d times", n.network.dels)
 	})
 }
 
@@ -117,9 +108,7 @@ func TestOrphansStayWhileTheEngineIsAway(t *testing.T) {
 		n.engine.Away()
 		settle()
 		n.must(n.collectOrphans(n.Context()))
-		if !n.isJoined(id) {
-			n.Error("the pod has lost its address")
-		}
+		testutil.Assert(n, n.isJoined(id), "the pod has lost its address")
 		n.engine.Back()
 		settle()
 	})

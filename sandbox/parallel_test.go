@@ -9,6 +9,7 @@ import (
 
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A pod with many containers takes no longer to stop than one with few. CNI DEL and the end of the sandbox run side by
@@ -35,9 +36,7 @@ func TestStopDoesAtOnceWhatItCan(t *testing.T) {
 		if took, most := time.Since(began), stop+del+time.Second/2; took > most {
 			n.Errorf("the stop took %s, want at most %s", took, most)
 		}
-		if n.network.deadDels != 0 {
-			n.Error("CNI DEL found no namespace")
-		}
+		testutil.Assert(n, n.network.deadDels == 0, "CNI DEL found no namespace")
 	})
 }
 
@@ -57,8 +56,7 @@ func TestPodsDoNotWaitForEachOther(t *testing.T) {
 			onEachKind(t, func(n *node) {
 				id := n.run("first")
 				ctx, cancel := context.WithCancel(n.Context())
-				hung := make(chan error, 1)
-				go func() { hung <- call(n, ctx, id) }()
+				hung := testutil.Go(func() error { return call(n, ctx, id) })
 				synctest.Wait()
 				n.network.failAdd(nil)
 				n.network.failDel(nil)
@@ -72,18 +70,15 @@ func TestPodsDoNotWaitForEachOther(t *testing.T) {
 					})
 				}
 				group.Wait()
-				if took := time.Since(began); took > time.Second {
-					n.Errorf("the others took %s", took)
-				}
+				took := time.Since(began)
+				testutil.Assert(n, took <= time.Second, "the others took %s", took)
 				select {
 				case err := <-hung:
 					n.Errorf("it does not hang, and returned %v", err)
 				default:
 				}
 				cancel()
-				if err := <-hung; err == nil {
-					n.Error("it succeeded")
-				}
+				testutil.Assert(n, <-hung != nil, "it succeeded")
 			})
 		})
 	}

@@ -43,9 +43,8 @@ func (n *node) limitedPod(c parents) (*runtimeapi.PodSandboxConfig, string) {
 
 func (n *node) wantFile(path, want string) {
 	n.Helper()
-	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		n.Errorf("%s holds %q, %v, want %q", path, got, err, want)
-	}
+	got, err := os.ReadFile(path)
+	testutil.Assert(n, err == nil && string(got) == want, "%s holds %q, %v, want %q", path, got, err, want)
 }
 
 func TestPodsOwnCgroupIsLimited(t *testing.T) {
@@ -71,18 +70,15 @@ func TestPodsOwnCgroupIsLimited(t *testing.T) {
 		n.must(os.Remove(filepath.Join(dir, "memory.max")))
 		err = n.UpdateResources(n.Context(), id, nil,
 			&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 9 << 20, CpuQuota: 1000})
-		if !errdefs.IsInvalidArgument(err) {
-			n.Errorf("a limit that cannot be written: %v", err)
-		}
+		testutil.Fails(n, err, errdefs.IsInvalidArgument, "a limit that cannot be written")
 		n.wantFile(filepath.Join(dir, "cpu.max"), "5000 10000")
 
 		n.end()
 		n.start(n.mode)
 		pod, err = n.cache.Snapshot().Pod(id)
 		n.must(err)
-		if !proto.Equal(pod.Status.Resources, resources) {
-			n.Errorf("after a restart the cache has %v", pod.Status.Resources)
-		}
+		testutil.Assert(n, proto.Equal(pod.Status.Resources, resources),
+			"after a restart the cache has %v", pod.Status.Resources)
 	})
 }
 
@@ -105,9 +101,8 @@ func TestAKubeletsCgroupIsLeftAlone(t *testing.T) {
 			n.Errorf("the record has %+v", record.Cgroup)
 		}
 		n.must(n.Remove(n.Context(), id))
-		if _, err := os.Stat(dir); err != nil {
-			n.Error(err)
-		}
+		_, err = os.Stat(dir)
+		testutil.Check(n, err)
 	})
 }
 
@@ -119,17 +114,14 @@ func TestPodsOwnCgroupGoesWithIt(t *testing.T) {
 		id, err := n.Run(n.Context(), config, "")
 		n.must(err)
 		n.must(n.Remove(n.Context(), id))
-		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-			n.Errorf("%s is left, %v", dir, err)
-		}
+		_, err = os.Stat(dir)
+		testutil.Assert(n, errors.Is(err, os.ErrNotExist), "%s is left, %v", dir, err)
 
 		config.Linux.Resources = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20}
-		if _, err := n.Run(n.Context(), config, ""); err == nil {
-			n.Error("a pod without the limits that it was to have")
-		}
-		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-			n.Errorf("a pod that failed leaves %s, %v", dir, err)
-		}
+		_, err = n.Run(n.Context(), config, "")
+		testutil.Assert(n, err != nil, "a pod without the limits that it was to have")
+		_, err = os.Stat(dir)
+		testutil.Assert(n, errors.Is(err, os.ErrNotExist), "a pod that failed leaves %s, %v", dir, err)
 	})
 }
 
@@ -140,15 +132,10 @@ func TestUpdateResourcesRefuses(t *testing.T) {
 		update := func(id string, r *runtimeapi.LinuxContainerResources) error {
 			return n.UpdateResources(n.Context(), id, nil, r)
 		}
-		if err := update("feed", nil); !errdefs.IsNotFound(err) {
-			n.Errorf("an unknown pod: %v", err)
-		}
-		if err := update(id, &runtimeapi.LinuxContainerResources{CpuShares: -1}); !errdefs.IsInvalidArgument(err) {
-			n.Errorf("shares that are none: %v", err)
-		}
+		testutil.Fails(n, update("feed", nil), errdefs.IsNotFound, "an unknown pod")
+		testutil.Fails(n, update(id, &runtimeapi.LinuxContainerResources{CpuShares: -1}), errdefs.IsInvalidArgument,
+			"shares that are none")
 		n.must(n.Stop(n.Context(), id))
-		if err := update(id, nil); !errdefs.IsFailedPrecondition(err) {
-			n.Errorf("a stopped pod: %v", err)
-		}
+		testutil.Fails(n, update(id, nil), errdefs.IsFailedPrecondition, "a stopped pod")
 	})
 }

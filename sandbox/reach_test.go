@@ -35,10 +35,8 @@ func TestUsersThatTheEngineDoesNotSee(t *testing.T) {
 		for _, pid := range []runtimeapi.NamespaceMode{runtimeapi.NamespaceMode_POD,
 			runtimeapi.NamespaceMode_CONTAINER} {
 			_, err := n.Run(n.Context(), mappedConfig("web", pid), "")
-			if !errdefs.IsFailedPrecondition(err) ||
-				!strings.Contains(err.Error(), "mount "+n.dir+" with Bidirectional") {
-				n.Errorf("%s: %v", pid, err)
-			}
+			testutil.Assert(n, errdefs.IsFailedPrecondition(err) &&
+				strings.Contains(err.Error(), "mount "+n.dir+" with Bidirectional"), "%s: %v", pid, err)
 		}
 		if n.creates() != 0 {
 			n.Errorf("the engine was asked for %d containers", n.creates())
@@ -77,9 +75,8 @@ func TestEngineThatDoesNotSeeMountsGetsSandboxContainers(t *testing.T) {
 			id, err := n.Run(n.Context(), podConfig(name), "")
 			n.must(err)
 			n.wantState(id, ready)
-			if n.pod(id).Status.Namespaces != nil {
-				n.Errorf("the pod %s has namespaces that the engine does not see", name)
-			}
+			testutil.Assert(n, n.pod(id).Status.Namespaces == nil,
+				"the pod %s has namespaces that the engine does not see", name)
 		}
 		n.engine.peer = 0
 		id, err := n.Run(n.Context(), podConfig("third"), "")

@@ -11,6 +11,7 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // crash ends the program in the middle of a set-up, as kill -9 does: nothing is
@@ -32,15 +33,13 @@ func (n *node) crashDuringSetUp(name string) {
 		n.network.keepOnError = true
 	})
 	n.network.failDel(errTest)
-	if _, err := n.Run(n.Context(), podConfig(name), ""); err == nil {
-		n.Fatal("Run succeeded")
-	}
+	_, err := n.Run(n.Context(), podConfig(name), "")
+	testutil.Require(n, err != nil, "Run succeeded")
 	n.network.set(func() { n.network.onAdd, n.network.onDel, n.network.keepOnError = nil, nil, false })
 	n.engine.Back()
 	got, err := n.store.Load(n.Context(), record.SandboxID)
-	if err != nil || got.Phase != checkpoint.PhaseIntent || !netns.Open(given.NetnsPath).Alive() {
-		n.Fatalf("the set-up did not end as by a crash: %v, %v", got, err)
-	}
+	testutil.Require(n, err == nil && got.Phase == checkpoint.PhaseIntent && netns.Open(given.NetnsPath).Alive(),
+		"the set-up did not end as by a crash: %v, %v", got, err)
 }
 
 func TestRecoverStopsAPodWhoseSetUpWasCutShort(t *testing.T) {
@@ -59,12 +58,9 @@ func TestRecoverStopsAPodWhoseSetUpWasCutShort(t *testing.T) {
 		n.must(n.Recover(n.Context()))
 		n.wantState(id, notReady)
 		n.wantRunning(id, false)
-		if phase := n.phase(id); phase != checkpoint.PhaseStopped {
-			n.Errorf("the checkpoint says %s", phase)
-		}
-		if _, joined := n.network.joined[id]; joined {
-			n.Error("its address is still held")
-		}
+		testutil.Equal(n, n.phase(id), checkpoint.PhaseStopped, "the checkpoint says")
+		_, joined := n.network.joined[id]
+		testutil.Assert(n, !joined, "its address is still held")
 		n.wantState(other, ready)
 
 		next := podConfig("web")
@@ -90,8 +86,7 @@ func TestSandboxWithoutACheckpointIsNotReady(t *testing.T) {
 		n.restart()
 		n.must(n.Recover(n.Context()))
 		n.wantState(id, notReady)
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }
 
@@ -107,21 +102,15 @@ func TestRecoverPutsBackWhatARunningPodLost(t *testing.T) {
 		n.start(n.mode)
 		n.must(n.Recover(n.Context()))
 		n.wantState(id, ready)
-		if same, err := netns.Open(before.NetnsPath).SameAs(before.PID); err != nil || !same {
-			n.Errorf("the namespace is not pinned again: %v", err)
-		}
-		if !n.files.complete(id) {
-			n.Error("the files are not complete")
-		}
+		same, err := netns.Open(before.NetnsPath).SameAs(before.PID)
+		testutil.Assert(n, err == nil && same, "the namespace is not pinned again: %v", err)
+		testutil.Assert(n, n.files.complete(id), "the files are not complete")
 		again, err := os.ReadFile(n.files.Of(id).Hosts)
-		if err != nil || string(again) != string(hosts) {
-			n.Errorf("the hosts file is %q, was %q (%v)", again, hosts, err)
-		}
-		if got := n.pod(id).Status.IPs; !slices.Equal(got, before.IPs) {
-			n.Errorf("the addresses are %v, were %v", got, before.IPs)
-		}
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		testutil.Assert(n, err == nil && string(again) == string(hosts),
+			"the hosts file is %q, was %q (%v)", again, hosts, err)
+		got := n.pod(id).Status.IPs
+		testutil.Assert(n, slices.Equal(got, before.IPs), "the addresses are %v, were %v", got, before.IPs)
+		n.removeLast(id)
 	})
 }
 
@@ -135,9 +124,7 @@ func TestRecoverChangesNothingOfAHealthyPod(t *testing.T) {
 		n.restart()
 		before := n.cache.Snapshot()
 		n.must(n.Recover(n.Context()))
-		if n.cache.Snapshot() != before {
-			n.Error("the cache was written to")
-		}
+		testutil.Assert(n, n.cache.Snapshot() == before, "the cache was written to")
 		n.wantState(web, ready)
 		n.wantState(host, ready)
 		n.wantState(stopped, notReady)
@@ -155,8 +142,7 @@ func TestRecoverFindsASandboxInAnotherNamespace(t *testing.T) {
 		n.wantState(id, notReady)
 		n.must(n.Stop(n.Context(), id))
 		n.wantUnjoined()
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }
 
@@ -172,13 +158,9 @@ func TestRecoverGoesOnAfterAnError(t *testing.T) {
 		n.must(netns.Open(bad).Unpin())
 		n.must(os.WriteFile(bad, []byte("not a pin"), 0o600))
 		n.start(n.mode)
-		if err := n.Recover(n.Context()); err == nil {
-			n.Error("Recover said nothing of the second pod")
-		}
+		testutil.Assert(n, n.Recover(n.Context()) != nil, "Recover said nothing of the second pod")
 		for _, id := range ids {
-			if !n.files.complete(id) {
-				n.Errorf("the files of %s are not complete", id[:8])
-			}
+			testutil.Assert(n, n.files.complete(id), "the files of %s are not complete", id[:8])
 		}
 		n.must(os.Remove(bad))
 		n.must(n.Recover(n.Context()))
@@ -194,9 +176,8 @@ func TestRecoverTellsOfAFailedStop(t *testing.T) {
 		n.crashDuringSetUp("web")
 		n.restart()
 		n.network.failDel(errTest)
-		if err := n.Recover(n.Context()); !errors.Is(err, errTest) {
-			n.Errorf("Recover returned %v", err)
-		}
+		err := n.Recover(n.Context())
+		testutil.Assert(n, errors.Is(err, errTest), "Recover returned %v", err)
 		n.network.failDel(nil)
 		n.must(n.Recover(n.Context()))
 		n.must(n.Remove(n.Context(), n.someID()))
@@ -223,8 +204,7 @@ func TestRecoverLeavesAPodAloneThatIsStopped(t *testing.T) {
 			n.Error("the namespace was pinned again")
 			n.must(netns.Open(path).Unpin())
 		}
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }
 

@@ -76,9 +76,7 @@ func (r *rig) runtime() runtimeapi.RuntimeServiceClient {
 
 func (r *rig) must(err error) {
 	r.Helper()
-	if err != nil {
-		r.Fatal(err)
-	}
+	testutil.Must(r, err)
 }
 
 func (r *rig) config(name string, attempt uint32) *runtimeapi.PodSandboxConfig {
@@ -121,6 +119,14 @@ func (r *rig) remove(id string) {
 	r.must(err)
 }
 
+// removeLast stops and removes the only pod, of which nothing may be left.
+func (r *rig) removeLast(id string) {
+	r.Helper()
+	r.stop(id)
+	r.remove(id)
+	r.wantNothing(id)
+}
+
 func (r *rig) status(id string) *runtimeapi.PodSandboxStatus {
 	r.Helper()
 	response, err := r.runtime().PodSandboxStatus(r.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id})
@@ -149,25 +155,21 @@ func isReady(status *runtimeapi.PodSandboxStatus) bool {
 func (r *rig) wantReady(id string) {
 	r.Helper()
 	status := r.status(id)
-	if !isReady(status) || status.GetNetwork().GetIp() == "" {
-		r.Errorf("pod %s is %v with the address %q", id[:8], status.GetState(), status.GetNetwork().GetIp())
-	}
+	testutil.Assert(r, isReady(status) && status.GetNetwork().GetIp() != "",
+		"pod %s is %v with the address %q", id[:8], status.GetState(), status.GetNetwork().GetIp())
 }
 
 func (r *rig) wantNotReady(id string) {
 	r.Helper()
-	if status := r.status(id); isReady(status) {
-		r.Errorf("pod %s is %v", id[:8], status.GetState())
-	}
+	status := r.status(id)
+	testutil.Assert(r, !isReady(status), "pod %s is %v", id[:8], status.GetState())
 }
 
 // containers returns the engine's containers of this test's pods.
 func (r *rig) containers(ctx context.Context) (found []container.Summary) {
 	r.Helper()
 	list, err := r.engine.ListContainers(ctx, map[string]string{translate.LabelKind: ""})
-	if err != nil {
-		r.Error(err)
-	}
+	testutil.Check(r, err)
 	for _, c := range list {
 		if len(c.Names) > 0 && strings.Contains(c.Names[0], "_"+r.namespace+"_") {
 			found = append(found, c)
@@ -191,27 +193,24 @@ func (r *rig) leases() []string {
 }
 
 // wantNothing checks that nothing is left of the pods with these ids.
-func (r *rig) wantNothing(ids []string) {
+func (r *rig) wantNothing(ids ...string) {
 	r.Helper()
-	if left := r.pods(); len(left) != 0 {
-		r.Errorf("pods are left: %v", left)
-	}
+	left := r.pods()
+	testutil.Assert(r, len(left) == 0, "pods are left: %v", left)
 	for _, c := range r.containers(r.Context()) {
 		r.Errorf("the engine still has %v", c.Names)
 	}
 	for _, id := range ids {
-		if pin := filepath.Join("/run/netns", "criadapter-"+id[:32]); exists(pin) {
-			r.Errorf("%s is left", pin)
-		}
+		pin := filepath.Join("/run/netns", "criadapter-"+id[:32])
+		testutil.Assert(r, !exists(pin), "%s is left", pin)
 	}
 	for _, dir := range []string{
 		filepath.Join(r.server.RootDir, "pods"), filepath.Join(r.server.RootDir, "files"),
 		filepath.Join(r.server.CNICacheDir, "results"), filepath.Join(r.server.CNICacheDir, "pending"),
 	} {
 		entries, err := os.ReadDir(dir)
-		if len(entries) != 0 || (err != nil && !os.IsNotExist(err)) {
-			r.Errorf("%s holds %v (%v)", dir, entries, err)
-		}
+		testutil.Assert(r, len(entries) == 0 && (err == nil || os.IsNotExist(err)),
+			"%s holds %v (%v)", dir, entries, err)
 	}
 	if left := r.leases(); len(left) != 0 {
 		r.Errorf("addresses are still given out: %v", left)

@@ -63,9 +63,7 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 	linux := stats.GetStats().GetLinux()
 	testutil.Assert(t, linux.GetNetwork().GetDefaultInterface().GetName() == "eth0" &&
 		linux.GetMemory().GetUsageBytes().GetValue() != 0 && len(linux.GetContainers()) == 2, "the stats are %v", linux)
-	r.stop(id)
-	r.remove(id)
-	r.wantNothing([]string{id})
+	r.removeLast(id)
 }
 
 // start makes a container that waits, in a pod, and starts it.
@@ -95,8 +93,7 @@ func (r *rig) exec(id, command string) string {
 	response, err := r.runtime().ExecSync(r.Context(),
 		&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"sh", "-c", command}, Timeout: 60})
 	r.must(err)
-	if response.GetExitCode() != 0 {
-		r.Errorf("%s: exit code %d, %s", command, response.GetExitCode(), response.GetStderr())
-	}
+	testutil.Assert(r, response.GetExitCode() == 0,
+		"%s: exit code %d, %s", command, response.GetExitCode(), response.GetStderr())
 	return strings.TrimSpace(string(response.GetStdout()))
 }

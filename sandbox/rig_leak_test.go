@@ -54,7 +54,7 @@ func TestLostPodsGiveTheirAddressesBack(t *testing.T) {
 			left := r.leases()
 			testutil.Assert(t, len(left) == 0, "after StopPodSandbox %v is still given out", left)
 			r.remove(id)
-			r.wantNothing([]string{id})
+			r.wantNothing(id)
 			r.must(r.server.Stop(t.Context()))
 			r.server.SetFlags()
 			r.must(r.server.Start(t.Context()))
@@ -132,5 +132,5 @@ func TestHangingDelHoldsUpOnePod(t *testing.T) {
 		r.remove(id)
 	}
 	t.Logf("all pods were gone %v after the start", time.Since(begun))
-	r.wantNothing(ids)
+	r.wantNothing(ids...)
 }

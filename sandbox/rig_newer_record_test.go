@@ -64,7 +64,7 @@ func TestServerLeavesThePodOfANewerProgramAlone(t *testing.T) {
 				r.stop(id)
 				r.remove(id)
 			}
-			r.wantNothing([]string{id, other})
+			r.wantNothing(id, other)
 		})
 	}
 }

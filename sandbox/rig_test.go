@@ -31,11 +31,10 @@ func TestKillDuringRunPodSandbox(t *testing.T) {
 	for round := range rounds {
 		name := fmt.Sprintf("pod-%d", round)
 		after := time.Duration(random.Int64N(int64(usual) * 5 / 4))
-		done := make(chan error, 1)
-		go func() {
+		done := testutil.Go(func() error {
 			_, err := r.tryRun(name, 0)
-			done <- err
-		}()
+			return err
+		})
 		time.Sleep(after)
 		r.server.Kill()
 		if err := <-done; err != nil {
@@ -64,7 +63,7 @@ func TestKillDuringRunPodSandbox(t *testing.T) {
 		r.stop(id)
 		r.remove(id)
 	}
-	r.wantNothing(ids)
+	r.wantNothing(ids...)
 }
 
 // The same for the end of a pod: whatever StopPodSandbox had done, the pod is
@@ -92,7 +91,7 @@ func TestKillDuringStopPodSandbox(t *testing.T) {
 		r.wantNotReady(id)
 		r.remove(id)
 	}
-	r.wantNothing(ids)
+	r.wantNothing(ids...)
 }
 
 // A pause container that was removed behind our back gives its address back
@@ -118,7 +117,7 @@ func TestRemovedSandboxGivesItsAddressBack(t *testing.T) {
 		testutil.Assert(t, len(left) == 0, "after StopPodSandbox %v is still given out", left)
 		r.wantNotReady(id)
 		r.remove(id)
-		r.wantNothing([]string{id})
+		r.wantNothing(id)
 	}
 }
 
@@ -130,9 +129,7 @@ func TestLostCheckpointGivesTheAddressBack(t *testing.T) {
 	r.must(os.Remove(filepath.Join(r.server.RootDir, "pods", id+".json")))
 	r.must(r.server.Start(t.Context()))
 	r.wantNotReady(id)
-	r.stop(id)
-	r.remove(id)
-	r.wantNothing([]string{id})
+	r.removeLast(id)
 }
 
 // A sandbox that was started again has lost its network.
@@ -156,9 +153,7 @@ func TestSandboxThatWasStartedAgainIsNotReady(t *testing.T) {
 		testutil.Until(r, "the pod is NOTREADY", func() bool { return !isReady(r.status(id)) })
 		time.Sleep(100 * time.Millisecond)
 		r.wantNotReady(id)
-		r.stop(id)
-		r.remove(id)
-		r.wantNothing([]string{id})
+		r.removeLast(id)
 	}
 }
 
@@ -174,9 +169,7 @@ func TestPodStopsWithoutTheCNIConfiguration(t *testing.T) {
 	_, err := r.tryRun("other", 0)
 	testutil.Assert(t, err != nil, "a pod was made without a network")
 	r.wantReady(id)
-	r.stop(id)
-	r.remove(id)
-	r.wantNothing([]string{id})
+	r.removeLast(id)
 
 	r.must(os.Rename(r.server.CNIConfig()+".away", r.server.CNIConfig()))
 	testutil.Until(r, "the network is ready again", func() bool {
@@ -186,7 +179,7 @@ func TestPodStopsWithoutTheCNIConfiguration(t *testing.T) {
 	other := r.run("other", 0)
 	r.stop(other)
 	r.remove(other)
-	r.wantNothing([]string{id, other})
+	r.wantNothing(id, other)
 }
 
 // The bridge of the rig's engine is off: no pod is READY without an address.

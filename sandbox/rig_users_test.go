@@ -63,9 +63,7 @@ func TestPodWithAUserNamespace(t *testing.T) {
 			r.lookTogether(first, second)
 			r.lookOutside(volume, second)
 			r.lookAtVolumes(env, id, config)
-			r.stop(id)
-			r.remove(id)
-			r.wantNothing([]string{id})
+			r.removeLast(id)
 			mounts, err := os.ReadFile("/proc/self/mountinfo")
 			testutil.Assert(t, err == nil && !strings.Contains(string(mounts), "/run/criadapter/users/") &&
 				!strings.Contains(string(mounts), "/run/criadapter-oci"), "mounts are left: %s, %v", mounts, err)
@@ -171,14 +169,11 @@ func (r *rig) lookInside(id string, pid runtimeapi.NamespaceMode) {
 		"ping -c 1 -W 5 127.0.0.1 | grep -c 'bytes from'":                                    "1",
 		"grep -c . /etc/hosts /etc/resolv.conf >/dev/null; grep -c web /etc/hosts":           "1",
 	} {
-		if got := r.exec(id, command); got != want {
-			r.Errorf("%s: %q, want %q", command, got, want)
-		}
+		testutil.Equal(r, r.exec(id, command), want, "%s", command)
 	}
 	if pid == runtimeapi.NamespaceMode_POD {
-		if got := r.exec(id, "ps | grep -c 'sleep 100[0]'"); got != "2" {
-			r.Errorf("%s processes of the pod are seen, want 2", got)
-		}
+		got := r.exec(id, "ps | grep -c 'sleep 100[0]'")
+		testutil.Assert(r, got == "2", "%s processes of the pod are seen, want 2", got)
 	}
 }
 
@@ -193,13 +188,11 @@ func (r *rig) lookTogether(one, other string) {
 		}
 	}
 	r.exec(one, "echo told > /dev/shm/word")
-	if got := r.exec(other, "cat /dev/shm/word; cat /data/names"); got != "told\nweb\nweb" {
-		r.Errorf("the second container reads %q", got)
-	}
-	if log, err := os.ReadFile(filepath.Join(r.server.Dir, "logs", "web", "second.log")); err != nil ||
-		!strings.Contains(string(log), "stdout F reopened") || !strings.Contains(string(log), "stderr F too") {
-		r.Errorf("the log is %s, %v", log, err)
-	}
+	testutil.Equal(r, r.exec(other, "cat /dev/shm/word; cat /data/names"), "told\nweb\nweb",
+		"the second container reads")
+	log, err := os.ReadFile(filepath.Join(r.server.Dir, "logs", "web", "second.log"))
+	testutil.Assert(r, err == nil && strings.Contains(string(log), "stdout F reopened") &&
+		strings.Contains(string(log), "stderr F too"), "the log is %s, %v", log, err)
 }
 
 // lookOutside checks the owners of the container's process and files as the node sees them.
@@ -216,9 +209,7 @@ func (r *rig) lookOutside(volume, id string) {
 	r.must(err)
 	for _, want := range []string{"\nUid:\t500000\t500000\t500000\t500000\n",
 		"\nGid:\t600000\t600000\t600000\t600000\n"} {
-		if !strings.Contains(string(text), want) {
-			r.Errorf("outside the process is %s, want %q", text, want)
-		}
+		testutil.Assert(r, strings.Contains(string(text), want), "outside the process is %s, want %q", text, want)
 	}
 	if err := syscall.Stat(proc+"/root/etc", &stat); err != nil || stat.Uid != firstUID || stat.Gid != firstGID {
 		r.Errorf("outside /etc is of %d:%d, %v", stat.Uid, stat.Gid, err)

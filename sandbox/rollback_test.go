@@ -100,41 +100,31 @@ func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 			onNode(t, withCNI, func(n *node) {
 				repair := tt.breakIt(n)
 				_, err := n.Run(n.Context(), podConfig("web"), "")
-				if err == nil || !strings.Contains(err.Error(), "roll-back: cannot") {
-					n.Fatalf("Run returned %v", err)
-				}
+				testutil.Require(n, err != nil && strings.Contains(err.Error(), "roll-back: cannot"),
+					"Run returned %v", err)
 				pods := n.cache.Snapshot().Pods()
-				if len(pods) != 1 || pods[0].Meta.Name != sandboxName("web") {
-					n.Fatalf("the cache has %v", pods)
-				}
+				testutil.Require(n, len(pods) == 1 && pods[0].Meta.Name == sandboxName("web"), "the cache has %v", pods)
 				id := pods[0].ID
 				n.wantState(id, notReady)
-				if phase := n.phase(id); phase != checkpoint.PhaseIntent {
-					n.Errorf("the checkpoint says %s", phase)
-				}
-				if _, joined := n.network.joined[id]; joined != tt.joined {
-					n.Errorf("holds an address: %v", joined)
-				}
-				if _, err := n.engine.InspectContainer(n.Context(), id); (err == nil) != tt.container {
-					n.Errorf("the container: %v", err)
-				}
+				testutil.Equal(n, n.phase(id), checkpoint.PhaseIntent, "the checkpoint says")
+				_, joined := n.network.joined[id]
+				testutil.Assert(n, joined == tt.joined, "holds an address: %v", joined)
+				_, err = n.engine.InspectContainer(n.Context(), id)
+				testutil.Assert(n, (err == nil) == tt.container, "the container: %v", err)
 				// Its name is taken until then.
 				n.network.failAdd(nil)
-				if again, err := n.Run(n.Context(), podConfig("web"), ""); err == nil {
-					n.Errorf("the same request made %s", again)
-				}
+				again, err := n.Run(n.Context(), podConfig("web"), "")
+				testutil.Assert(n, err != nil, "the same request made %s", again)
 
 				// A repeated Stop of the kubelet, first while it still fails.
 				stopErr := n.Stop(n.Context(), id)
-				if tt.joined && !errors.Is(stopErr, errTest) {
-					n.Errorf("Stop returned %v, want why the address cannot be given back", stopErr)
-				}
+				testutil.Assert(n, !tt.joined || errors.Is(stopErr, errTest),
+					"Stop returned %v, want why the address cannot be given back", stopErr)
 				n.wantState(id, notReady)
 				repair()
 				n.must(n.Stop(n.Context(), id))
 				n.wantUnjoined()
-				n.must(n.Remove(n.Context(), id))
-				n.wantNothing()
+				n.removeLast(id)
 				n.must(n.Remove(n.Context(), n.run("web")))
 				n.wantNothing()
 			})
@@ -147,12 +137,9 @@ func TestFailedAddThatUndidItselfIsNotDeleted(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		n.network.failAdd(errTest)
 		n.network.failDel(errTest)
-		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errors.Is(err, errTest) {
-			n.Errorf("Run returned %v", err)
-		}
-		if n.network.dels != 0 {
-			n.Errorf("%d calls of DEL", n.network.dels)
-		}
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errors.Is(err, errTest), "Run returned %v", err)
+		testutil.Assert(n, n.network.dels == 0, "%d calls of DEL", n.network.dels)
 		n.wantNothing()
 	})
 }
@@ -166,18 +153,14 @@ func TestEngineThatGoesAwayDuringTheSetUp(t *testing.T) {
 				return errTest
 			}
 		})
-		if id, err := n.Run(n.Context(), podConfig("web"), ""); err == nil {
-			n.Fatalf("Run made %s", id)
-		}
+		id, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Require(n, err != nil, "Run made %s", id)
 		n.network.failAdd(nil)
 		n.engine.Back()
 		settle()
 		pods := n.cache.Snapshot().Pods()
-		if len(pods) != 1 {
-			n.Fatalf("%d pods, want the one that could not be rolled back", len(pods))
-		}
+		testutil.Require(n, len(pods) == 1, "%d pods, want the one that could not be rolled back", len(pods))
 		n.wantState(pods[0].ID, notReady)
-		n.must(n.Remove(n.Context(), pods[0].ID))
-		n.wantNothing()
+		n.removeLast(pods[0].ID)
 	})
 }

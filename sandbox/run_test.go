@@ -16,19 +16,17 @@ import (
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestRunMakesAReadyPod(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		pod := n.pod(id)
-		if pod.Meta.Name != sandboxName("web") || !proto.Equal(pod.Meta.Config, podConfig("web")) ||
-			pod.Meta.HostNetwork {
-			n.Errorf("the pod is %+v", pod.Meta)
-		}
-		if want := []string{"10.88.0.1", "fd00::1"}; !slices.Equal(pod.Status.IPs, want) {
-			n.Errorf("the addresses are %v, want %v", pod.Status.IPs, want)
-		}
+		testutil.Assert(n, pod.Meta.Name == sandboxName("web") && proto.Equal(pod.Meta.Config, podConfig("web")) &&
+			!pod.Meta.HostNetwork, "the pod is %+v", pod.Meta)
+		want := []string{"10.88.0.1", "fd00::1"}
+		testutil.Assert(n, slices.Equal(pod.Status.IPs, want), "the addresses are %v, want %v", pod.Status.IPs, want)
 		if n.mode == withKernel {
 			if pin := netns.Open(pod.Status.NetnsPath); !pin.Alive() || pod.Status.PID != 0 {
 				n.Errorf("the pod has the process %d, and its pin is alive: %v", pod.Status.PID, pin.Alive())
@@ -38,26 +36,19 @@ func TestRunMakesAReadyPod(t *testing.T) {
 		}
 		record, err := n.store.Load(t.Context(), id)
 		n.must(err)
-		if record.Phase != checkpoint.PhaseReady || record.NetnsPath != pod.Status.NetnsPath ||
-			record.Network.Config != "net" ||
-			record.Name != "web" || record.UID != "uid-web" || record.CreatedAt.IsZero() {
-			n.Errorf("the checkpoint is %+v", record)
-		}
+		testutil.Assert(n, record.Phase == checkpoint.PhaseReady && record.NetnsPath == pod.Status.NetnsPath &&
+			record.Network.Config == "net" && record.Name == "web" && record.UID == "uid-web" &&
+			!record.CreatedAt.IsZero(), "the checkpoint is %+v", record)
 		joined := n.network.joined[id]
-		if joined.Name != "web" || joined.Namespace != "default" || joined.UID != "uid-web" ||
-			joined.Annotations["note"] != "of web" ||
-			!slices.Equal(joined.DNS.Servers, []string{"10.0.0.10"}) ||
-			!slices.Equal(joined.DNS.Searches, []string{"default.svc"}) ||
-			!slices.Equal(joined.PortMappings,
-				[]cni.PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}}) {
-			n.Errorf("CNI was told %+v", joined)
-		}
+		testutil.Assert(n, joined.Name == "web" && joined.Namespace == "default" && joined.UID == "uid-web" &&
+			joined.Annotations["note"] == "of web" && slices.Equal(joined.DNS.Servers, []string{"10.0.0.10"}) &&
+			slices.Equal(joined.DNS.Searches, []string{"default.svc"}) &&
+			slices.Equal(joined.PortMappings, []cni.PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}}),
+			"CNI was told %+v", joined)
 		hosts, err := os.ReadFile(n.files.Of(id).Hosts)
-		if err != nil || !strings.HasSuffix(string(hosts), "10.88.0.1\tweb\nfd00::1\tweb\n") {
-			n.Errorf("the hosts file ends in %q (%v)", hosts, err)
-		}
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		testutil.Assert(n, err == nil && strings.HasSuffix(string(hosts), "10.88.0.1\tweb\nfd00::1\tweb\n"),
+			"the hosts file ends in %q (%v)", hosts, err)
+		n.removeLast(id)
 	})
 }
 
@@ -67,25 +58,19 @@ func TestRunOnTheHostsNetwork(t *testing.T) {
 		n.must(err)
 		n.wantState(id, ready)
 		pod := n.pod(id)
-		if !pod.Meta.HostNetwork || pod.Status.NetnsPath != "" || len(pod.Status.IPs) != 0 || n.network.given != 0 {
-			n.Errorf("the pod is %+v, %d addresses were given", pod, n.network.given)
-		}
+		testutil.Assert(n, pod.Meta.HostNetwork && pod.Status.NetnsPath == "" && len(pod.Status.IPs) == 0 &&
+			n.network.given == 0, "the pod is %+v, %d addresses were given", pod, n.network.given)
 		for path, node := range map[string]string{n.files.Of(id).Hosts: "/etc/hosts"} {
 			got, err := os.ReadFile(path)
 			n.must(err)
 			want, err := os.ReadFile(node)
 			n.must(err)
-			if string(got) != string(want) {
-				n.Errorf("the pod's file is %q, the node's %q", got, want)
-			}
+			testutil.Assert(n, string(got) == string(want), "the pod's file is %q, the node's %q", got, want)
 		}
 		n.must(n.Stop(n.Context(), id))
 		n.wantState(id, notReady)
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
-		if n.network.dels != 0 {
-			n.Errorf("CNI DEL was called %d times", n.network.dels)
-		}
+		n.removeLast(id)
+		testutil.Assert(n, n.network.dels == 0, "CNI DEL was called %d times", n.network.dels)
 	})
 }
 
@@ -93,18 +78,15 @@ func TestRunOnTheEnginesBridge(t *testing.T) {
 	onNode(t, withBridge, func(n *node) {
 		id := n.run("web")
 		pod := n.pod(id)
-		if !slices.Equal(pod.Status.IPs, []string{"172.17.0.9"}) || pod.Status.NetnsPath != "" {
-			n.Errorf("the pod is %+v", pod.Status)
-		}
+		testutil.Assert(n, slices.Equal(pod.Status.IPs, []string{"172.17.0.9"}) && pod.Status.NetnsPath == "",
+			"the pod is %+v", pod.Status)
 		n.end()
 		n.start(withBridge)
 		n.must(n.Recover(n.Context()))
 		n.wantState(id, ready)
-		if got := n.pod(id).Status.IPs; !slices.Equal(got, []string{"172.17.0.9"}) {
-			n.Errorf("after a restart the addresses are %v", got)
-		}
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		got := n.pod(id).Status.IPs
+		testutil.Assert(n, slices.Equal(got, []string{"172.17.0.9"}), "after a restart the addresses are %v", got)
+		n.removeLast(id)
 	})
 }
 
@@ -113,9 +95,8 @@ func TestSandboxThatEndsAtOnceOnTheHostsNetwork(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.engine.started = func(id string) { _ = n.engine.Exit(id, 1) }
 		_, err := n.Run(n.Context(), onHostNetwork(podConfig("web")), "")
-		if err == nil || !strings.Contains(err.Error(), "ended right after its start") {
-			n.Errorf("Run returned %v", err)
-		}
+		testutil.Assert(n, err != nil && strings.Contains(err.Error(), "ended right after its start"),
+			"Run returned %v", err)
 		n.wantNothing()
 	})
 }
@@ -124,9 +105,8 @@ func TestSandboxThatEndsAtOnceOnTheHostsNetwork(t *testing.T) {
 func TestPodWithoutAnAddressIsNeverReady(t *testing.T) {
 	onNode(t, withBridge, func(n *node) {
 		n.engine.bridge = false
-		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsFailedPrecondition(err) {
-			n.Errorf("Run returned %v, want FailedPrecondition", err)
-		}
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errdefs.IsFailedPrecondition(err), "Run returned %v, want FailedPrecondition", err)
 		n.wantNothing()
 	})
 }
@@ -164,12 +144,9 @@ func TestBadRequestsTouchNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onNode(t, withCNI, func(n *node) {
 				_, err := n.Run(n.Context(), tt.config, tt.handler)
-				if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), tt.field) {
-					n.Errorf("Run returned %v, want InvalidArgument with %s", err, tt.field)
-				}
-				if n.engine.Calls("CreateContainer") != 0 {
-					n.Error("a container was created")
-				}
+				testutil.Assert(n, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), tt.field),
+					"Run returned %v, want InvalidArgument with %s", err, tt.field)
+				testutil.Assert(n, n.engine.Calls("CreateContainer") == 0, "a container was created")
 				n.wantNothing()
 			})
 		})
@@ -274,13 +251,10 @@ func TestRunThatFailsLeavesNothing(t *testing.T) {
 				other := n.run("other")
 				repair := step.breakIt(n)
 				id, err := n.Run(n.Context(), podConfig("web"), "")
-				if err == nil {
-					n.Fatalf("Run made %s", id)
-				}
+				testutil.Require(n, err != nil, "Run made %s", id)
 				repair()
 				n.wantState(other, ready)
-				n.must(n.Remove(n.Context(), other))
-				n.wantNothing()
+				n.removeLast(other)
 				// And nothing is in the way of the next attempt, or of the same.
 				n.must(n.Remove(n.Context(), n.run("web")))
 				n.wantNothing()

@@ -17,6 +17,7 @@ import (
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestStopEndsAllOfAPodAndKeepsItListed(t *testing.T) {
@@ -31,18 +32,11 @@ func TestStopEndsAllOfAPodAndKeepsItListed(t *testing.T) {
 		n.wantRunning(id, false)
 		n.wantRunning(first, false)
 		n.wantRunning(second, false)
-		if phase := n.phase(id); phase != checkpoint.PhaseStopped {
-			n.Errorf("the checkpoint says %s", phase)
-		}
-		if netns.Open(path).Alive() {
-			n.Error("the namespace is still pinned")
-		}
-		if _, joined := n.network.joined[id]; joined {
-			n.Error("the address is still held")
-		}
-		if n.network.deadDels != 0 {
-			n.Error("CNI DEL found no namespace")
-		}
+		testutil.Equal(n, n.phase(id), checkpoint.PhaseStopped, "the checkpoint says")
+		testutil.Assert(n, !netns.Open(path).Alive(), "the namespace is still pinned")
+		_, joined := n.network.joined[id]
+		testutil.Assert(n, !joined, "the address is still held")
+		testutil.Assert(n, n.network.deadDels == 0, "CNI DEL found no namespace")
 		n.wantState(other, ready)
 		n.wantRunning(theirs, true)
 	})
@@ -64,9 +58,7 @@ func TestStopAndRemoveAreIdempotent(t *testing.T) {
 			n.must(n.Stop(n.Context(), id))
 			n.wantState(id, notReady)
 		}
-		if n.network.dels != 1 {
-			n.Errorf("CNI DEL was called %d times for one address", n.network.dels)
-		}
+		testutil.Assert(n, n.network.dels == 1, "CNI DEL was called %d times for one address", n.network.dels)
 		for range 3 {
 			n.must(n.Remove(n.Context(), id))
 		}
@@ -79,17 +71,13 @@ func TestIDsOfStopAndRemove(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		for _, call := range []func(context.Context, string) error{n.Stop, n.Remove} {
 			n.must(call(n.Context(), "0123456789abcdef"))
-			if err := call(n.Context(), ""); !errdefs.IsInvalidArgument(err) {
-				n.Errorf("an empty id returned %v, want InvalidArgument", err)
-			}
+			testutil.Fails(n, call(n.Context(), ""), errdefs.IsInvalidArgument, "an empty id")
 		}
 		id := n.run("web")
 		n.addContainer(id, "web", "app")
 		n.must(n.Stop(n.Context(), id[:12]))
 		n.wantState(id, notReady)
-		if phase := n.phase(id); phase != checkpoint.PhaseStopped {
-			n.Errorf("the checkpoint says %s", phase)
-		}
+		testutil.Equal(n, n.phase(id), checkpoint.PhaseStopped, "the checkpoint says")
 		n.must(n.Remove(n.Context(), id[:12]))
 		n.wantNothing()
 	})
@@ -108,17 +96,13 @@ func TestFailedDelKeepsThePodForARetry(t *testing.T) {
 		}
 		// The network's trouble does not keep the sandbox running.
 		n.wantRunning(id, false)
-		if !netns.Open(path).Alive() {
-			n.Error("the namespace is gone before the address")
-		}
-		if phase := n.phase(id); phase == checkpoint.PhaseStopped {
-			n.Errorf("the checkpoint says %s", phase)
-		}
+		testutil.Assert(n, netns.Open(path).Alive(), "the namespace is gone before the address")
+		phase := n.phase(id)
+		testutil.Assert(n, phase != checkpoint.PhaseStopped, "the checkpoint says %s", phase)
 		n.network.failDel(nil)
 		n.must(n.Stop(n.Context(), id))
 		n.wantUnjoined()
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }
 
@@ -138,15 +122,12 @@ func TestFailedStopKeepsThePodForARetry(t *testing.T) {
 				id := n.run("web")
 				n.addContainer(id, "web", "app")
 				repair := breakIt(n)
-				if err := n.Stop(n.Context(), id); err == nil {
-					n.Error("Stop succeeded")
-				}
+				testutil.Assert(n, n.Stop(n.Context(), id) != nil, "Stop succeeded")
 				n.wantState(id, notReady)
 				repair()
 				n.must(n.Stop(n.Context(), id))
 				n.wantUnjoined()
-				n.must(n.Remove(n.Context(), id))
-				n.wantNothing()
+				n.removeLast(id)
 			})
 		})
 	}
@@ -181,14 +162,11 @@ func TestFailedRemoveKeepsThePodForARetry(t *testing.T) {
 				id := n.run("web")
 				n.must(n.Stop(n.Context(), id))
 				repair := breakIt(n)
-				if err := n.Remove(n.Context(), id); err == nil {
-					n.Error("Remove succeeded")
-				}
+				testutil.Assert(n, n.Remove(n.Context(), id) != nil, "Remove succeeded")
 				settle()
 				n.wantState(id, notReady)
 				repair()
-				n.must(n.Remove(n.Context(), id))
-				n.wantNothing()
+				n.removeLast(id)
 			})
 		})
 	}
@@ -217,11 +195,8 @@ func TestStopGivesBackTheAddressOfADeadSandbox(t *testing.T) {
 				n.wantState(id, notReady)
 				n.must(n.Stop(n.Context(), id))
 				n.wantUnjoined()
-				if n.network.deadDels != 0 {
-					n.Error("CNI DEL found no namespace")
-				}
-				n.must(n.Remove(n.Context(), id))
-				n.wantNothing()
+				testutil.Assert(n, n.network.deadDels == 0, "CNI DEL found no namespace")
+				n.removeLast(id)
 			})
 		})
 	}
@@ -237,9 +212,7 @@ func TestCrashDuringStopLeavesNoReadyPodWithoutANetwork(t *testing.T) {
 		n.network.set(func() {
 			n.network.onDel = func(context.Context, cni.Pod) error { unlock = n.lockStore(); return nil }
 		})
-		if err := n.Stop(n.Context(), id); err == nil {
-			n.Fatal("Stop succeeded")
-		}
+		testutil.Require(n, n.Stop(n.Context(), id) != nil, "Stop succeeded")
 		n.network.failDel(nil)
 		unlock()
 		n.wantUnjoined()
@@ -248,8 +221,7 @@ func TestCrashDuringStopLeavesNoReadyPodWithoutANetwork(t *testing.T) {
 		n.wantState(id, notReady)
 		n.must(n.Recover(n.Context()))
 		n.wantRunning(id, false)
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }
 
@@ -271,14 +243,12 @@ func TestStopGivesBackTheAddressOfAPodWhoseCheckpointIsLost(t *testing.T) {
 				n.must(n.Recover(n.Context()))
 				n.wantState(id, notReady)
 				n.network.failDel(errTest)
-				if err := n.Stop(n.Context(), id); !errors.Is(err, errTest) {
-					n.Errorf("Stop returned %v", err)
-				}
+				err := n.Stop(n.Context(), id)
+				testutil.Assert(n, errors.Is(err, errTest), "Stop returned %v", err)
 				n.network.failDel(nil)
 				n.must(n.Stop(n.Context(), id))
 				n.wantUnjoined()
-				n.must(n.Remove(n.Context(), id))
-				n.wantNothing()
+				n.removeLast(id)
 			})
 		})
 	}
@@ -296,8 +266,7 @@ func TestPodWithoutACheckpointCanBeStoppedAndRemoved(t *testing.T) {
 		n.wantState(id, notReady)
 		n.must(n.Stop(n.Context(), id))
 		n.wantRunning(id, false)
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }
 
@@ -308,26 +277,22 @@ func TestStopRespectsItsCallersTime(t *testing.T) {
 			n.network.onDel = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
 		})
 		slow, cancelSlow := context.WithTimeout(n.Context(), time.Hour)
-		first := make(chan error, 1)
-		go func() { first <- n.Stop(slow, id) }()
+		first := testutil.Go(func() error { return n.Stop(slow, id) })
 		synctest.Wait()
 		// Another one waits for the first, but no longer than it may.
 		quick, cancel := context.WithTimeout(n.Context(), time.Second)
 		defer cancel()
-		if err := n.Stop(quick, id); !errors.Is(err, context.DeadlineExceeded) {
-			n.Errorf("Stop returned %v", err)
-		}
+		err := n.Stop(quick, id)
+		testutil.Assert(n, errors.Is(err, context.DeadlineExceeded), "Stop returned %v", err)
 		// Other pods do not wait at all.
 		other := n.run("other")
 		n.wantState(other, ready)
 		cancelSlow()
-		if err := <-first; !errors.Is(err, context.Canceled) {
-			n.Errorf("the first Stop returned %v", err)
-		}
+		err = <-first
+		testutil.Assert(n, errors.Is(err, context.Canceled), "the first Stop returned %v", err)
 		n.network.failDel(nil)
 		n.must(n.Remove(n.Context(), id))
-		n.must(n.Remove(n.Context(), other))
-		n.wantNothing()
+		n.removeLast(other)
 	})
 }
 
@@ -340,20 +305,14 @@ func TestCallsForOnePodAtOnce(t *testing.T) {
 			group.Go(func() {
 				for range 15 {
 					id, err := n.Run(n.Context(), podConfig("web"), "")
-					if err != nil && !errdefs.IsAlreadyExists(err) {
-						n.Errorf("Run: %v", err)
-					}
+					testutil.Assert(n, err == nil || errdefs.IsAlreadyExists(err), "Run: %v", err)
 					if err != nil {
 						id = n.someID()
 					}
 					if worker%2 == 0 {
-						if err := n.Stop(n.Context(), id); err != nil {
-							n.Errorf("Stop: %v", err)
-						}
+						testutil.Check(n, n.Stop(n.Context(), id), "Stop")
 					}
-					if err := n.Remove(n.Context(), id); err != nil {
-						n.Errorf("Remove: %v", err)
-					}
+					testutil.Check(n, n.Remove(n.Context(), id), "Remove")
 				}
 			})
 		}
@@ -387,8 +346,6 @@ func TestPodIsNotSeenBeforeItIsReady(t *testing.T) {
 		})
 		id := n.run("web")
 		n.wantRunning(id, true)
-		if got := n.pod(id).Status.State(); got != runtimeapi.PodSandboxState_SANDBOX_READY {
-			n.Errorf("the pod is %v", got)
-		}
+		testutil.Equal(n, n.pod(id).Status.State(), runtimeapi.PodSandboxState_SANDBOX_READY, "the pod")
 	})
 }

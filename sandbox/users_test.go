@@ -15,6 +15,7 @@ import (
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // mappedConfig is a pod with a user namespace of its own.
@@ -49,28 +50,22 @@ func TestPodWithUsersOfItsOwn(t *testing.T) {
 		n.must(err)
 		n.wantState(id, ready)
 		path := n.pod(id).Status.UserNamespace
-		if !n.usersAlive(path) {
-			n.Fatalf("%q is not a user namespace", path)
-		}
+		testutil.Require(n, n.usersAlive(path), "%q is not a user namespace", path)
 		if shm := n.pod(id).Status.Namespaces; shm != nil {
 			var stat unix.Stat_t
 			n.must(unix.Stat(shm.Shm, &stat))
-			if stat.Uid != 300000 || stat.Gid != 400000 {
-				n.Errorf("/dev/shm is of %d:%d", stat.Uid, stat.Gid)
-			}
+			testutil.Assert(n, stat.Uid == 300000 && stat.Gid == 400000, "/dev/shm is of %d:%d", stat.Uid, stat.Gid)
 		}
 		n.restart()
 		n.must(n.Recover(n.Context()))
 		n.wantState(id, ready)
-		if again := n.pod(id).Status.UserNamespace; again != path || !n.usersAlive(path) {
-			n.Errorf("after a restart it is %q", again)
-		}
+		again := n.pod(id).Status.UserNamespace
+		testutil.Assert(n, again == path && n.usersAlive(path), "after a restart it is %q", again)
 		n.must(n.Stop(n.Context(), id))
 		n.wantState(id, notReady)
 		n.must(n.Remove(n.Context(), id))
-		if _, err := os.Lstat(path); err == nil {
-			n.Errorf("%s is left", path)
-		}
+		_, err = os.Lstat(path)
+		testutil.Assert(n, err != nil, "%s is left", path)
 		n.wantNothing()
 	})
 }
@@ -82,15 +77,12 @@ func TestPodWithUsersThatFailsLeavesNothing(t *testing.T) {
 		n.must(netns.ShareDir(filepath.Dir(left)))
 		n.must(os.WriteFile(left, nil, 0o444))
 		n.network.onAdd = func(context.Context, cni.Pod) error { return errTest }
-		if _, err := n.Run(n.Context(), config, ""); !errors.Is(err, errTest) {
-			n.Fatalf("got %v", err)
-		}
+		_, err := n.Run(n.Context(), config, "")
+		testutil.Require(n, errors.Is(err, errTest), "got %v", err)
 		pins, err := filepath.Glob(filepath.Join(n.dir, "users", "*"))
 		n.must(err)
 		for _, pin := range pins {
-			if n.usersAlive(pin) {
-				n.Errorf("%s is left", pin)
-			}
+			testutil.Assert(n, !n.usersAlive(pin), "%s is left", pin)
 		}
 		n.must(os.RemoveAll(left))
 		n.wantNothing()
@@ -107,15 +99,12 @@ func TestUsersOfAPodThatIsThereStay(t *testing.T) {
 		before, err := os.Stat(path)
 		n.must(err)
 		n.cache.RemovePod(id)
-		if _, err := n.Run(n.Context(), config, ""); !errdefs.IsAlreadyExists(err) {
-			n.Errorf("a second pod: %v", err)
-		}
-		if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
-			n.Errorf("the user namespace is another one: %v", err)
-		}
+		_, err = n.Run(n.Context(), config, "")
+		testutil.Fails(n, err, errdefs.IsAlreadyExists, "a second pod")
+		after, err := os.Stat(path)
+		testutil.Assert(n, err == nil && os.SameFile(before, after), "the user namespace is another one: %v", err)
 		n.restart()
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }
 
@@ -131,12 +120,10 @@ func TestUserNamespacesWithoutAPodAreSwept(t *testing.T) {
 			n.must(set.Make(n.Context()))
 		}
 		n.must(n.collectOrphans(n.Context()))
-		if n.usersAlive(left) || !n.usersAlive(theirs) || !n.usersAlive(n.pod(id).Status.UserNamespace) {
-			n.Error("the wrong namespaces are left")
-		}
+		testutil.Assert(n, !n.usersAlive(left) && n.usersAlive(theirs) && n.usersAlive(n.pod(id).Status.UserNamespace),
+			"the wrong namespaces are left")
 		n.must(netns.Set{User: theirs}.Unpin())
-		n.must(n.Remove(n.Context(), id))
-		n.wantNothing()
+		n.removeLast(id)
 	})
 }
 
@@ -144,11 +131,9 @@ func TestUserNamespacesWithoutAPodAreSwept(t *testing.T) {
 func TestUsersWithoutTheRuntime(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		_, err := n.Run(n.Context(), mappedConfig("web", runtimeapi.NamespaceMode_CONTAINER), "")
-		if err == nil ||
-			!strings.Contains(err.Error(),
-				"namespace_options.userns_options: a user namespace of the pod's own needs") {
-			n.Errorf("got %v", err)
-		}
+		testutil.Assert(n, err != nil &&
+			strings.Contains(err.Error(), "namespace_options.userns_options: a user namespace of the pod's own needs"),
+			"got %v", err)
 		n.wantNothing()
 	})
 }

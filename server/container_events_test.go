@@ -103,11 +103,10 @@ func TestEventsWaitWhileNothingHappens(t *testing.T) {
 	wantOK(t, err)
 	_, err = stream.Header()
 	wantOK(t, err)
-	received := make(chan error, 1)
-	go func() {
+	received := testutil.Go(func() error {
 		_, err := stream.Recv()
-		received <- err
-	}()
+		return err
+	})
 	select {
 	case err := <-received:
 		t.Fatalf("received %v though nothing happened", err)

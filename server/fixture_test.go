@@ -75,8 +75,7 @@ func (n *node) dial(t *testing.T) *grpc.ClientConn {
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer(n.GRPCOptions()...)
 	n.Register(server)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	served := testutil.Go(func() error { return server.Serve(listener) })
 	conn, err := grpc.NewClient("passthrough:///node",
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return listener.Dial() }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -113,8 +113,7 @@ func (e withDirs) InspectContainer(ctx context.Context, id string) (*mobycontain
 func follow(t *testing.T, cache *state.Cache) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- cache.Run(ctx) }()
+	done := testutil.Go(func() error { return cache.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		err := <-done
@@ -262,8 +261,7 @@ func (s *stack) send(t *testing.T, r rpc, request proto.Message, without string)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	err := r.call(ctx, s.conn, request)
-	code := status.Code(err)
-	testutil.Assert(t, understandable[code], "without %q: %v", without, err)
+	testutil.Assert(t, understandable[status.Code(err)], "without %q: %v", without, err)
 	testutil.Assert(t, status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "value is required"),
 		"without %q: %v, which names no field", without, err)
 }

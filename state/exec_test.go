@@ -6,6 +6,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestWatchExec(t *testing.T) {
@@ -42,8 +43,6 @@ func TestWatchExec(t *testing.T) {
 			n.Errorf("a cancelled watch reports an end")
 		default:
 		}
-		if left := len(n.cache.execs.waits); left != 0 {
-			n.Errorf("%d watches are left", left)
-		}
+		testutil.Equal(n, len(n.cache.execs.waits), 0, "watches are left")
 	})
 }

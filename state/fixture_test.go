@@ -23,6 +23,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestMain keeps the log out of the tests' output.
@@ -83,13 +84,11 @@ func (n *node) newCache() {
 // follow runs the cache until stopCache.
 func (n *node) follow() {
 	ctx, cancel := context.WithCancel(n.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- n.cache.Run(ctx) }()
+	ended := testutil.Go(func() error { return n.cache.Run(ctx) })
 	n.stop = func() {
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			n.Errorf("Run returned %v", err)
-		}
+		err := <-ended
+		testutil.Assert(n, errors.Is(err, context.Canceled), "Run returned %v", err)
 	}
 }
 
@@ -104,9 +103,7 @@ func (n *node) stopCache() {
 func (n *node) sync() {
 	n.Helper()
 	n.follow()
-	if err := n.cache.WaitSynced(n.Context()); err != nil {
-		n.Fatal(err)
-	}
+	testutil.Must(n, n.cache.WaitSynced(n.Context()))
 	synctest.Wait()
 }
 
@@ -202,9 +199,7 @@ func (n *node) startContainer(name string) (podID, id string) {
 
 func (n *node) must(err error) {
 	n.Helper()
-	if err != nil {
-		n.Fatal(err)
-	}
+	testutil.Must(n, err)
 }
 
 func (n *node) pod(id string) *Pod {
@@ -223,28 +218,30 @@ func (n *node) container(id string) *Container {
 
 func (n *node) wantContainer(id string, want runtimeapi.ContainerState) {
 	n.Helper()
-	if got := n.container(id).Status.State(); got != want {
-		n.Errorf("the container is %v, want %v", got, want)
-	}
+	testutil.Equal(n, n.container(id).Status.State(), want, "the container")
 }
 
 func (n *node) wantPod(id string, want runtimeapi.PodSandboxState) {
 	n.Helper()
-	if got := n.pod(id).Status.State(); got != want {
-		n.Errorf("the pod is %v, want %v", got, want)
-	}
+	testutil.Equal(n, n.pod(id).Status.State(), want, "the pod")
+}
+
+// refreshing refreshes a container in a goroutine, which sends the result.
+func (n *node) refreshing(id string) <-chan error {
+	return testutil.Go(func() error {
+		_, err := n.cache.RefreshContainer(n.Context(), id)
+		return err
+	})
 }
 
 // wantUnknown checks that an id is neither a pod nor a container.
 func (n *node) wantUnknown(id string) {
 	n.Helper()
 	snapshot := n.cache.Snapshot()
-	if _, err := snapshot.Pod(id); !errdefs.IsNotFound(err) {
-		n.Errorf("the pod is there (%v), want NotFound", err)
-	}
-	if _, err := snapshot.Container(id); !errdefs.IsNotFound(err) {
-		n.Errorf("the container is there (%v), want NotFound", err)
-	}
+	_, err := snapshot.Pod(id)
+	testutil.Assert(n, errdefs.IsNotFound(err), "the pod is there (%v), want NotFound", err)
+	_, err = snapshot.Container(id)
+	testutil.Assert(n, errdefs.IsNotFound(err), "the container is there (%v), want NotFound", err)
 }
 
 const (

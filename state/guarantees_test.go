@@ -13,6 +13,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // The tests of this file check the guarantees of the package comment, in their order.
@@ -30,15 +31,12 @@ func TestSnapshotIsImmutable(t *testing.T) {
 		n.cache.PutPod(Pod{ID: "another"})
 		n.cache.RemoveContainer(id)
 
-		if !slices.Equal(before.Pods(), pods) || !slices.Equal(before.Containers(), containers) {
-			n.Error("writes changed an older snapshot's lists")
-		}
-		if pods[0].Status.Stopping != pod.Status.Stopping || containers[0].Status.ExitCode != app.Status.ExitCode {
-			n.Error("writes changed an older snapshot's entries")
-		}
-		if _, err := before.Container(id); err != nil {
-			n.Errorf("an older snapshot lost a container: %v", err)
-		}
+		testutil.Assert(n, slices.Equal(before.Pods(), pods) && slices.Equal(before.Containers(), containers),
+			"writes changed an older snapshot's lists")
+		testutil.Assert(n, pods[0].Status.Stopping == pod.Status.Stopping &&
+			containers[0].Status.ExitCode == app.Status.ExitCode, "writes changed an older snapshot's entries")
+		_, err := before.Container(id)
+		testutil.Check(n, err, "an older snapshot lost a container")
 		if len(before.ContainersOf(podID)) != 1 {
 			n.Errorf("an older snapshot's pod has %d containers", len(before.ContainersOf(podID)))
 		}
@@ -53,8 +51,7 @@ func TestReadersDoNotWaitForWriters(t *testing.T) {
 	n.cache.PutContainer(Container{ID: "c", SandboxID: "p"})
 	n.cache.mu.Lock()
 	defer n.cache.mu.Unlock()
-	read := make(chan error, 1)
-	go func() {
+	read := testutil.Go(func() error {
 		snapshot := n.cache.Snapshot()
 		_, podErr := snapshot.Pod("p")
 		_, containerErr := snapshot.Container("c")
@@ -62,8 +59,8 @@ func TestReadersDoNotWaitForWriters(t *testing.T) {
 		if len(snapshot.Pods()) != 1 || len(snapshot.Containers()) != 1 || len(snapshot.ContainersOf("p")) != 1 {
 			err = errors.New("the lists differ from the snapshot")
 		}
-		read <- err
-	}()
+		return err
+	})
 	select {
 	case err := <-read:
 		n.must(err)
@@ -106,13 +103,11 @@ func TestRefreshShowsWhatTheCallerDid(t *testing.T) {
 		n.must(n.engine.StopContainer(n.Context(), podID, 0))
 		pod, err := n.cache.RefreshPod(n.Context(), podID)
 		n.must(err)
-		if pod.Status.State() != podNotReady || n.pod(podID) != pod {
-			n.Errorf("after the stop the refresh returned %v", pod.Status)
-		}
+		testutil.Assert(n, pod.Status.State() == podNotReady && n.pod(podID) == pod,
+			"after the stop the refresh returned %v", pod.Status)
 		n.must(n.engine.RemoveContainer(n.Context(), id))
-		if _, err := n.cache.RefreshContainer(n.Context(), id); !errdefs.IsNotFound(err) {
-			n.Errorf("after the removal the refresh returned %v, want NotFound", err)
-		}
+		_, err = n.cache.RefreshContainer(n.Context(), id)
+		testutil.Fails(n, err, errdefs.IsNotFound, "after the removal the refresh")
 		n.wantUnknown(id)
 	})
 }
@@ -123,11 +118,7 @@ func TestAnswerAskedForBeforeAWriteIsThrownAway(t *testing.T) {
 		n.sync()
 		n.engine.loseEvents(allEvents)
 		arrived, release := n.engine.holdInspect(id)
-		done := make(chan error, 1)
-		go func() {
-			_, err := n.cache.RefreshContainer(n.Context(), id)
-			done <- err
-		}()
+		done := n.refreshing(id)
 		<-arrived
 		// The answer "running" is under way when a writer publishes the exit.
 		n.must(n.engine.Exit(id, 7))
@@ -140,9 +131,8 @@ func TestAnswerAskedForBeforeAWriteIsThrownAway(t *testing.T) {
 		release()
 		n.must(<-done)
 		n.wantContainer(id, exited)
-		if again := n.engine.Calls("InspectContainer") - calls; again != 1 {
-			n.Errorf("the engine was asked %d more times, want once", again)
-		}
+		again := n.engine.Calls("InspectContainer") - calls
+		testutil.Assert(n, again == 1, "the engine was asked %d more times, want once", again)
 	})
 }
 
@@ -154,20 +144,15 @@ func TestWriteOfOneEntryDoesNotDelayAnother(t *testing.T) {
 		n.engine.loseEvents(allEvents)
 		n.must(n.engine.Exit(id, 7))
 		arrived, release := n.engine.holdInspect(id)
-		done := make(chan error, 1)
-		go func() {
-			_, err := n.cache.RefreshContainer(n.Context(), id)
-			done <- err
-		}()
+		done := n.refreshing(id)
 		<-arrived
 		calls := n.engine.Calls("InspectContainer")
 		n.cache.UpdatePod(podID, func(s *PodStatus) { s.Stopping = true })
 		release()
 		n.must(<-done)
 		n.wantContainer(id, exited)
-		if again := n.engine.Calls("InspectContainer") - calls; again != 0 {
-			n.Errorf("the engine was asked %d more times, want none", again)
-		}
+		again := n.engine.Calls("InspectContainer") - calls
+		testutil.Assert(n, again == 0, "the engine was asked %d more times, want none", again)
 	})
 }
 
@@ -184,16 +169,13 @@ func TestRefreshOfAnEntryThatIsWrittenAllTheTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(n.Context(), 10*time.Second)
 		defer cancel()
 		_, err := n.cache.RefreshContainer(ctx, id)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			n.Errorf("the refresh returned %v, want the end of its context", err)
-		}
-		if looks := n.engine.Calls("InspectContainer") - before; looks < 50 || looks > 150 {
-			n.Errorf("%d looks in 10 s, want about ten a second", looks)
-		}
+		testutil.Assert(n, errors.Is(err, context.DeadlineExceeded),
+			"the refresh returned %v, want the end of its context", err)
+		looks := n.engine.Calls("InspectContainer") - before
+		testutil.Assert(n, looks >= 50 && looks <= 150, "%d looks in 10 s, want about ten a second", looks)
 		n.engine.onInspect(nil)
-		if _, err := n.cache.RefreshContainer(n.Context(), id); err != nil {
-			n.Error(err)
-		}
+		_, err = n.cache.RefreshContainer(n.Context(), id)
+		testutil.Check(n, err)
 	})
 }
 
@@ -202,11 +184,7 @@ func TestRemovedIDNeverComesBack(t *testing.T) {
 		_, id := n.startContainer("app")
 		n.sync()
 		arrived, release := n.engine.holdInspect(id)
-		done := make(chan error, 1)
-		go func() {
-			_, err := n.cache.RefreshContainer(n.Context(), id)
-			done <- err
-		}()
+		done := n.refreshing(id)
 		<-arrived
 		known := *n.container(id)
 		n.must(n.engine.RemoveContainer(n.Context(), id))
@@ -219,9 +197,7 @@ func TestRemovedIDNeverComesBack(t *testing.T) {
 			n.must(n.cache.relist(n.Context(), nothing))
 		}
 		release()
-		if err := <-done; !errdefs.IsNotFound(err) {
-			n.Errorf("the refresh returned %v, want NotFound", err)
-		}
+		testutil.Fails(n, <-done, errdefs.IsNotFound, "the refresh")
 		settle()
 		n.wantUnknown(id)
 	})
@@ -252,9 +228,7 @@ func TestRemovedIDsAreForgotten(t *testing.T) {
 			"removed": len(m.removed), "asked": len(m.asked), "looks": len(m.looks), "reserved": len(m.reserved),
 			"pending": len(m.refreshes.pending),
 		} {
-			if size != 0 {
-				n.Errorf("%d entries are left in %s", size, name)
-			}
+			testutil.Assert(n, size == 0, "%d entries are left in %s", size, name)
 		}
 	})
 }
@@ -269,9 +243,8 @@ func TestExitedNeverRunsAgainUnderOneStart(t *testing.T) {
 		caughtUp()
 		n.wantContainer(id, exited)
 		// The engine answers with an old inspect.
-		if merged, err := n.cache.merge(n.Context(), before, n.cache.ask()); !merged || err != nil {
-			n.Fatalf("merge: %v, %v", merged, err)
-		}
+		merged, err := n.cache.merge(n.Context(), before, n.cache.ask())
+		testutil.Require(n, merged && err == nil, "merge: %v, %v", merged, err)
 		n.wantContainer(id, exited)
 		// A second start is published.
 		time.Sleep(time.Millisecond)
@@ -291,9 +264,8 @@ func TestListThatLagsBehindADieIsNotBelieved(t *testing.T) {
 		n.must(n.engine.Exit(podID, 0))
 		list, err := n.engine.ListContainers(n.Context(), nil)
 		n.must(err)
-		if list[0].State != container.StateRunning || list[1].State != container.StateRunning {
-			n.Fatal("the engine's list does not lag")
-		}
+		testutil.Require(n, list[0].State == container.StateRunning && list[1].State == container.StateRunning,
+			"the engine's list does not lag")
 		caughtUp()
 		n.wantContainer(id, exited)
 		n.wantPod(podID, podNotReady)
@@ -337,9 +309,7 @@ func TestEventFromOutsideIsSeenAfterOneInspect(t *testing.T) {
 				n.must(test.happens(n, id))
 				time.Sleep(eventPause + inspect + time.Millisecond)
 				synctest.Wait()
-				if !test.seen(n, id) {
-					n.Errorf("it is not seen after %s", eventPause+inspect)
-				}
+				testutil.Assert(n, test.seen(n, id), "it is not seen after %s", eventPause+inspect)
 			})
 		})
 	}
@@ -393,20 +363,16 @@ func TestExitHookRunsBeforeTheExitIsPublished(t *testing.T) {
 				id := n.createContainer(podID, "web", "app")
 				hooked := 0
 				n.cache.OnExit(func(_ context.Context, c *Container) {
-					if c.ID != id || c.Status.State() != exited {
-						n.Errorf("the hook got %s, %v", c.ID, c.Status)
-					}
+					testutil.Assert(n, c.ID == id && c.Status.State() == exited, "the hook got %s, %v", c.ID, c.Status)
 					if c.Status.ExitCode != 7 {
 						return // the first of two runs
 					}
 					hooked++
-					if seen := n.container(id).Status; seen.ExitCode == 7 {
-						n.Error("the exit was published before its hook ended")
-					}
+					testutil.Assert(n, n.container(id).Status.ExitCode != 7,
+						"the exit was published before its hook ended")
 					time.Sleep(time.Second) // other goroutines run meanwhile
-					if seen := n.container(id).Status; seen.ExitCode == 7 {
-						n.Error("the exit was published before its hook ended")
-					}
+					testutil.Assert(n, n.container(id).Status.ExitCode != 7,
+						"the exit was published before its hook ended")
 				})
 				n.sync()
 				exit(n, id)

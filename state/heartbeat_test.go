@@ -7,6 +7,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestHangingEngineIsSeen(t *testing.T) {
@@ -17,9 +18,8 @@ func TestHangingEngineIsSeen(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		n.must(n.cache.Err()) // it may only be busy
 		time.Sleep(4 * time.Second)
-		if err := n.cache.Err(); !errdefs.IsUnavailable(err) {
-			n.Errorf("after 15 seconds Err is %v, want Unavailable", err)
-		}
+		err := n.cache.Err()
+		testutil.Assert(n, errdefs.IsUnavailable(err), "after 15 seconds Err is %v, want Unavailable", err)
 		n.wantContainer(id, running)
 		answer()
 		time.Sleep(10 * time.Second) // unlike with a real engine, the probe under way still hangs
@@ -36,18 +36,14 @@ func TestEngineIsProbedOnlyWhileQuiet(t *testing.T) {
 		before := n.engine.Calls("Ping")
 		for range 60 {
 			time.Sleep(time.Second)
-			if _, err := n.engine.ListImages(n.Context()); err != nil {
-				n.Fatal(err)
-			}
+			_, err := n.engine.ListImages(n.Context())
+			testutil.Must(n, err)
 		}
-		if pings := n.engine.Calls("Ping") - before; pings != 0 {
-			n.Errorf("%d pings in a minute with an answer each second", pings)
-		}
+		testutil.Equal(n, n.engine.Calls("Ping")-before, 0, "pings in a minute with an answer each second")
 		before = n.engine.Calls("Ping")
 		time.Sleep(time.Minute)
-		if pings := n.engine.Calls("Ping") - before; pings < 10 || pings > 15 {
-			n.Errorf("%d pings in a quiet minute", pings)
-		}
+		pings := n.engine.Calls("Ping") - before
+		testutil.Assert(n, pings >= 10 && pings <= 15, "%d pings in a quiet minute", pings)
 	})
 }
 
@@ -59,16 +55,14 @@ func TestLockedUpEngineIsSeen(t *testing.T) {
 		answer := n.engine.Inject("ListContainers", dockertest.Fault{Block: true})
 		n.engine.NoteTimeout()
 		time.Sleep(15 * time.Second)
-		if err := n.cache.Err(); !errdefs.IsUnavailable(err) {
-			n.Errorf("Err is %v, want Unavailable", err)
-		}
+		err := n.cache.Err()
+		testutil.Assert(n, errdefs.IsUnavailable(err), "Err is %v, want Unavailable", err)
 		answer()
 		time.Sleep(10 * time.Second)
 		n.must(n.cache.Err())
 		lists := n.engine.Calls("ListContainers")
 		time.Sleep(time.Minute)
-		if more := n.engine.Calls("ListContainers") - lists; more != 0 {
-			n.Errorf("%d more lists in a minute after the engine answered", more)
-		}
+		testutil.Equal(n, n.engine.Calls("ListContainers")-lists, 0,
+			"more lists in a minute after the engine answered")
 	})
 }

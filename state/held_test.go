@@ -10,6 +10,7 @@ import (
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // kernelRecord is the record of a pod without a sandbox container.
@@ -34,10 +35,8 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 		n.wantPod("kernel", podReady)
 		n.wantPod("dead", podNotReady)
 		pod := n.pod("kernel")
-		if pod.Status.PID != 0 || pod.Status.Namespaces == nil || pod.Status.StartedAt.IsZero() ||
-			!pod.Status.finishedAt.IsZero() {
-			n.Errorf("the pod is %+v", pod.Status)
-		}
+		testutil.Assert(n, pod.Status.PID == 0 && pod.Status.Namespaces != nil && !pod.Status.StartedAt.IsZero() &&
+			pod.Status.finishedAt.IsZero(), "the pod is %+v", pod.Status)
 		time.Sleep(20 * time.Minute) // several relists
 		n.wantPod("kernel", podReady)
 		changes := n.cache.Subscribe()
@@ -46,9 +45,8 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 		time.Sleep(6 * time.Minute)
 		n.wantPod("kernel", podNotReady)
 		change, err := changes.Next(n.Context())
-		if err != nil || change.ID != "kernel" || change.Type != Stopped {
-			n.Errorf("received %+v, %v", change, err)
-		}
+		testutil.Assert(n, err == nil && change.ID == "kernel" && change.Type == Stopped,
+			"received %+v, %v", change, err)
 	})
 }
 
@@ -90,21 +88,18 @@ func TestPodThatCannotBeSeenStaysAsItWas(t *testing.T) {
 		defer changes.Close()
 		relist(true, nil)
 		n.wantPod("web", podReady)
-		if status := n.pod("web").Status; !status.finishedAt.IsZero() {
-			n.Errorf("the pod is %+v", status)
-		}
+		status := n.pod("web").Status
+		testutil.Assert(n, status.finishedAt.IsZero(), "the pod is %+v", status)
 		ctx, cancel := context.WithTimeout(n.Context(), time.Minute)
 		defer cancel()
-		if change, err := changes.Next(ctx); err != nil || change.ID != "web" || change.Type != Started {
-			n.Errorf("received %+v, %v", change, err)
-		}
+		change, err := changes.Next(ctx)
+		testutil.Assert(n, err == nil && change.ID == "web" && change.Type == Started, "received %+v, %v", change, err)
 		n.cache.UpdatePod("web", func(s *PodStatus) { s.Stopping = true })
 		n.cache.EndPod("web")
 		relist(true, nil)
 		n.wantPod("web", podNotReady)
-		if status := n.pod("web").Status; status.Running {
-			n.Errorf("the stopped pod is %+v", status)
-		}
+		status = n.pod("web").Status
+		testutil.Assert(n, !status.Running, "the stopped pod is %+v", status)
 	})
 }
 
@@ -124,9 +119,8 @@ func TestEventsOfAPodWithoutASandboxContainer(t *testing.T) {
 			n.must(err)
 			received = append(received, change.Type)
 		}
-		if want := []ChangeType{Created, Started, Stopped, Deleted}; !slices.Equal(received, want) {
-			n.Errorf("received %v, want %v", received, want)
-		}
+		want := []ChangeType{Created, Started, Stopped, Deleted}
+		testutil.Assert(n, slices.Equal(received, want), "received %v, want %v", received, want)
 	})
 }
 

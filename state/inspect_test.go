@@ -313,14 +313,11 @@ func TestFailedStartIsAnExit(t *testing.T) {
 		n.engine.Behave(dockertest.Program{Start: errNoSuchCommand})
 		id := n.createContainer(podID, "web", "app")
 		n.sync()
-		if err := n.engine.StartContainer(n.Context(), id); err == nil {
-			n.Fatal("the start succeeded")
-		}
+		testutil.Require(n, n.engine.StartContainer(n.Context(), id) != nil, "the start succeeded")
 		c, err := n.cache.RefreshContainer(n.Context(), id)
 		n.must(err)
-		if c.Status.State() != exited || c.Status.ExitCode != 127 || c.Status.Error != errNoSuchCommand.Error() {
-			n.Errorf("the container is %v: %+v", c.Status.State(), c.Status)
-		}
+		testutil.Assert(n, c.Status.State() == exited && c.Status.ExitCode == 127 &&
+			c.Status.Error == errNoSuchCommand.Error(), "the container is %v: %+v", c.Status.State(), c.Status)
 		// It stays exited, even after a restart of the program.
 		n.stopCache()
 		n.newCache()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestRelistedIsTheLastFullComparison(t *testing.T) {
@@ -12,20 +13,17 @@ func TestRelistedIsTheLastFullComparison(t *testing.T) {
 		n.engine.Away()
 		n.follow()
 		settle()
-		if at := n.cache.Relisted(); !at.IsZero() {
-			n.Errorf("relisted at %s without an engine", at)
-		}
+		at := n.cache.Relisted()
+		testutil.Assert(n, at.IsZero(), "relisted at %s without an engine", at)
 		n.engine.Back()
 		n.must(n.cache.WaitSynced(n.Context()))
 		first := n.cache.Relisted()
-		if age := time.Since(first); age < 0 || age > time.Second {
-			n.Errorf("relisted %s ago, want just now", age)
-		}
+		age := time.Since(first)
+		testutil.Assert(n, age >= 0 && age <= time.Second, "relisted %s ago, want just now", age)
 		time.Sleep(6 * time.Minute) // more than the period
 		settle()
-		if again := n.cache.Relisted(); again.Sub(first) < 5*time.Minute {
-			n.Errorf("relisted at %s and again at %s", first, again)
-		}
+		again := n.cache.Relisted()
+		testutil.Assert(n, again.Sub(first) >= 5*time.Minute, "relisted at %s and again at %s", first, again)
 	})
 }
 
@@ -44,9 +42,7 @@ func TestLagOfEventsIsObserved(t *testing.T) {
 			n.Errorf("%d events were observed", len(lags))
 		}
 		for _, lag := range lags {
-			if lag < 0 || lag > time.Minute {
-				n.Errorf("an event was %s late", lag)
-			}
+			testutil.Assert(n, lag >= 0 && lag <= time.Minute, "an event was %s late", lag)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const theirRoot = "/theirs"
@@ -45,12 +46,10 @@ func TestPodsOfAnotherRootDirectoryAreLeftOut(t *testing.T) {
 		after, afterApp := n.theirPod("after")
 		n.must(n.engine.Exit(afterApp, 1))
 		caughtUp()
-		if got := n.engine.Calls("InspectContainer") - inspects; got != 0 {
-			n.Errorf("their pods cost %d inspects", got)
-		}
-		if _, err := n.cache.RefreshContainer(n.Context(), beforeApp); err == nil {
-			n.Error("a look shows their container")
-		}
+		got := n.engine.Calls("InspectContainer") - inspects
+		testutil.Assert(n, got == 0, "their pods cost %d inspects", got)
+		_, err := n.cache.RefreshContainer(n.Context(), beforeApp)
+		testutil.Assert(n, err != nil, "a look shows their container")
 		for _, id := range []string{before, beforeApp, after, afterApp} {
 			n.wantUnknown(id)
 		}

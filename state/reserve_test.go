@@ -8,6 +8,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // make makes a pod under a reserved name, as sandbox.Service does. The engine and the records have it. publish
@@ -36,18 +37,16 @@ func TestReservedContainerIsNotShownUntilItsMakerPublishesIt(t *testing.T) {
 		n.wantUnknown(id)
 		n.must(n.cache.relist(n.Context(), n.cache.agrees))
 		n.wantUnknown(id)
-		if _, err := n.cache.RefreshPod(n.Context(), id); !errdefs.IsNotFound(err) {
-			n.Errorf("a refresh showed the pod: %v", err)
-		}
+		_, err := n.cache.RefreshPod(n.Context(), id)
+		testutil.Fails(n, err, errdefs.IsNotFound, "a refresh showed the pod")
 		inspects := n.engine.Calls("InspectContainer")
 		publish()
 		n.wantPod(id, podReady)
 		release()
 		settle()
 		n.wantPod(id, podReady)
-		if more := n.engine.Calls("InspectContainer") - inspects; more != 0 {
-			n.Errorf("%d inspects for a pod that its creator has just inspected", more)
-		}
+		testutil.Equal(n, n.engine.Calls("InspectContainer")-inspects, 0,
+			"inspects for a pod that its creator has just inspected")
 	})
 }
 
@@ -106,9 +105,8 @@ func TestDeathDuringTheMakingIsSeenAfterAReconnect(t *testing.T) {
 func TestReserveKeepsOthersOut(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		release := reserved(n, "web")
-		if _, err := n.cache.Reserve(translate.SandboxName(podConfig("web").Metadata)); !errdefs.IsAlreadyExists(err) {
-			n.Errorf("a second Reserve returned %v, want AlreadyExists", err)
-		}
+		_, err := n.cache.Reserve(translate.SandboxName(podConfig("web").Metadata))
+		testutil.Assert(n, errdefs.IsAlreadyExists(err), "a second Reserve returned %v, want AlreadyExists", err)
 		reserved(n, "another")()
 		release()
 		reserved(n, "web")()

@@ -14,15 +14,15 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestCacheStartsBeforeTheEngine(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID, id := n.startContainer("app")
 		n.engine.Away()
-		if err := n.cache.Err(); !errdefs.IsUnavailable(err) {
-			n.Errorf("before Run Err is %v, want Unavailable", err)
-		}
+		err := n.cache.Err()
+		testutil.Assert(n, errdefs.IsUnavailable(err), "before Run Err is %v, want Unavailable", err)
 		n.follow()
 		settle()
 		if err := n.cache.Err(); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "the engine is away") {
@@ -30,9 +30,8 @@ func TestCacheStartsBeforeTheEngine(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(n.Context(), time.Minute)
 		defer cancel()
-		if err := n.cache.WaitSynced(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			n.Errorf("WaitSynced returned %v without an engine", err)
-		}
+		err = n.cache.WaitSynced(ctx)
+		testutil.Assert(n, errors.Is(err, context.DeadlineExceeded), "WaitSynced returned %v without an engine", err)
 		n.engine.Back()
 		n.must(n.cache.WaitSynced(n.Context()))
 		n.must(n.cache.Err())
@@ -48,17 +47,13 @@ func TestEngineAwayKeepsSnapshotsAndTellsWhy(t *testing.T) {
 		before := n.cache.Snapshot()
 		n.engine.Away()
 		settle()
-		if err := n.cache.Err(); !errdefs.IsUnavailable(err) {
-			n.Errorf("Err is %v, want Unavailable", err)
-		}
-		if n.cache.Snapshot() != before {
-			n.Error("the snapshot changed while the engine was away")
-		}
+		err := n.cache.Err()
+		testutil.Assert(n, errdefs.IsUnavailable(err), "Err is %v, want Unavailable", err)
+		testutil.Assert(n, n.cache.Snapshot() == before, "the snapshot changed while the engine was away")
 		n.wantPod(podID, podReady)
 		n.wantContainer(id, running)
-		if _, err := n.cache.RefreshContainer(n.Context(), id); !errdefs.IsUnavailable(err) {
-			n.Errorf("a refresh returned %v, want Unavailable", err)
-		}
+		_, err = n.cache.RefreshContainer(n.Context(), id)
+		testutil.Assert(n, errdefs.IsUnavailable(err), "a refresh returned %v, want Unavailable", err)
 		n.must(n.cache.WaitSynced(n.Context())) // once is for ever
 	})
 }
@@ -101,13 +96,10 @@ func TestReconnectInspectsEverything(t *testing.T) {
 
 		n.must(n.cache.Err())
 		n.wantContainer(ended, exited)
-		if code := n.container(ended).Status.ExitCode; code != 5 {
-			n.Errorf("exit code %d, want 5", code)
-		}
+		testutil.Equal(n, n.container(ended).Status.ExitCode, 5, "exit code")
 		now := n.container(again).Status
-		if now.State() != running || now.PID == first.PID || !now.StartedAt.After(first.StartedAt) {
-			n.Errorf("the second run is not seen: %+v after %+v", now, first)
-		}
+		testutil.Assert(n, now.State() == running && now.PID != first.PID && now.StartedAt.After(first.StartedAt),
+			"the second run is not seen: %+v after %+v", now, first)
 		n.wantUnknown(gone)
 		n.wantContainer(fresh, created)
 	})
@@ -185,12 +177,9 @@ func TestRelistOfAQuietNodeInspectsNothing(t *testing.T) {
 		n.sync()
 		inspects, lists := n.engine.Calls("InspectContainer"), n.engine.Calls("ListContainers")
 		time.Sleep(26 * time.Minute)
-		if got := n.engine.Calls("InspectContainer") - inspects; got != 0 {
-			n.Errorf("%d inspects", got)
-		}
-		if got := n.engine.Calls("ListContainers") - lists; got != 5 {
-			n.Errorf("%d lists in 26 minutes, want one every 5", got)
-		}
+		testutil.Equal(n, n.engine.Calls("InspectContainer")-inspects, 0, "inspects")
+		got := n.engine.Calls("ListContainers") - lists
+		testutil.Assert(n, got == 5, "%d lists in 26 minutes, want one every 5", got)
 		n.wantContainer(id, running)
 	})
 }
@@ -239,17 +228,14 @@ func TestOneBrokenContainerDoesNotKeepTheCacheFromSyncing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(n.Context(), time.Second)
 		defer cancel()
 		n.follow()
-		if err := n.cache.WaitSynced(ctx); err != nil {
-			n.Fatalf("not synced: %v", err)
-		}
+		testutil.Must(n, n.cache.WaitSynced(ctx), "not synced")
 		n.must(n.cache.Err())
 		n.wantContainer(healthy, running)
 		before := n.engine.Calls("InspectContainer")
 		time.Sleep(4 * time.Minute)
 		n.wantContainer(healthy, running)
-		if tries := n.engine.Calls("InspectContainer") - before; tries > refreshTries {
-			n.Errorf("%d looks at the broken container in 4 minutes", tries)
-		}
+		tries := n.engine.Calls("InspectContainer") - before
+		testutil.Assert(n, tries <= refreshTries, "%d looks at the broken container in 4 minutes", tries)
 		repair()
 		time.Sleep(6 * time.Minute)
 		n.wantContainer(broken, running)
@@ -304,9 +290,8 @@ func TestRelistThatLosesTheEngineIsNotComplete(t *testing.T) {
 			n.Error("synced")
 		default:
 		}
-		if err := n.cache.Err(); !errdefs.IsUnavailable(err) {
-			n.Errorf("Err is %v", err)
-		}
+		err := n.cache.Err()
+		testutil.Assert(n, errdefs.IsUnavailable(err), "Err is %v", err)
 	})
 }
 
@@ -330,9 +315,7 @@ func TestEventsOfOtherContainersCostNothing(t *testing.T) {
 		n.must(n.engine.Exit(id, 0))
 		n.must(n.engine.RemoveContainer(n.Context(), id))
 		settle()
-		if got := n.engine.Calls("InspectContainer") - before; got != 0 {
-			n.Errorf("%d inspects", got)
-		}
+		testutil.Equal(n, n.engine.Calls("InspectContainer")-before, 0, "inspects")
 		n.wantUnknown(id)
 	})
 }
@@ -368,9 +351,7 @@ func TestEventDuringAnInspectIsFollowedByAnother(t *testing.T) {
 		release()
 		caughtUp()
 		n.wantContainer(id, exited)
-		if more := n.engine.Calls("InspectContainer") - calls; more != 1 {
-			n.Errorf("%d more inspects, want 1", more)
-		}
+		testutil.Equal(n, n.engine.Calls("InspectContainer")-calls, 1, "more inspects")
 	})
 }
 
@@ -406,13 +387,9 @@ func TestRunEndsWithAllThatItStarted(t *testing.T) {
 				exit(n, id)
 				time.Sleep(150 * time.Millisecond)
 				caughtUp()
-				if under.Load() == 0 {
-					n.Fatal("no exit hook is under way")
-				}
+				testutil.Require(n, under.Load() != 0, "no exit hook is under way")
 				n.stopCache()
-				if left := under.Load(); left != 0 {
-					n.Errorf("%d exit hooks are under way after Run returned", left)
-				}
+				testutil.Equal(n, under.Load(), 0, "exit hooks are under way after Run returned")
 			})
 		})
 	}
@@ -443,16 +420,12 @@ func eventsOfOwnDoing(t *testing.T, lag time.Duration) {
 		n.must(err)
 		time.Sleep(lag)
 		caughtUp()
-		if got := n.engine.Calls("InspectContainer") - before; got != 2 {
-			n.Errorf("%d inspects, want 2", got)
-		}
+		testutil.Equal(n, n.engine.Calls("InspectContainer")-before, 2, "inspects")
 		n.must(n.engine.Exit(id, 1)) // not caused by a service
 		time.Sleep(lag)
 		caughtUp()
 		n.wantContainer(id, exited)
-		if got := n.engine.Calls("InspectContainer") - before; got != 3 {
-			n.Errorf("%d inspects after the exit, want 3", got)
-		}
+		testutil.Equal(n, n.engine.Calls("InspectContainer")-before, 3, "inspects after the exit")
 	})
 }
 
@@ -463,19 +436,13 @@ func TestConcurrentRefreshesDoNotOvertakeEachOther(t *testing.T) {
 		n.sync()
 		before := n.engine.Calls("InspectContainer")
 		arrived, release := n.engine.holdInspect(id)
-		first := make(chan error, 1)
-		go func() {
-			_, err := n.cache.RefreshContainer(n.Context(), id)
-			first <- err
-		}()
+		first := n.refreshing(id)
 		<-arrived
 		n.engine.onInspect(nil)
 		_, err := n.cache.RefreshContainer(n.Context(), id)
 		n.must(err)
 		release()
 		n.must(<-first)
-		if got := n.engine.Calls("InspectContainer") - before; got != 2 {
-			n.Errorf("%d inspects, want 2", got)
-		}
+		testutil.Equal(n, n.engine.Calls("InspectContainer")-before, 2, "inspects")
 	})
 }

@@ -6,33 +6,26 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // An engine that goes away and comes back is not a stall. An event handler or a probe loop that hangs is one.
 func TestStalled(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
-		if err := n.cache.Stalled(); err != nil {
-			n.Errorf("before Run: %v", err)
-		}
+		testutil.Check(n, n.cache.Stalled(), "before Run")
 		n.sync()
 		for range 3 {
 			time.Sleep(time.Hour)
-			if err := n.cache.Stalled(); err != nil {
-				n.Errorf("on a quiet node: %v", err)
-			}
+			testutil.Check(n, n.cache.Stalled(), "on a quiet node")
 			n.engine.Away()
 			time.Sleep(time.Hour)
-			if err := n.cache.Stalled(); err != nil {
-				n.Errorf("without an engine: %v", err)
-			}
+			testutil.Check(n, n.cache.Stalled(), "without an engine")
 			n.engine.Back()
 		}
 		time.Sleep(time.Minute)
 		end := n.cache.progress.beginEvent()
 		time.Sleep(20 * time.Second)
-		if err := n.cache.Stalled(); err != nil {
-			n.Errorf("with a slow event: %v", err)
-		}
+		testutil.Check(n, n.cache.Stalled(), "with a slow event")
 		time.Sleep(30 * time.Second)
 		if err := n.cache.Stalled(); err == nil || !strings.Contains(err.Error(), "events has been handled for 50s") {
 			n.Errorf("with an event that does not end: %v", err)

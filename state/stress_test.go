@@ -14,6 +14,7 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/pace"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // Writers, readers and events run at once while the engine goes away and comes back. At the end the cache agrees with
@@ -63,9 +64,8 @@ func live(n *node, worker int) {
 		inspect := retry(n, func() (*container.InspectResponse, error) { return n.engine.InspectContainer(ctx, podID) })
 		n.cache.PutPod(NewPod(n.Context(), inspect, readyRecord(podID, name)))
 		release()
-		if pod, err := n.cache.Snapshot().Pod(podID); err != nil || pod.ID != podID {
-			n.Errorf("own pod not read: %v", err)
-		}
+		pod, err := n.cache.Snapshot().Pod(podID)
+		testutil.Assert(n, err == nil && pod.ID == podID, "own pod not read: %v", err)
 		id := retry(n, func() (string, error) {
 			return n.engine.CreateContainer(ctx, n.containerSpec(podID, name, "app"))
 		})

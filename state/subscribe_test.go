@@ -95,31 +95,25 @@ func TestSubscriberSeesALife(t *testing.T) {
 		settle()
 		change, err := s.Next(n.Context())
 		n.must(err)
-		if change.Type != Started || change.ID != id || change.Time.IsZero() || change.Pod == nil ||
-			change.Pod.Meta.Config.GetMetadata().GetUid() != "uid-web" || len(change.Containers) != 1 ||
-			!change.Containers[0].Status.Running {
-			n.Errorf("received %+v", change)
-		}
+		testutil.Assert(n, change.Type == Started && change.ID == id && !change.Time.IsZero() && change.Pod != nil &&
+			change.Pod.Meta.Config.GetMetadata().GetUid() == "uid-web" && len(change.Containers) == 1 &&
+			change.Containers[0].Status.Running, "received %+v", change)
 		n.must(n.engine.Exit(id, 3))
 		settle()
 		change, err = s.Next(n.Context())
 		n.must(err)
-		if change.Type != Stopped || change.Containers[0].Status.ExitCode != 3 {
-			n.Errorf("received %+v", change)
-		}
+		testutil.Assert(n, change.Type == Stopped && change.Containers[0].Status.ExitCode == 3, "received %+v", change)
 		n.must(n.engine.RemoveContainer(n.Context(), id))
 		settle()
 		change, err = s.Next(n.Context())
 		n.must(err)
-		if change.Type != Deleted || change.Pod == nil || len(change.Containers) != 0 {
-			n.Errorf("received %+v", change)
-		}
+		testutil.Assert(n, change.Type == Deleted && change.Pod != nil && len(change.Containers) == 0,
+			"received %+v", change)
 		n.cache.RemovePod(pod)
 		change, err = s.Next(n.Context())
 		n.must(err)
-		if change.Type != Stopped || change.ID != pod || change.Pod.Status.Running {
-			n.Errorf("received %+v", change)
-		}
+		testutil.Assert(n, change.Type == Stopped && change.ID == pod && !change.Pod.Status.Running,
+			"received %+v", change)
 		wantChanges(n, s, "deleted "+pod)
 	})
 }

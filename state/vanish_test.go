@@ -12,6 +12,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A pod whose sandbox another program removed may still hold an address.
@@ -30,16 +31,12 @@ func TestPodWithACheckpointStaysNotReadyWhenItsContainerIsRemoved(t *testing.T) 
 				time.Sleep(20 * time.Minute) // several relists
 				caughtUp()
 				pod := n.pod(podID)
-				if pod.Status.State() != podNotReady || pod.Status.PID != 0 ||
-					pod.Status.finishedAt.Before(pod.Status.StartedAt) {
-					n.Errorf("the pod is %+v", pod.Status)
-				}
-				if !slices.Equal(pod.Status.IPs, []string{"10.88.0.2", "fd00::2"}) || pod.Status.NetnsPath == "" {
-					n.Errorf("the pod's network is forgotten: %+v", pod.Status)
-				}
-				if _, err := n.cache.Snapshot().Container(id); !errdefs.IsNotFound(err) {
-					n.Errorf("the removed container is still there: %v", err)
-				}
+				testutil.Assert(n, pod.Status.State() == podNotReady && pod.Status.PID == 0 &&
+					!pod.Status.finishedAt.Before(pod.Status.StartedAt), "the pod is %+v", pod.Status)
+				testutil.Assert(n, slices.Equal(pod.Status.IPs, []string{"10.88.0.2", "fd00::2"}) &&
+					pod.Status.NetnsPath != "", "the pod's network is forgotten: %+v", pod.Status)
+				_, err := n.cache.Snapshot().Container(id)
+				testutil.Fails(n, err, errdefs.IsNotFound, "the removed container is still there")
 				// The checkpoint is deleted without a write to the cache.
 				n.records.remove(podID)
 				time.Sleep(6 * time.Minute)
@@ -86,17 +83,12 @@ func TestPodsKnownFromTheirCheckpointAloneAreShownAfterAStart(t *testing.T) {
 
 		pod := n.pod("gone")
 		n.wantPod("gone", podNotReady)
-		if pod.Meta.Name != translate.SandboxName(podConfig("web").Metadata) ||
-			pod.Meta.Config.GetLabels()["app"] != "web" ||
-			!pod.Meta.CreatedAt.Equal(record.CreatedAt) || pod.Status.NetnsPath != "/run/netns/web" ||
-			len(pod.Status.IPs) != 2 {
-			n.Errorf("the pod is %+v", pod)
-		}
+		testutil.Assert(n, pod.Meta.Name == translate.SandboxName(podConfig("web").Metadata) &&
+			pod.Meta.Config.GetLabels()["app"] == "web" && pod.Meta.CreatedAt.Equal(record.CreatedAt) &&
+			pod.Status.NetnsPath == "/run/netns/web" && len(pod.Status.IPs) == 2, "the pod is %+v", pod)
 		n.wantPod("stopped", podNotReady)
 		n.pod(there)
-		if got := len(n.cache.Snapshot().Pods()); got != 3 {
-			n.Errorf("%d pods, want 3", got)
-		}
+		testutil.Equal(n, len(n.cache.Snapshot().Pods()), 3, "pods")
 		// This happens at the start only. Later the cache ignores records that it does not know.
 		n.records.save(readyRecord("late", "late"))
 		time.Sleep(20 * time.Minute)
@@ -113,9 +105,8 @@ func TestPodWithADamagedConfigurationIsShownFromItsMetadata(t *testing.T) {
 		n.records.save(record)
 		n.sync()
 		metadata := n.pod("gone").Meta.Config.GetMetadata()
-		if metadata.GetName() != "web" || metadata.GetNamespace() != "default" || metadata.GetUid() != "uid-web" {
-			n.Errorf("the pod's metadata is %v", metadata)
-		}
+		testutil.Assert(n, metadata.GetName() == "web" && metadata.GetNamespace() == "default" &&
+			metadata.GetUid() == "uid-web", "the pod's metadata is %v", metadata)
 	})
 }
 
@@ -130,8 +121,7 @@ func TestSandboxThatWasStartedAgainIsNotReady(t *testing.T) {
 		time.Sleep(time.Second)
 		n.start(podID)
 		caughtUp()
-		if pod := n.pod(podID); !pod.Status.Running || pod.Status.State() != podNotReady {
-			n.Errorf("the pod is %+v", pod.Status)
-		}
+		pod := n.pod(podID)
+		testutil.Assert(n, pod.Status.Running && pod.Status.State() == podNotReady, "the pod is %+v", pod.Status)
 	})
 }

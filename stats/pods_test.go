@@ -59,8 +59,7 @@ func TestPodsWithoutACgroupOfTheirOwn(t *testing.T) {
 			testutil.Equal(t, linux.Memory.UsageBytes.GetValue(), 10500000, "usage")
 			// The sandbox in testdata has more inactive cache than usage.
 			testutil.Equal(t, linux.Memory.WorkingSetBytes.GetValue(), 9200000, "working set")
-			got := linux.Process.ProcessCount.GetValue()
-			testutil.Assert(t, got == 6, "%d processes", got)
+			testutil.Equal(t, linux.Process.ProcessCount.GetValue(), 6, "processes")
 		})
 	}
 }

@@ -42,8 +42,7 @@ func FuzzRequests(f *testing.F) {
 		}},
 	})
 	testutil.Must(f, err)
-	served := make(chan error, 1)
-	go func() { served <- s.Serve() }()
+	served := testutil.Go(func() error { return s.Serve() })
 	f.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

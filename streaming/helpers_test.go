@@ -78,8 +78,7 @@ func serve(t *testing.T, opts Options) *Server {
 	}
 	s, err := Listen(opts)
 	testutil.Must(t, err)
-	served := make(chan error, 1)
-	go func() { served <- s.Serve() }()
+	served := testutil.Go(func() error { return s.Serve() })
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

@@ -138,9 +138,8 @@ func (r realEngine) look(id, netnsPath string) {
 	testutil.Must(r, err)
 	namespace, err := os.Stat(netnsPath)
 	own, ownErr := os.Stat(fmt.Sprintf("/proc/%d/ns/net", inspect.State.Pid))
-	if err != nil || ownErr != nil || !os.SameFile(namespace, own) {
-		r.Errorf("the container is not in the namespace of the note: %v, %v", err, ownErr)
-	}
+	testutil.Assert(r, err == nil && ownErr == nil && os.SameFile(namespace, own),
+		"the container is not in the namespace of the note: %v, %v", err, ownErr)
 	status := map[string]string{"Groups:": "1000 4242", "CapAmb:": "0000000000002000"}
 	inside, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", inspect.State.Pid))
 	testutil.Must(r, err)
@@ -148,15 +147,11 @@ func (r realEngine) look(id, netnsPath string) {
 	testutil.Must(r, err)
 	for who, text := range map[string]string{"the process": string(inside), "a command": command} {
 		for field, want := range status {
-			if !hasField(text, field, want) {
-				r.Errorf("%s has not %s %s:\n%s", who, field, want, text)
-			}
+			testutil.Assert(r, hasField(text, field, want), "%s has not %s %s:\n%s", who, field, want, text)
 		}
 	}
 	for _, want := range []string{"\nweb-0\n", " /dev/shm "} {
-		if !strings.Contains(command, want) {
-			r.Errorf("a command does not see %q:\n%s", want, command)
-		}
+		testutil.Assert(r, strings.Contains(command, want), "a command does not see %q:\n%s", want, command)
 	}
 }
 

@@ -94,18 +94,16 @@ func (r realEngine) lookMapped(id string, child *userns.Child, plain bool) {
 	proc := fmt.Sprintf("/proc/%d", inspect.State.Pid)
 	its, err := os.Readlink(proc + "/ns/user")
 	want, wantErr := os.Readlink(child.Path("user"))
-	if err != nil || wantErr != nil || its != want {
-		r.Errorf("the container is in %s, want %s: %v, %v", its, want, err, wantErr)
-	}
+	testutil.Assert(r, err == nil && wantErr == nil && its == want,
+		"the container is in %s, want %s: %v, %v", its, want, err, wantErr)
 	uid, gid := 0, 0
 	if plain {
 		uid, gid = 1000, 1000
 	}
 	status, err := os.ReadFile(proc + "/status")
-	if out := strings.Repeat(fmt.Sprint(someUIDs+uid, " "), 4); err != nil ||
-		!hasField(string(status), "Uid:", strings.TrimSpace(out)) {
-		r.Errorf("the process is not of user %s outside: %s, %v", out, status, err)
-	}
+	out := strings.Repeat(fmt.Sprint(someUIDs+uid, " "), 4)
+	testutil.Assert(r, err == nil && hasField(string(status), "Uid:", strings.TrimSpace(out)),
+		"the process is not of user %s outside: %s, %v", out, status, err)
 	files := map[string]string{"/etc": "0:0", "/data/made": fmt.Sprint(uid, ":", gid), "/data": "0:0",
 		"/dev/pts": "0:0"}
 	if !plain {
@@ -133,12 +131,10 @@ func (r realEngine) lookMapped(id string, child *userns.Child, plain bool) {
 func (r realEngine) lookAfter() {
 	r.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil || strings.Contains(string(mounts), filesDir) {
-		r.Errorf("mounts are left: %s, %v", mounts, err)
-	}
+	testutil.Assert(r, err == nil && !strings.Contains(string(mounts), filesDir),
+		"mounts are left: %s, %v", mounts, err)
 	for _, dir := range []string{rootDir, stageDir} {
-		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-			r.Errorf("%s has %v, %v", dir, entries, err)
-		}
+		entries, err := os.ReadDir(dir)
+		testutil.Assert(r, err == nil && len(entries) == 0, "%s has %v, %v", dir, entries, err)
 	}
 }

@@ -51,6 +51,5 @@ func TestTraceErrorsAreLoggedOncePerReason(t *testing.T) {
 	for _, text := range []string{"away", "away", "full", "full", "away"} {
 		handler.Handle(errors.New(text))
 	}
-	got := len(hook.AllEntries())
-	testutil.Assert(t, got == 3, "%d lines, want 3", got)
+	testutil.Equal(t, len(hook.AllEntries()), 3, "lines")
 }

@@ -145,21 +145,19 @@ func TestRestartWithoutAGap(t *testing.T) {
 	for range 3 {
 		testutil.Must(t, p.Process.Signal(syscall.SIGTERM))
 		testutil.Must(t, <-p.ended)
-		answered := make(chan error, 1)
-		go func() {
+		answered := testutil.Go(func() error {
 			conn, err := grpc.NewClient("unix://"+filepath.Join(u.dir, "cri.sock"),
 				grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
-				answered <- err
-				return
+				return err
 			}
 			defer conn.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			// Without waiting for readiness: the connection itself must not be refused.
 			_, err = runtimeapi.NewRuntimeServiceClient(conn).Version(ctx, &runtimeapi.VersionRequest{})
-			answered <- err
-		}()
+			return err
+		})
 		p = u.start(t, "", &output)
 		testutil.Must(t, <-answered, "a request while the server restarted")
 	}

@@ -209,8 +209,7 @@ func TestFaults(t *testing.T) {
 			remove()
 			_, err = e.CreateContainer(testContext(t), spec("last"))
 			testutil.Check(t, err, "a removed fault")
-			got := e.Calls("CreateContainer")
-			testutil.Assert(t, got == len(c.errs)+1, "%d calls are counted", got)
+			testutil.Equal(t, e.Calls("CreateContainer"), len(c.errs)+1, "calls are counted")
 		})
 	}
 }

@@ -98,9 +98,7 @@ func (n *node) create(spec docker.ContainerSpec) string {
 	n.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(n.T.Context()), testTimeout)
 		defer cancel()
-		if err := n.engine.RemoveContainer(ctx, id); err != nil {
-			n.Error(err)
-		}
+		testutil.Check(n, n.engine.RemoveContainer(ctx, id))
 	})
 	return id
 }
@@ -111,9 +109,7 @@ func (n *node) start(spec docker.ContainerSpec) *container.InspectResponse {
 	id := n.create(spec)
 	testutil.Must(n, n.engine.StartContainer(n.context(), id))
 	inspect := n.inspect(id)
-	if !inspect.State.Running {
-		n.Fatalf("%s does not run: %+v", spec.Name, inspect.State)
-	}
+	testutil.Require(n, inspect.State.Running, "%s does not run: %+v", spec.Name, inspect.State)
 	return inspect
 }
 
@@ -221,8 +217,7 @@ func checkHost(t *testing.T, inspect *container.InspectResponse, want *container
 func checkProcess(t *testing.T, inspect *container.InspectResponse) {
 	t.Helper()
 	pid := inspect.State.Pid
-	comm := readProc(t, pid, "comm")
-	testutil.Assert(t, comm != "docker-init", "the first process is the engine's init")
+	testutil.Assert(t, readProc(t, pid, "comm") != "docker-init", "the first process is the engine's init")
 	want := "0"
 	if slices.Contains(inspect.HostConfig.SecurityOpt, "no-new-privileges=true") {
 		want = "1"

@@ -136,8 +136,7 @@ func TestDoLeaksNothing(t *testing.T) {
 		round()
 	}
 	for _, ns := range namespaces {
-		n := threadsIn(t, ns)
-		testutil.Assert(t, n == 0, "%d threads are left in a pod's namespace", n)
+		testutil.Equal(t, threadsIn(t, ns), 0, "threads are left in a pod's namespace")
 	}
 	testutil.Until(t, "goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
 	n := count(t, "/proc/self/fd/*")

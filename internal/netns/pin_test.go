@@ -53,8 +53,7 @@ func TestPinIsIdempotent(t *testing.T) {
 	// and a pin shows up on both.
 	want := len(mounts(t, "self", first.path))
 	testutil.Equal(t, mustPin(t, pid, "pod", opts), first, "the second pin")
-	n := len(mounts(t, "self", first.path))
-	testutil.Assert(t, n == want, "%d mounts on the pin, want %d as after the first call", n, want)
+	testutil.Equal(t, len(mounts(t, "self", first.path)), want, "mounts on the pin")
 	other, _ := startPod(t)
 	_, err := Pin(other, "pod", opts)
 	testutil.Assert(t, errdefs.IsAlreadyExists(err),
@@ -70,8 +69,7 @@ func TestPinTakesOverAFileLeftByACrash(t *testing.T) {
 	testutil.Must(t, os.WriteFile(left, nil, 0o444))
 	testutil.Require(t, !Open(left).Alive(), "a plain file counts as alive")
 	pid, _ := startPod(t)
-	h := mustPin(t, pid, "pod", opts)
-	testutil.Assert(t, h.Alive(), "not pinned")
+	testutil.Assert(t, mustPin(t, pid, "pod", opts).Alive(), "not pinned")
 }
 
 func TestPinRefuses(t *testing.T) {
@@ -190,6 +188,5 @@ func TestPinWaitsForTheLockOfTheDir(t *testing.T) {
 	testutil.Fails(t, err, errdefs.IsUnavailable, "a held lock")
 	time.AfterFunc(50*time.Millisecond, unlock)
 	pid, _ := startPod(t)
-	h := mustPin(t, pid, "pod", opts)
-	testutil.Assert(t, h.Alive(), "not pinned")
+	testutil.Assert(t, mustPin(t, pid, "pod", opts).Alive(), "not pinned")
 }

@@ -112,8 +112,7 @@ func TestSetThatCannotBeMadeLeavesNothing(t *testing.T) {
 func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
 	s := newSet(t)
 	testutil.Must(t, s.Make(t.Context()))
-	swapped := (Set{IPC: s.Network})
-	testutil.Assert(t, !alive(t, swapped), "a network namespace passes for an IPC namespace")
+	testutil.Assert(t, !alive(t, (Set{IPC: s.Network})), "a network namespace passes for an IPC namespace")
 	testutil.Must(t, unix.Unmount(s.UTS, unix.MNT_DETACH))
 	testutil.Assert(t, !alive(t, s), "alive without its UTS namespace")
 }

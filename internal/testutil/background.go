@@ -10,8 +10,7 @@ import (
 // test does the same. The test fails if run returns an error.
 func Background(t testing.TB, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx) }()
+	ended := Go(func() error { return run(ctx) })
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -20,4 +19,11 @@ func Background(t testing.TB, run func(context.Context) error) (stop func()) {
 	})
 	t.Cleanup(stop)
 	return stop
+}
+
+// Go calls run in a goroutine, and returns the channel on which the result comes once.
+func Go(run func() error) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- run() }()
+	return ended
 }

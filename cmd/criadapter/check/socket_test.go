@@ -35,8 +35,7 @@ func TestBusyServerIsNoStranger(t *testing.T) {
 	testutil.Must(t, err)
 	server := grpc.NewServer()
 	runtimeapi.RegisterRuntimeServiceServer(server, busyServer{})
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
+	done := testutil.Go(func() error { return server.Serve(listener) })
 	defer func() {
 		server.Stop()
 		<-done
