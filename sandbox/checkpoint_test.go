@@ -78,15 +78,14 @@ func TestRestorePodRefuses(t *testing.T) {
 
 func TestCheckpointPod(t *testing.T) {
 	onEachKind(t, func(n *node) {
-		id, err := n.Run(n.Context(), podConfig("web"), "")
-		n.must(err)
+		id := n.run("web")
 		dir := n.TempDir()
 		n.must(n.Checkpoint(n.Context(), id, dir, nil))
 		for _, name := range []string{podDumpFile, podOptionsFile} {
 			_, err := os.Stat(filepath.Join(dir, name))
 			testutil.Check(n, err)
 		}
-		err = n.Checkpoint(n.Context(), id, dir, nil)
+		err := n.Checkpoint(n.Context(), id, dir, nil)
 		testutil.Assert(n, errdefs.IsInvalidArgument(err) && strings.HasPrefix(err.Error(), "output_path: "),
 			"a directory that is not empty: %v", err)
 		n.containers.fail(errTest)

@@ -208,7 +208,13 @@ func sandboxName(name string) string { return translate.SandboxName(podConfig(na
 // run makes a pod that must be ready.
 func (n *node) run(name string) string {
 	n.Helper()
-	id, err := n.Run(n.Context(), podConfig(name), "")
+	return n.runConfig(podConfig(name))
+}
+
+// runConfig is run for another configuration than podConfig's.
+func (n *node) runConfig(config *runtimeapi.PodSandboxConfig) string {
+	n.Helper()
+	id, err := n.Run(n.Context(), config, "")
 	n.must(err)
 	n.wantState(id, ready)
 	return id

@@ -26,9 +26,7 @@ func TestPodOfTheKernel(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		config := podConfig("web")
 		config.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "7"}
-		id, err := n.Run(n.Context(), config, "")
-		n.must(err)
-		n.wantState(id, ready)
+		id := n.runConfig(config)
 		status := n.pod(id).Status
 		for path, want := range map[string]string{
 			"/proc/sys/net/ipv4/ip_unprivileged_port_start": "7", // the pod's, and not the engine's
@@ -71,9 +69,7 @@ func TestPodThatNeedsASandboxContainerHasOne(t *testing.T) {
 			onNode(t, withKernel, func(n *node) {
 				config := podConfig("web")
 				change(n, config)
-				id, err := n.Run(n.Context(), config, "")
-				n.must(err)
-				n.wantState(id, ready)
+				id := n.runConfig(config)
 				if n.creates() != 1 || n.pod(id).Status.Namespaces != nil {
 					n.Errorf("the engine made %d containers", n.creates())
 				}
@@ -236,8 +232,7 @@ func TestCgroupIsMadeForAPodOfTheKernel(t *testing.T) {
 		n.opts.Cgroups = parents{dir}
 		config := podConfig("web")
 		config.Linux.CgroupParent = "/kubepods/pod1"
-		id, err := n.Run(n.Context(), config, "")
-		n.must(err)
+		id := n.runConfig(config)
 		var made []string
 		for _, d := range n.opts.Cgroups.ParentDirs("cgroupfs", "/kubepods/pod1") {
 			if _, err := os.Stat(d); err == nil {

@@ -75,9 +75,7 @@ func TestRepeatedRequestGetsThePodThatItsCallerDidNotWaitFor(t *testing.T) {
 						release()
 					}()
 				}
-				id, err := n.Run(n.Context(), podConfig("web"), "")
-				n.must(err)
-				n.wantState(id, ready)
+				id := n.run("web")
 				testutil.Equal(n, n.engine.Calls("CreateContainer"), 1, "containers were created")
 				// Once delivered, it is a pod like any other.
 				if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {

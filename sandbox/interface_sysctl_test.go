@@ -33,8 +33,7 @@ func TestSysctlOfAnInterface(t *testing.T) {
 				n.addEth0()
 				config := podConfig("web")
 				config.Linux.Sysctls = map[string]string{name: "2", "net.ipv4.ip_unprivileged_port_start": "7"}
-				id, err := n.Run(n.Context(), config, "")
-				n.must(err)
+				id := n.runConfig(config)
 				n.must(netns.Open(n.pod(id).Status.NetnsPath).Do(n.Context(), func() error {
 					got, err := os.ReadFile(file)
 					testutil.Assert(n, strings.TrimSpace(string(got)) == "2", "it is %q", got)
@@ -44,7 +43,7 @@ func TestSysctlOfAnInterface(t *testing.T) {
 
 				config = podConfig("other")
 				config.Linux.Sysctls = map[string]string{"net.ipv4.conf.eth1.rp_filter": "2"}
-				_, err = n.Run(n.Context(), config, "")
+				_, err := n.Run(n.Context(), config, "")
 				testutil.Assert(n, errdefs.IsInvalidArgument(err) &&
 					strings.Contains(err.Error(), "config.linux.sysctls: sysctl net.ipv4.conf.eth1.rp_filter"),
 					"an interface that CNI does not make: %v", err)
@@ -59,8 +58,7 @@ func TestSysctlOfAnInterfaceWithUsers(t *testing.T) {
 	onEachMapped(t, func(n *node, config *runtimeapi.PodSandboxConfig) {
 		n.addEth0()
 		config.Linux.Sysctls = map[string]string{"net.ipv4.conf.eth0.rp_filter": "2"}
-		id, err := n.Run(n.Context(), config, "")
-		n.must(err)
+		id := n.runConfig(config)
 		n.removeLast(id)
 	})
 }

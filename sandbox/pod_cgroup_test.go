@@ -50,8 +50,7 @@ func (n *node) wantFile(path, want string) {
 func TestPodsOwnCgroupIsLimited(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		config, dir := n.limitedPod(parents{n.TempDir()})
-		id, err := n.Run(n.Context(), config, "")
-		n.must(err)
+		id := n.runConfig(config)
 		n.wantFile(filepath.Join(dir, "memory.max"), "3145728")
 		n.wantFile(filepath.Join(dir, "cpu.weight"), "1")
 		n.wantFile(filepath.Join(dir, "cpu.max"), "kernel's")
@@ -89,8 +88,7 @@ func TestAKubeletsCgroupIsLeftAlone(t *testing.T) {
 		for _, file := range []string{"memory.max", "cpu.max", "cpu.weight"} {
 			testutil.WriteFile(n, filepath.Join(dir, file), "kubelet's")
 		}
-		id, err := n.Run(n.Context(), config, "")
-		n.must(err)
+		id := n.runConfig(config)
 		n.must(
 			n.UpdateResources(n.Context(), id, &runtimeapi.LinuxContainerResources{},
 				&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 4 << 20}))
@@ -111,10 +109,9 @@ func TestPodsOwnCgroupGoesWithIt(t *testing.T) {
 		config, dir := n.limitedPod(parents{n.TempDir()})
 		config.Linux.Overhead, config.Linux.Resources = nil, nil
 		n.engine.started = func(string) { n.must(os.MkdirAll(dir, 0o755)) }
-		id, err := n.Run(n.Context(), config, "")
-		n.must(err)
+		id := n.runConfig(config)
 		n.must(n.Remove(n.Context(), id))
-		_, err = os.Stat(dir)
+		_, err := os.Stat(dir)
 		testutil.Assert(n, errors.Is(err, os.ErrNotExist), "%s is left, %v", dir, err)
 
 		config.Linux.Resources = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20}
@@ -127,8 +124,7 @@ func TestPodsOwnCgroupGoesWithIt(t *testing.T) {
 
 func TestUpdateResourcesRefuses(t *testing.T) {
 	onEachKind(t, func(n *node) {
-		id, err := n.Run(n.Context(), podConfig("web"), "")
-		n.must(err)
+		id := n.run("web")
 		update := func(id string, r *runtimeapi.LinuxContainerResources) error {
 			return n.UpdateResources(n.Context(), id, nil, r)
 		}

@@ -46,9 +46,7 @@ func (n *node) usersAlive(path string) bool { alive, _ := netns.Set{User: path}.
 
 func TestPodWithUsersOfItsOwn(t *testing.T) {
 	onEachMapped(t, func(n *node, config *runtimeapi.PodSandboxConfig) {
-		id, err := n.Run(n.Context(), config, "")
-		n.must(err)
-		n.wantState(id, ready)
+		id := n.runConfig(config)
 		path := n.pod(id).Status.UserNamespace
 		testutil.Require(n, n.usersAlive(path), "%q is not a user namespace", path)
 		if shm := n.pod(id).Status.Namespaces; shm != nil {
@@ -64,7 +62,7 @@ func TestPodWithUsersOfItsOwn(t *testing.T) {
 		n.must(n.Stop(n.Context(), id))
 		n.wantState(id, notReady)
 		n.must(n.Remove(n.Context(), id))
-		_, err = os.Lstat(path)
+		_, err := os.Lstat(path)
 		testutil.Assert(n, err != nil, "%s is left", path)
 		n.wantNothing()
 	})
@@ -93,8 +91,7 @@ func TestPodWithUsersThatFailsLeavesNothing(t *testing.T) {
 func TestUsersOfAPodThatIsThereStay(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		config := mappedConfig("web", runtimeapi.NamespaceMode_POD)
-		id, err := n.Run(n.Context(), config, "")
-		n.must(err)
+		id := n.runConfig(config)
 		path := n.pod(id).Status.UserNamespace
 		before, err := os.Stat(path)
 		n.must(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -144,28 +145,19 @@ func TestStreamsSendWhatListsReturn(t *testing.T) {
 	wantOK(t, err)
 	podStream, err := runtime.StreamPodSandboxes(t.Context(), &runtimeapi.StreamPodSandboxesRequest{})
 	wantOK(t, err)
-	sameItems(t, pods.GetItems(), receive(t, func() ([]*runtimeapi.PodSandbox, error) {
-		batch, err := podStream.Recv()
-		return batch.GetPodSandboxes(), err
-	}))
+	sameItems(t, pods.GetItems(), podStream, (*runtimeapi.StreamPodSandboxesResponse).GetPodSandboxes)
 
 	containers, err := runtime.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
 	wantOK(t, err)
 	containerStream, err := runtime.StreamContainers(t.Context(), &runtimeapi.StreamContainersRequest{})
 	wantOK(t, err)
-	sameItems(t, containers.GetContainers(), receive(t, func() ([]*runtimeapi.Container, error) {
-		batch, err := containerStream.Recv()
-		return batch.GetContainers(), err
-	}))
+	sameItems(t, containers.GetContainers(), containerStream, (*runtimeapi.StreamContainersResponse).GetContainers)
 
 	list, err := images.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
 	wantOK(t, err)
 	imageStream, err := images.StreamImages(t.Context(), &runtimeapi.StreamImagesRequest{})
 	wantOK(t, err)
-	sameItems(t, list.GetImages(), receive(t, func() ([]*runtimeapi.Image, error) {
-		batch, err := imageStream.Recv()
-		return batch.GetImages(), err
-	}))
+	sameItems(t, list.GetImages(), imageStream, (*runtimeapi.StreamImagesResponse).GetImages)
 }
 
 func wantOK(t *testing.T, err error) {
@@ -173,22 +165,25 @@ func wantOK(t *testing.T, err error) {
 	testutil.Must(t, err)
 }
 
-func receive[T any](t *testing.T, next func() ([]T, error)) []T {
+func receive[R, T any](t *testing.T, stream grpc.ServerStreamingClient[R], of func(*R) []T) []T {
 	t.Helper()
 	var all []T
 	for {
-		batch, err := next()
+		response, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return all
 		}
 		wantOK(t, err)
+		batch := of(response)
 		testutil.Assert(t, len(batch) != 0, "an empty batch")
 		all = append(all, batch...)
 	}
 }
 
-func sameItems[T proto.Message](t *testing.T, want, got []T) {
+// sameItems checks that a stream sends what a list has.
+func sameItems[R any, T proto.Message](t *testing.T, want []T, stream grpc.ServerStreamingClient[R], of func(*R) []T) {
 	t.Helper()
+	got := receive(t, stream, of)
 	testutil.Assert(t, len(want) != 0, "nothing to compare")
 	testutil.Assert(t, slices.EqualFunc(want, got, func(a, b T) bool { return proto.Equal(a, b) }),
 		"the stream sent %v, the list has %v", got, want)

@@ -96,28 +96,20 @@ func TestStatsStreams(t *testing.T) {
 	wantOK(t, err)
 	containerStream, err := client.StreamContainerStats(t.Context(), &runtimeapi.StreamContainerStatsRequest{})
 	wantOK(t, err)
-	sameItems(t, containers.GetStats(), receive(t, func() ([]*runtimeapi.ContainerStats, error) {
-		batch, err := containerStream.Recv()
-		return batch.GetContainerStats(), err
-	}))
+	sameItems(t, containers.GetStats(), containerStream, (*runtimeapi.StreamContainerStatsResponse).GetContainerStats)
 
 	pods, err := client.ListPodSandboxStats(t.Context(), &runtimeapi.ListPodSandboxStatsRequest{})
 	wantOK(t, err)
 	podStream, err := client.StreamPodSandboxStats(t.Context(), &runtimeapi.StreamPodSandboxStatsRequest{})
 	wantOK(t, err)
-	sameItems(t, pods.GetStats(), receive(t, func() ([]*runtimeapi.PodSandboxStats, error) {
-		batch, err := podStream.Recv()
-		return batch.GetPodSandboxStats(), err
-	}))
+	sameItems(t, pods.GetStats(), podStream, (*runtimeapi.StreamPodSandboxStatsResponse).GetPodSandboxStats)
 
 	metrics, err := client.ListPodSandboxMetrics(t.Context(), &runtimeapi.ListPodSandboxMetricsRequest{})
 	wantOK(t, err)
 	metricStream, err := client.StreamPodSandboxMetrics(t.Context(), &runtimeapi.StreamPodSandboxMetricsRequest{})
 	wantOK(t, err)
-	sameItems(t, metrics.GetPodMetrics(), receive(t, func() ([]*runtimeapi.PodSandboxMetrics, error) {
-		batch, err := metricStream.Recv()
-		return batch.GetPodSandboxMetrics(), err
-	}))
+	sameItems(t, metrics.GetPodMetrics(), metricStream,
+		(*runtimeapi.StreamPodSandboxMetricsResponse).GetPodSandboxMetrics)
 	testutil.Assert(t, len(metrics.GetPodMetrics()) == len(newestPods),
 		"metrics of %d pods", len(metrics.GetPodMetrics()))
 	descriptors, err := client.ListMetricDescriptors(t.Context(), &runtimeapi.ListMetricDescriptorsRequest{})
