@@ -204,7 +204,6 @@ func TestCancelledAddBehindGC(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	cancel()
 	n.gate.Unlock()
-	err := <-failed
-	testutil.Assert(t, errors.Is(err, context.Canceled), "Add: %v", err)
+	testutil.FailsWith(t, <-failed, context.Canceled, "Add")
 	testutil.Equal(t, s.calls(), "", "ran")
 }

@@ -67,8 +67,7 @@ func TestDirMayComeAndGo(t *testing.T) {
 	parent := filepath.Dir(s.conf)
 	must(t, os.RemoveAll(parent))
 	n := s.network()
-	err := n.Status(context.Background())
-	testutil.Assert(t, errdefs.IsUnavailable(err), "no directory: %v", err)
+	testutil.Fails(t, n.Status(context.Background()), errdefs.IsUnavailable, "no directory")
 	for range 3 {
 		must(t, os.MkdirAll(s.conf, 0o755))
 		s.configure("a.conflist", listA)

@@ -32,8 +32,7 @@ func TestStart(t *testing.T) {
 	testutil.Assert(t, c.Status.PID != 0 && !c.Status.StartedAt.IsZero(),
 		"a running container has pid %d, started at %v", c.Status.PID, c.Status.StartedAt)
 	n.start2(id, errdefs.IsFailedPrecondition)
-	err := n.Start(t.Context(), "feedbeef")
-	testutil.Assert(t, errdefs.IsNotFound(err), "Start of an unknown id: %v", err)
+	testutil.Fails(t, n.Start(t.Context(), "feedbeef"), errdefs.IsNotFound, "Start of an unknown id")
 	testutil.Fails(t, n.Start(t.Context(), ""), errdefs.IsInvalidArgument, "Start without an id")
 }
 
@@ -71,8 +70,7 @@ func TestStartThatTheEngineDoesNotRemember(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), n.config("sleep"))
 	engine.Inject("StartContainer", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("no room for it"), Times: 1})
-	err := n.Start(t.Context(), id)
-	testutil.Assert(t, errdefs.IsInternal(err), "Start: %v", err)
+	testutil.Fails(t, n.Start(t.Context(), id), errdefs.IsInternal, "Start")
 	n.wantState(id, exited)
 	c := n.look(id)
 	testutil.Assert(t, c.Status.ExitCode == cannotRunExitCode && strings.Contains(c.Status.Error, "no room for it"),
@@ -84,8 +82,7 @@ func TestStartWithALostAnswer(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), n.config("sleep"))
 	engine.Inject("StartContainer", dockertest.Fault{AfterEffect: true, Times: 1})
-	err := n.Start(t.Context(), id)
-	testutil.Assert(t, errdefs.IsUnavailable(err), "Start: %v", err)
+	testutil.Fails(t, n.Start(t.Context(), id), errdefs.IsUnavailable, "Start")
 	n.waitState(id, running)
 
 	id = n.create(n.pod(), n.config("sleep"))
@@ -154,8 +151,7 @@ func TestStopAndRemoveWithoutTheEngine(t *testing.T) {
 		return nil
 	})
 	for _, id := range []string{id, "feedbeef"} {
-		err := n.Stop(t.Context(), id, 0)
-		testutil.Assert(t, errdefs.IsUnavailable(err), "Stop %s: %v", id, err)
+		testutil.Fails(t, n.Stop(t.Context(), id, 0), errdefs.IsUnavailable, "Stop %s", id)
 		testutil.Fails(t, n.Remove(t.Context(), id), errdefs.IsUnavailable, "Remove %s", id)
 	}
 }
@@ -167,8 +163,7 @@ func TestStopTwiceWithDifferentGrace(t *testing.T) {
 	id := n.running("deaf")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	err := n.Stop(ctx, id, time.Hour)
-	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "Stop: %v", err)
+	testutil.FailsWith(t, n.Stop(ctx, id, time.Hour), context.DeadlineExceeded, "Stop")
 	n.wantState(id, running)
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -253,8 +248,7 @@ func TestRemoveAgainAfterAFailure(t *testing.T) {
 	n.start(id)
 	for _, call := range []string{"StopContainer", "RemoveContainer"} {
 		engine.Inject(call, dockertest.Fault{Times: 1})
-		err := n.Remove(t.Context(), id)
-		testutil.Assert(t, errdefs.IsUnavailable(err), "Remove while %s fails: %v", call, err)
+		testutil.Fails(t, n.Remove(t.Context(), id), errdefs.IsUnavailable, "Remove while %s fails", call)
 		n.look(id) // still visible
 	}
 	testutil.Check(t, n.Remove(t.Context(), id), "Remove")

@@ -2,7 +2,6 @@ package container
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -127,8 +126,7 @@ func (n *node) boot() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := n.cache.Run(ctx)
-		testutil.Assert(n.t, errors.Is(err, context.Canceled), "cache: %v", err)
+		testutil.FailsWith(n.t, n.cache.Run(ctx), context.Canceled, "cache")
 	}()
 	n.stopCache = func() { cancel(); <-done }
 	synced, cancelSync := context.WithTimeout(n.t.Context(), 20*time.Second)

@@ -346,8 +346,7 @@ func TestRigSessionHoldsNoRuntime(t *testing.T) {
 		return nil
 	})
 	cancel()
-	err := <-ended
-	testutil.Assert(t, errors.Is(err, context.Canceled), "Exec: %v", err)
+	testutil.FailsWith(t, <-ended, context.Canceled, "Exec")
 	testutil.Eventually(t, func() error {
 		if n.runs(id, "sleep 614") {
 			return fmt.Errorf("the command goes on")

@@ -79,8 +79,7 @@ func TestExecTerminal(t *testing.T) {
 		return len(got) == 1 && got[0] == docker.TerminalSize{Width: 132, Height: 43}
 	})
 	cancel() // the client is gone
-	err := <-done
-	testutil.Assert(t, errors.Is(err, context.Canceled), "Exec: %v", err)
+	testutil.FailsWith(t, <-done, context.Canceled, "Exec")
 	check()
 }
 

@@ -22,8 +22,7 @@ func (n *node) watch() (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := n.Watch(ctx)
-		testutil.Assert(n.t, errors.Is(err, context.Canceled), "Watch: %v", err)
+		testutil.FailsWith(n.t, n.Watch(ctx), context.Canceled, "Watch")
 	}()
 	stop = func() { cancel(); <-done }
 	n.t.Cleanup(stop)

@@ -76,7 +76,6 @@ func TestFindOCIRuntime(t *testing.T) {
 
 func TestNoteNeedsTheRuntime(t *testing.T) {
 	spec := ContainerSpec{Note: &ocinote.Note{}}
-	err := CheckSpec(spec, Features{})
-	testutil.Assert(t, errdefs.IsNotImplemented(err), "without it: %v", err)
+	testutil.Fails(t, CheckSpec(spec, Features{}), errdefs.IsNotImplemented, "without it")
 	testutil.Check(t, CheckSpec(spec, Features{OCIRuntime: OCIRuntime{Name: "c"}}), "with it")
 }

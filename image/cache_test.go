@@ -3,7 +3,6 @@ package image
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,8 +70,7 @@ func (n *node) follow(t *testing.T) (stop func()) {
 		}
 	})
 	group.Go(func() {
-		err := n.Run(ctx)
-		testutil.Assert(t, errors.Is(err, context.Canceled), "Run returned %v", err)
+		testutil.FailsWith(t, n.Run(ctx), context.Canceled, "Run")
 	})
 	settle()
 	return func() { cancel(); group.Wait() }

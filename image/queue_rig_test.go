@@ -38,8 +38,7 @@ func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
 	pullAhead(rigenv.PrefixStalled)
 	_, err := r.Pull(t.Context(), behind, nil)
 	testutil.Check(t, err, "behind a pull that stalls")
-	err = <-ahead
-	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "the stalled pull: %v", err)
+	testutil.FailsWith(t, <-ahead, context.DeadlineExceeded, "the stalled pull")
 	check(t, r.Remove(t.Context(), behind))
 
 	pullAhead(rigenv.PrefixSlow)

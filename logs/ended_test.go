@@ -24,8 +24,7 @@ func endedOnAFullDisk(t *testing.T) (o *testLog, want []string, free func()) {
 	free = fillDisk(t, disk)
 	want = append(want, o.engine.lines(4, 500)...)
 	began := time.Now()
-	err := o.s.Drain(t.Context(), "c")
-	testutil.Assert(t, errors.Is(err, unix.ENOSPC), "Drain: %v, want ENOSPC", err)
+	testutil.FailsWith(t, o.s.Drain(t.Context(), "c"), unix.ENOSPC, "Drain")
 	took := time.Since(began)
 	testutil.Assert(t, took <= 20*time.Second, "Drain took %v", took)
 	return o, want, free
@@ -62,8 +61,7 @@ func TestStartedAgainWhileTheLogIsCompleted(t *testing.T) {
 	o, want, free := endedOnAFullDisk(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	err := o.s.Start(ctx, o.source)
-	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "Start: %v", err)
+	testutil.FailsWith(t, o.s.Start(ctx, o.source), context.DeadlineExceeded, "Start")
 	free()
 	o.source.Started = true
 	o.start()
@@ -87,6 +85,5 @@ func TestReopenEndsWithItsContext(t *testing.T) {
 	rename(t, o.source.LogPath, o.source.LogPath+".old")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	err := o.s.Reopen(ctx, "c")
-	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "Reopen: %v", err)
+	testutil.FailsWith(t, o.s.Reopen(ctx, "c"), context.DeadlineExceeded, "Reopen")
 }

@@ -138,8 +138,7 @@ func TestTwoServersOneLog(t *testing.T) {
 	first, second := newService(t), newService(t)
 	start(t, first, source)
 	source.Started = true
-	err := second.Start(t.Context(), source)
-	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "the second: %v", err)
+	testutil.Fails(t, second.Start(t.Context(), source), errdefs.IsFailedPrecondition, "the second")
 	want := engine.lines(1, 5)
 	wantLog(t, first, logPath, want)
 	start(t, second, source) // the first has ended

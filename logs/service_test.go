@@ -134,8 +134,7 @@ func TestReopenKeepsTheOldFileOnAnError(t *testing.T) {
 	rotated := o.source.LogPath + ".old"
 	testutil.Must(t, os.Rename(o.source.LogPath, rotated))
 	testutil.Must(t, os.Mkdir(o.source.LogPath, 0o700))
-	err := o.s.Reopen(t.Context(), "c")
-	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "Reopen with a directory at the path: %v", err)
+	testutil.Fails(t, o.s.Reopen(t.Context(), "c"), errdefs.IsFailedPrecondition, "Reopen with a directory at the path")
 	want := o.engine.lines(1, 2)
 	o.drain()
 	_, got := readCRI(t, rotated)
@@ -326,8 +325,7 @@ func TestUnknownFraming(t *testing.T) {
 				engine.raw(content)
 				s := newService(t)
 				start(t, s, Source{ContainerID: "c", Driver: driver, Path: enginePath, LogPath: logPath})
-				err := s.Drain(t.Context(), "c")
-				testutil.Assert(t, errors.Is(err, errFormat), "Drain: %v, want ErrFormat", err)
+				testutil.FailsWith(t, s.Drain(t.Context(), "c"), errFormat, "Drain")
 				testutil.Check(t, s.Drain(t.Context(), "c"), "second Drain")
 			})
 		}
@@ -419,8 +417,7 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 	want = append(want, o.engine.lines(6, 9)...)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	err := o.s.Drain(ctx, "c")
-	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "Drain of a follower that is held up: %v", err)
+	testutil.FailsWith(t, o.s.Drain(ctx, "c"), context.DeadlineExceeded, "Drain of a follower that is held up")
 	release()
 	o.want(want)
 }

@@ -305,8 +305,7 @@ func TestAnEngineThatCannotInspect(t *testing.T) {
 	} {
 		opts := f.opts
 		opts.Engine = failing{f.engine, tc.fails}
-		err := New(opts).Adopt(t.Context(), list)
-		testutil.Assert(t, errors.Is(err, tc.want), "with %v: got %v", tc.fails, err)
+		testutil.FailsWith(t, New(opts).Adopt(t.Context(), list), tc.want, "with %v", tc.fails)
 	}
 }
 

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -53,8 +52,7 @@ func TestRecoveryWithAHangingPlugin(t *testing.T) {
 			n.must(n.Stop(ctx, id))
 			cancel()
 		}
-		err := <-recovered
-		testutil.Assert(n, errors.Is(err, context.DeadlineExceeded), "Recover returned %v", err)
+		testutil.FailsWith(n, <-recovered, context.DeadlineExceeded, "Recover")
 		took := time.Since(begun)
 		testutil.Assert(n, took <= 3*time.Minute, "recovery took %v", took)
 		n.wantUnjoinedOf(stuck)
@@ -79,8 +77,7 @@ func TestRecoveryEndsThoughAllPluginsHang(t *testing.T) {
 		ctx, cancel := context.WithTimeout(n.Context(), time.Hour)
 		defer cancel()
 		begun := time.Now()
-		err := n.Recover(ctx)
-		testutil.Assert(n, errors.Is(err, context.DeadlineExceeded), "Recover returned %v", err)
+		testutil.FailsWith(n, n.Recover(ctx), context.DeadlineExceeded, "Recover")
 		took := time.Since(begun)
 		testutil.Assert(n, took <= 2*time.Minute, "recovery took %v for %d pods", took, len(ids))
 		n.network.failDel(nil)

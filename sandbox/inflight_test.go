@@ -182,8 +182,7 @@ func TestCloseRollsBackWhatIsUnderWay(t *testing.T) {
 		})
 		synctest.Wait()
 		n.Close()
-		err := <-result
-		testutil.Assert(n, errors.Is(err, context.Canceled), "Run returned %v", err)
+		testutil.FailsWith(n, <-result, context.Canceled, "Run")
 		n.wantNothing()
 	})
 }
@@ -196,8 +195,7 @@ func TestEngineAwayIsUnavailable(t *testing.T) {
 		_, err := n.Run(n.Context(), podConfig("web"), "")
 		testutil.Assert(n, errdefs.IsUnavailable(err), "Run returned %v, want Unavailable", err)
 		for name, call := range map[string]func(context.Context, string) error{"Stop": n.Stop, "Remove": n.Remove} {
-			err := call(n.Context(), id)
-			testutil.Assert(n, errdefs.IsUnavailable(err), "%s returned %v, want Unavailable", name, err)
+			testutil.Fails(n, call(n.Context(), id), errdefs.IsUnavailable, "%s", name)
 		}
 		n.engine.Back()
 		settle()

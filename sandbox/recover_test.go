@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"testing"
@@ -176,8 +175,7 @@ func TestRecoverTellsOfAFailedStop(t *testing.T) {
 		n.crashDuringSetUp("web")
 		n.restart()
 		n.network.failDel(errTest)
-		err := n.Recover(n.Context())
-		testutil.Assert(n, errors.Is(err, errTest), "Recover returned %v", err)
+		testutil.FailsWith(n, n.Recover(n.Context()), errTest, "Recover")
 		n.network.failDel(nil)
 		n.must(n.Recover(n.Context()))
 		n.must(n.Remove(n.Context(), n.someID()))

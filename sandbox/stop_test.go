@@ -243,8 +243,7 @@ func TestStopGivesBackTheAddressOfAPodWhoseCheckpointIsLost(t *testing.T) {
 				n.must(n.Recover(n.Context()))
 				n.wantState(id, notReady)
 				n.network.failDel(errTest)
-				err := n.Stop(n.Context(), id)
-				testutil.Assert(n, errors.Is(err, errTest), "Stop returned %v", err)
+				testutil.FailsWith(n, n.Stop(n.Context(), id), errTest, "Stop")
 				n.network.failDel(nil)
 				n.must(n.Stop(n.Context(), id))
 				n.wantUnjoined()
@@ -282,14 +281,12 @@ func TestStopRespectsItsCallersTime(t *testing.T) {
 		// Another one waits for the first, but no longer than it may.
 		quick, cancel := context.WithTimeout(n.Context(), time.Second)
 		defer cancel()
-		err := n.Stop(quick, id)
-		testutil.Assert(n, errors.Is(err, context.DeadlineExceeded), "Stop returned %v", err)
+		testutil.FailsWith(n, n.Stop(quick, id), context.DeadlineExceeded, "Stop")
 		// Other pods do not wait at all.
 		other := n.run("other")
 		n.wantState(other, ready)
 		cancelSlow()
-		err = <-first
-		testutil.Assert(n, errors.Is(err, context.Canceled), "the first Stop returned %v", err)
+		testutil.FailsWith(n, <-first, context.Canceled, "the first Stop")
 		n.network.failDel(nil)
 		n.must(n.Remove(n.Context(), id))
 		n.removeLast(other)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -116,8 +115,7 @@ func follow(t *testing.T, cache *state.Cache) {
 	done := testutil.Go(func() error { return cache.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
-		err := <-done
-		testutil.Assert(t, errors.Is(err, context.Canceled), "the cache ended with %v", err)
+		testutil.FailsWith(t, <-done, context.Canceled, "the cache")
 	})
 }
 

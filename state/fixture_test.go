@@ -87,8 +87,7 @@ func (n *node) follow() {
 	ended := testutil.Go(func() error { return n.cache.Run(ctx) })
 	n.stop = func() {
 		cancel()
-		err := <-ended
-		testutil.Assert(n, errors.Is(err, context.Canceled), "Run returned %v", err)
+		testutil.FailsWith(n, <-ended, context.Canceled, "Run")
 	}
 }
 

@@ -18,8 +18,7 @@ func TestHangingEngineIsSeen(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		n.must(n.cache.Err()) // it may only be busy
 		time.Sleep(4 * time.Second)
-		err := n.cache.Err()
-		testutil.Assert(n, errdefs.IsUnavailable(err), "after 15 seconds Err is %v, want Unavailable", err)
+		testutil.Fails(n, n.cache.Err(), errdefs.IsUnavailable, "after 15 seconds Err")
 		n.wantContainer(id, running)
 		answer()
 		time.Sleep(10 * time.Second) // unlike with a real engine, the probe under way still hangs
@@ -55,8 +54,7 @@ func TestLockedUpEngineIsSeen(t *testing.T) {
 		answer := n.engine.Inject("ListContainers", dockertest.Fault{Block: true})
 		n.engine.NoteTimeout()
 		time.Sleep(15 * time.Second)
-		err := n.cache.Err()
-		testutil.Assert(n, errdefs.IsUnavailable(err), "Err is %v, want Unavailable", err)
+		testutil.Fails(n, n.cache.Err(), errdefs.IsUnavailable, "Err")
 		answer()
 		time.Sleep(10 * time.Second)
 		n.must(n.cache.Err())

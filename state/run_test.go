@@ -290,8 +290,7 @@ func TestRelistThatLosesTheEngineIsNotComplete(t *testing.T) {
 			n.Error("synced")
 		default:
 		}
-		err := n.cache.Err()
-		testutil.Assert(n, errdefs.IsUnavailable(err), "Err is %v", err)
+		testutil.Fails(n, n.cache.Err(), errdefs.IsUnavailable, "Err")
 	})
 }
 

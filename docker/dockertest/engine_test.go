@@ -269,8 +269,7 @@ func TestCrashWithoutLiveRestore(t *testing.T) {
 	}
 	e.Close()
 	e.Back()
-	err := e.Ping(testContext(t))
-	testutil.Assert(t, errdefs.IsUnavailable(err), "a closed engine comes back: %v", err)
+	testutil.Fails(t, e.Ping(testContext(t)), errdefs.IsUnavailable, "a closed engine comes back")
 }
 
 // TestEventsAreForgotten shows that only the last 256 are replayed.

@@ -1,7 +1,6 @@
 package netns
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -122,8 +121,7 @@ func TestFailedPinLeavesNothing(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		err := pin(ns, filepath.Join(opts.Dir, "pod"))
-		testutil.Assert(t, errors.Is(err, unix.EPERM), "pin without the right to mount returned %v", err)
+		testutil.FailsWith(t, pin(ns, filepath.Join(opts.Dir, "pod")), unix.EPERM, "pin without the right to mount")
 	})
 	requireFiles(t, opts.Dir)
 }

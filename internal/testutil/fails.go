@@ -1,6 +1,7 @@
 package testutil
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 )
@@ -12,4 +13,10 @@ func Fails(t testing.TB, err error, is func(error) bool, format string, args ...
 	if !is(err) {
 		t.Errorf("%s: the error is %v", fmt.Sprintf(format, args...), err)
 	}
+}
+
+// FailsWith is Fails for an error that is want or wraps it.
+func FailsWith(t testing.TB, err, want error, format string, args ...any) {
+	t.Helper()
+	Fails(t, err, func(err error) bool { return errors.Is(err, want) }, format, args...)
 }

@@ -37,7 +37,7 @@ func passing(t testing.TB) {
 	Require(t, true, "n")
 	Must(t, nil, "n")
 	Check(t, nil)
-	Fails(t, io.EOF, func(err error) bool { return err == io.EOF }, "n")
+	FailsWith(t, fmt.Errorf("read: %w", io.EOF), io.EOF, "n")
 }
 
 func TestAssertions(t *testing.T) {
@@ -50,7 +50,7 @@ func TestAssertions(t *testing.T) {
 		"5 pods are left, and it ends":  func(t testing.TB) { Require(t, false, "%d pods are left", 5) },
 		"no space":                      func(t testing.TB) { Check(t, failure) },
 		"save 2: the error is no space": func(t testing.TB) { Fails(t, failure, os.IsNotExist, "save %d", 2) },
-		"save: the error is <nil>":      func(t testing.TB) { Fails(t, nil, os.IsNotExist, "save") },
+		"save: the error is <nil>":      func(t testing.TB) { FailsWith(t, nil, os.ErrNotExist, "save") },
 		"save: no space":                func(t testing.TB) { Check(t, failure, "save") },
 		"save: no space, and it ends":   func(t testing.TB) { Must(t, failure, "save") },
 	} {
