@@ -97,9 +97,7 @@ func TestAddThatOutlivesItsServerEndsBeforeDel(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := newSandbox(t)
-			s.plugin("fake")
-			s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake"}]}`)
+			s := withFake(t, "1.0.0")
 			plugin, child := s.runSlowAdd(test.launcher)
 			if test.endPlugin {
 				must(t, syscall.Kill(plugin, syscall.SIGKILL))
@@ -126,9 +124,7 @@ func TestAddThatOutlivesItsServerEndsBeforeDel(t *testing.T) {
 // its error names the process.
 func TestDelRefusesWhileAnAddCannotBeKilled(t *testing.T) {
 	freezer, thaw := newFreezer(t)
-	s := newSandbox(t)
-	s.plugin("fake")
-	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake"}]}`)
+	s := withFake(t, "1.0.0")
 	_, child := s.runSlowAdd("")
 	testutil.WriteFile(t, filepath.Join(freezer, "tasks"), fmt.Sprint(child))
 	testutil.WriteFile(t, filepath.Join(freezer, "freezer.state"), "FROZEN")
@@ -146,9 +142,7 @@ func TestDelRefusesWhileAnAddCannotBeKilled(t *testing.T) {
 
 // A child in a session of its own is not killed with its plugin when an ADD is cancelled; it ends before DEL as well.
 func TestCancelledAddHasEndedBeforeDel(t *testing.T) {
-	s := newSandbox(t)
-	s.plugin("fake")
-	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake"}]}`)
+	s := withFake(t, "1.0.0")
 	s.script("fake.ADD", fmt.Sprintf(slowAdd, "setsid"))
 	s.script("fake.DEL", `[ -z "$(tr '\0' ' ' < /proc/$(cat "$dir/child")/environ)" ] || touch "$dir/early"`)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -30,6 +30,14 @@ func scripted(t *testing.T) (*sandbox, *Network) {
 	return s, s.network()
 }
 
+// withFake is a sandbox with a network of this CNI version, which has the plugin "fake" alone.
+func withFake(t *testing.T, version string) *sandbox {
+	s := newSandbox(t)
+	s.plugin("fake")
+	s.configure("net.conflist", `{"cniVersion":"`+version+`","name":"net","plugins":[{"type":"fake"}]}`)
+	return s
+}
+
 func TestAddAndDel(t *testing.T) {
 	s, n := scripted(t)
 	ctx := context.Background()
@@ -171,9 +179,7 @@ func TestCancelKillsThePluginAndItsChildren(t *testing.T) {
 }
 
 func TestUndoIsBounded(t *testing.T) {
-	s := newSandbox(t)
-	s.plugin("fake")
-	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake"}]}`)
+	s := withFake(t, "1.0.0")
 	s.options.undoTimeout = 100 * time.Millisecond
 	n := s.network()
 	s.script("fake.ADD", `exit 1`)

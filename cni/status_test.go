@@ -69,9 +69,7 @@ func TestStatusAsksThePlugins(t *testing.T) {
 }
 
 func TestStatusAnswerExpires(t *testing.T) {
-	s := newSandbox(t)
-	s.plugin("fake")
-	s.configure("net.conflist", `{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"fake"}]}`)
+	s := withFake(t, "1.1.0")
 	s.options.statusTTL = time.Nanosecond
 	n := s.network()
 	s.script("fake.STATUS", `exit 1`)
@@ -82,9 +80,7 @@ func TestStatusAnswerExpires(t *testing.T) {
 }
 
 func TestStatusOfACallerThatGivesUpIsNotKept(t *testing.T) {
-	s := newSandbox(t)
-	s.plugin("fake")
-	s.configure("net.conflist", `{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"fake"}]}`)
+	s := withFake(t, "1.1.0")
 	s.options.statusTTL = time.Hour
 	n := s.network()
 	s.script("fake.STATUS", `sleep 300`)

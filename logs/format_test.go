@@ -144,45 +144,36 @@ func checkDecode(t *testing.T, f format, data []byte, n int, wantErr error, want
 		bytes.Equal(e.line, want.line), "entry is %+v, want %+v", e, want)
 }
 
+// onEachFormat runs a test with a record of each format.
+func onEachFormat(t *testing.T, line string, test func(t *testing.T, f format, record []byte)) {
+	t.Helper()
+	t.Run(DriverLocal, func(t *testing.T) { test(t, localFormat{}, localRecord(out(line), false)) })
+	t.Run(DriverJSONFile, func(t *testing.T) { test(t, jsonFormat{}, jsonLine(out(line))) })
+}
+
 // A record that the engine's death cut short is followed directly by the next.
 func TestResync(t *testing.T) {
-	for name, f := range map[string]struct {
-		format format
-		record []byte
-	}{
-		DriverLocal:    {localFormat{}, localRecord(out("a line of some length"), false)},
-		DriverJSONFile: {jsonFormat{}, jsonLine(out("a line of some length"))},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for cut := 1; cut < len(f.record); cut++ {
-				data := append(bytes.Clone(f.record[:cut]), f.record...)
-				testutil.Equal(t, f.format.resync(data), cut, "cut after %d bytes: resync", cut)
-				testutil.Equal(t, f.format.resync(f.record[:cut]), 0, "only %d bytes of a record: resync", cut)
-			}
-		})
-	}
+	onEachFormat(t, "a line of some length", func(t *testing.T, f format, record []byte) {
+		for cut := 1; cut < len(record); cut++ {
+			data := append(bytes.Clone(record[:cut]), record...)
+			testutil.Equal(t, f.resync(data), cut, "cut after %d bytes: resync", cut)
+			testutil.Equal(t, f.resync(record[:cut]), 0, "only %d bytes of a record: resync", cut)
+		}
+	})
 }
 
 func TestLast(t *testing.T) {
-	for name, f := range map[string]struct {
-		format format
-		record []byte
-	}{
-		DriverLocal:    {localFormat{}, localRecord(out("hello"), false)},
-		DriverJSONFile: {jsonFormat{}, jsonLine(out("hello"))},
-	} {
-		t.Run(name, func(t *testing.T) {
-			data := bytes.Repeat(f.record, 3)
-			for offset := 1; offset <= len(data)+5; offset++ {
-				want := offset%len(f.record) == 0 && offset <= len(data)
-				e, ok := f.format.last(bytes.NewReader(data), int64(offset))
-				testutil.Assert(t, ok == want, "last(%d) = %t, want %t", offset, ok, want)
-				if ok && string(e.line) != "hello" {
-					t.Errorf("last(%d) is %q", offset, e.line)
-				}
+	onEachFormat(t, "hello", func(t *testing.T, f format, record []byte) {
+		data := bytes.Repeat(record, 3)
+		for offset := 1; offset <= len(data)+5; offset++ {
+			want := offset%len(record) == 0 && offset <= len(data)
+			e, ok := f.last(bytes.NewReader(data), int64(offset))
+			testutil.Assert(t, ok == want, "last(%d) = %t, want %t", offset, ok, want)
+			if ok {
+				testutil.Equal(t, string(e.line), "hello", "last(%d)", offset)
 			}
-		})
-	}
+		}
+	})
 }
 
 func TestFormatOf(t *testing.T) {
