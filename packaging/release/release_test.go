@@ -88,9 +88,8 @@ func TestLayout(t *testing.T) {
 		want := "{src: " + f.link + ", dst: /" + f.path + ", type: symlink}"
 		testutil.Assert(t, strings.Contains(string(config), want), "nfpm.yaml lacks the link %s", want)
 	}
-	if _, err := r.layout(b, []file{{path: "usr/bin/criadapter"}}); err == nil {
-		t.Error("two files have one name")
-	}
+	_, err = r.layout(b, []file{{path: "usr/bin/criadapter"}})
+	testutil.Assert(t, err != nil, "two files have one name")
 }
 
 func TestTarHasDirectoriesOnceAndOneTime(t *testing.T) {
@@ -114,8 +113,7 @@ func TestTarHasDirectoriesOnceAndOneTime(t *testing.T) {
 			names = append(names, name)
 		}
 	}
-	got, want := strings.Join(names, " "), "top/ top/a/ top/a/b top/a/c top/a/d>c"
-	testutil.Assert(t, got == want, "%s, want %s", got, want)
+	testutil.Equal(t, strings.Join(names, " "), "top/ top/a/ top/a/b top/a/c top/a/d>c", "the names")
 }
 
 // TestSBOMAndImage makes both of this test's own program, in two places.
@@ -164,9 +162,8 @@ func TestPackageScripts(t *testing.T) {
 				continue
 			}
 			scripts++
-			if out, err := exec.Command("sh", "-n", path).CombinedOutput(); err != nil {
-				t.Errorf("%s: %v\n%s", path, err, out)
-			}
+			out, err := exec.Command("sh", "-n", path).CombinedOutput()
+			testutil.Assert(t, err == nil, "%s: %v\n%s", path, err, out)
 		}
 	}
 	testutil.Assert(t, scripts >= 16, "only %d scripts were read", scripts)
@@ -233,12 +230,10 @@ func TestConfigurationShowsTheDefaults(t *testing.T) {
 		cfg, flags := config.Default(), pflag.NewFlagSet("criadapter", pflag.ContinueOnError)
 		cfg.AddFlags(flags)
 		testutil.Must(t, flags.Parse([]string{"--config", path}))
-		if _, err := cfg.Load(flags); err != nil {
-			t.Fatal(err)
-		}
-		if cfg != config.Default() || cfg.Validate() != nil {
-			t.Errorf("%+v is not the default, or not valid: %v", cfg, cfg.Validate())
-		}
+		_, err := cfg.Load(flags)
+		testutil.Must(t, err)
+		testutil.Assert(t, cfg == config.Default() && cfg.Validate() == nil, "%+v is not the default, or not valid: %v",
+			cfg, cfg.Validate())
 	}
 }
 

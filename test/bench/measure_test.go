@@ -14,7 +14,6 @@ func TestChosen(t *testing.T) {
 	some, err := chosen("many,exec")
 	testutil.Assert(t, err == nil && len(some) == 2 && some[0].name == "many" && some[1].name == "exec",
 		"two names: %v, %v", some, err)
-	if _, err := chosen("exec,nonsense"); err == nil || !strings.Contains(err.Error(), `"nonsense"`) {
-		t.Errorf("an unknown name: %v", err)
-	}
+	_, err = chosen("exec,nonsense")
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), `"nonsense"`), "an unknown name: %v", err)
 }

@@ -40,9 +40,8 @@ func TestProxyCountsAndPassesOn(t *testing.T) {
 		response, err := client.Get("http://engine" + path)
 		testutil.Must(t, err)
 		first := make([]byte, len("first"))
-		if _, err := io.ReadFull(response.Body, first); err != nil || string(first) != "first" {
-			t.Fatalf("%s: received %q, %v", path, first, err)
-		}
+		_, err = io.ReadFull(response.Body, first)
+		testutil.Require(t, err == nil && string(first) == "first", "%s: received %q, %v", path, first, err)
 		if path == "/events" {
 			close(more)
 		}
@@ -54,8 +53,7 @@ func TestProxyCountsAndPassesOn(t *testing.T) {
 	testutil.Assert(t, maps.Equal(got, map[string]int{"GET /events": 1, "GET /info": 2}) && listed.IsZero(),
 		"counted %v, with a list at %v", got, listed)
 	p.answeredList()
-	if got, listed := p.take(); len(got) != 0 || listed.IsZero() {
-		t.Errorf("counted %v after that, with a list at %v", got, listed)
-	}
+	got, listed = p.take()
+	testutil.Assert(t, len(got) == 0 && !listed.IsZero(), "counted %v after that, with a list at %v", got, listed)
 	testutil.Check(t, p.close())
 }

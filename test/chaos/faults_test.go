@@ -112,8 +112,7 @@ func (c *churned) all(what string, do func(*kubelet) error) {
 			return nil
 		})
 	}
-	err := group.Wait()
-	testutil.Assert(c.t, err == nil, "%s: %v", what, err)
+	testutil.Check(c.t, group.Wait(), what)
 }
 
 // churn lets each kubelet replace its pod repeatedly until ctx ends, and returns the number of successes. A failed step

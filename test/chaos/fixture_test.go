@@ -44,13 +44,10 @@ func newWriter(t *testing.T, env rigenv.Env, server *adapter.Server, script stri
 	w.control = filepath.Join(server.Dir, "control-"+name)
 	testutil.Must(t, os.Mkdir(w.control, 0o755))
 	w.image = &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}
-	if _, err := server.Images.PullImage(t.Context(), w.image, nil, pod); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if w.pod, err = server.Runtime.RunPodSandbox(t.Context(), pod, ""); err != nil {
-		t.Fatal(err)
-	}
+	_, err := server.Images.PullImage(t.Context(), w.image, nil, pod)
+	testutil.Must(t, err)
+	w.pod, err = server.Runtime.RunPodSandbox(t.Context(), pod, "")
+	testutil.Must(t, err)
 	t.Cleanup(w.remove)
 	w.config = pod
 	testutil.Must(t, w.run("writer", script))

@@ -38,9 +38,8 @@ func TestLinkedLogThroughKillsAndRotations(t *testing.T) {
 	}
 	w.signal("end")
 	w.awaitExit()
-	if info, err := os.Lstat(w.logPath); err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the log is a %v, %v", info.Mode(), err)
-	}
+	info, err := os.Lstat(w.logPath)
+	testutil.Assert(t, err == nil && info.Mode()&os.ModeSymlink != 0, "the log is a %v, %v", info.Mode(), err)
 	number := 0
 	for _, path := range rotatedLogs(t, w.logPath) {
 		for _, content := range jsonContents(t, path) {
@@ -60,9 +59,8 @@ func jsonContents(t *testing.T, path string) []string {
 	var all []string
 	for line := range strings.Lines(string(text)) {
 		var record struct{ Log string }
-		if err := json.Unmarshal([]byte(line), &record); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
+		err := json.Unmarshal([]byte(line), &record)
+		testutil.Require(t, err == nil, "%q: %v", line, err)
 		all = append(all, strings.TrimSuffix(record.Log, "\n"))
 	}
 	return all

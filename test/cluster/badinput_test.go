@@ -126,9 +126,8 @@ func badURL(s *scene) {
 	before := core.containers()
 	mood.Store(garbage)
 	s.eventually("the garbage is logged", func() error { return logHas(core.log(), server.URL, "control characters") })
-	if now := core.containers(); fmt.Sprint(now) != fmt.Sprint(before) {
-		s.Errorf("containers were %v and are %v", before, now)
-	}
+	now := core.containers()
+	testutil.Assert(s, fmt.Sprint(now) == fmt.Sprint(before), "containers were %v and are %v", before, now)
 }
 
 // wrongAuthority shows a kubelet whose API server has a certificate of an unknown authority. It runs the pods of the
@@ -150,9 +149,8 @@ func wrongAuthority(s *scene) {
 	s.eventually("the directory's pod runs", func() error { return core.runs("twin") })
 	const reason = "certificate signed by unknown authority"
 	s.eventually("the reason is logged", func() error { return logHas(core.log(), reason) })
-	if _, err := s.core.Nodes().Get(s.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		s.Errorf("the server has the node: %v", err)
-	}
+	_, err = s.core.Nodes().Get(s.Context(), name, metav1.GetOptions{})
+	testutil.Assert(s, apierrors.IsNotFound(err), "the server has the node: %v", err)
 }
 
 // nodeManifest gives the node a static pod and returns its file. The pod is removed at the end of the scene at the

@@ -18,10 +18,7 @@ const rootSize = "256m"
 func mountRoot(t *testing.T, dir string) {
 	t.Helper()
 	testutil.Must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+rootSize))
-	t.Cleanup(func() {
-		err := syscall.Unmount(dir, syscall.MNT_DETACH)
-		testutil.Assert(t, err == nil, "unmount %s: %v", dir, err)
-	})
+	t.Cleanup(func() { testutil.Check(t, syscall.Unmount(dir, syscall.MNT_DETACH), "unmount "+dir) })
 }
 
 // fullDisk shows that a pod that fills the node's disk is evicted, that others run on, and that the node takes pods

@@ -36,9 +36,8 @@ spec:
 	s.kubectl("exec", "gate", "--", "rm", "/tmp/ready")
 	s.kubectl("wait", "--for=condition=Ready=false", "pod/gate", waitLimit)
 	s.endpointIs("false")
-	if status, err := container(s.pod("gate")); err != nil || status.RestartCount != 0 {
-		s.Errorf("restarted by a readiness probe: %+v, %v", status, err)
-	}
+	status, err := container(s.pod("gate"))
+	testutil.Assert(s, err == nil && status.RestartCount == 0, "restarted by a readiness probe: %+v, %v", status, err)
 }
 
 // endpointIs waits until the service's only endpoint is ready or not.
@@ -93,10 +92,7 @@ spec:
 		return nil
 	})
 	s.event("fragile", "Killing")
-	if got := s.kubectl("logs", "--previous", "fragile"); got != "begin" {
-		s.Errorf("the log of the previous container is %q", got)
-	}
-	if status, err := container(s.pod("solid")); err != nil || status.RestartCount != 0 {
-		s.Errorf("solid: %+v, %v", status, err)
-	}
+	testutil.Equal(s, s.kubectl("logs", "--previous", "fragile"), "begin", "the log of the previous container")
+	status, err := container(s.pod("solid"))
+	testutil.Assert(s, err == nil && status.RestartCount == 0, "solid: %+v, %v", status, err)
 }

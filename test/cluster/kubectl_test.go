@@ -63,9 +63,8 @@ func (s *scene) kubectl(args ...string) string {
 // service on port 8080, NODENAME the node's name.
 func (s *scene) apply(text string) {
 	s.Helper()
-	if _, err := s.run(s.Context(), strings.NewReader(s.expand(text)), "apply", "-f", "-"); err != nil {
-		s.Fatal(err)
-	}
+	_, err := s.run(s.Context(), strings.NewReader(s.expand(text)), "apply", "-f", "-")
+	testutil.Must(s, err)
 }
 
 // applyPod gives the API server a pod with this spec.

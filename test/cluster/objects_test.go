@@ -52,12 +52,10 @@ spec:
 	s.kubectl("patch", "configmap", "settings", "--patch", `{"data":{"colour":"blue"}}`)
 	s.kubectl("patch", "secret", "password", "--patch", `{"stringData":{"word":"swordfish"}}`)
 	s.sees("blue swordfish blue swordfish", "/settings/colour", "/password/word", "/both/colour", "/both/word")
-	if got := s.kubectl("exec", "reader", "--", "sh", "-c", "echo $COLOUR $word"); got != "red sesame" {
-		s.Errorf("the environment is %q", got)
-	}
-	if status, err := container(s.pod("reader")); err != nil || status.RestartCount != 0 {
-		s.Errorf("restarted by a change: %+v, %v", status, err)
-	}
+	testutil.Equal(s, s.kubectl("exec", "reader", "--", "sh", "-c", "echo $COLOUR $word"), "red sesame",
+		"the environment")
+	status, err := container(s.pod("reader"))
+	testutil.Assert(s, err == nil && status.RestartCount == 0, "restarted by a change: %+v, %v", status, err)
 }
 
 // sees waits until files of the container have these words.
@@ -96,9 +94,8 @@ spec:
 	s.ready("pod/self")
 	pod := s.pod("self")
 	want := fmt.Sprintf("%s %s %d", s.node.name, pod.Status.PodIP, 64<<20)
-	if got := s.kubectl("exec", "self", "--", "sh", "-c", "echo $MY_NODE $POD_IP $LIMIT"); got != want {
-		s.Errorf("the environment is %q, want %q", got, want)
-	}
+	testutil.Equal(s, s.kubectl("exec", "self", "--", "sh", "-c", "echo $MY_NODE $POD_IP $LIMIT"), want,
+		"the environment")
 	s.kubectl("label", "pod/self", "--overwrite", "colour=blue")
 	s.eventually("labels in a file", func() error {
 		if got := s.kubectl("exec", "self", "--", "cat", "/about/labels"); got != `colour="blue"` {
@@ -107,14 +104,11 @@ spec:
 		return nil
 	})
 	const directory = "/var/run/secrets/kubernetes.io/serviceaccount/"
-	if got := s.kubectl("exec", "self", "--", "cat", directory+"namespace"); got != s.namespace {
-		s.Errorf("namespace %q", got)
-	}
+	testutil.Equal(s, s.kubectl("exec", "self", "--", "cat", directory+"namespace"), s.namespace, "namespace")
 	authority, err := os.ReadFile(s.plane.Authority.CAFile)
 	testutil.Must(s, err)
-	if got := s.kubectl("exec", "self", "--", "cat", directory+"ca.crt"); got != strings.TrimSpace(string(authority)) {
-		s.Errorf("ca.crt is %q", got)
-	}
+	testutil.Equal(s, s.kubectl("exec", "self", "--", "cat", directory+"ca.crt"), strings.TrimSpace(string(authority)),
+		"ca.crt")
 	s.tokenIsOf(s.kubectl("exec", "self", "--", "cat", directory+"token"), string(pod.UID))
 }
 
@@ -127,13 +121,10 @@ func (s *scene) tokenIsOf(token, uid string) {
 		s.plane.URL, s.plane.Authority.CAFile, token)
 	testutil.Must(s, os.WriteFile(config, []byte(bare), 0o600))
 	got := s.kubectl("--kubeconfig", config, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
-	if want := "system:serviceaccount:" + s.namespace + ":default"; got != want {
-		s.Errorf("the token is of %q, want %q", got, want)
-	}
+	want := "system:serviceaccount:" + s.namespace + ":default"
+	testutil.Assert(s, got == want, "the token is of %q, want %q", got, want)
 	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		s.Fatalf("the token has %d parts", len(parts))
-	}
+	testutil.Require(s, len(parts) == 3, "the token has %d parts", len(parts))
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	testutil.Must(s, err)
 	var claims struct {
@@ -148,7 +139,5 @@ func (s *scene) tokenIsOf(token, uid string) {
 func (s *scene) fileHas(name, want string) {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(s.node.server.Dir, name))
-	if err != nil || string(text) != want {
-		s.Errorf("%s has %q, %v", name, text, err)
-	}
+	testutil.Assert(s, err == nil && string(text) == want, "%s has %q, %v", name, text, err)
 }

@@ -30,10 +30,8 @@ func apiServerAway(s *scene) {
 	testutil.Must(s, err)
 	s.plane.KillAPIServer()
 	_, id, _ := strings.Cut(mortal.ContainerID, "://")
-	if _, _, err := s.node.server.Runtime.ExecSync(s.Context(), id, []string{"touch", "/tmp/end"},
-		patience); err != nil {
-		s.Fatal(err)
-	}
+	_, _, err = s.node.server.Runtime.ExecSync(s.Context(), id, []string{"touch", "/tmp/end"}, patience)
+	testutil.Must(s, err)
 	for end := time.Now().Add(outage); time.Now().Before(end); time.Sleep(time.Second) {
 		s.sameContainers(before)
 		s.sameAnswer()
@@ -108,9 +106,7 @@ spec:
 	s.kubectl("rollout", "status", "deployment/web", waitLimit)
 	s.ready("pod/probed")
 	containers := s.running()
-	if len(containers) != 3 {
-		s.Fatalf("%d containers run, want 3: %v", len(containers), containers)
-	}
+	testutil.Require(s, len(containers) == 3, "%d containers run, want 3: %v", len(containers), containers)
 	return containers
 }
 
@@ -137,18 +133,15 @@ func (s *scene) sameContainers(before map[string]string) {
 	s.Helper()
 	now := s.running()
 	maps.DeleteFunc(now, func(pod, _ string) bool { return before[pod] == "" })
-	if !maps.Equal(before, now) {
-		s.Fatalf("the containers were %v and are %v", before, now)
-	}
+	testutil.Require(s, maps.Equal(before, now), "the containers were %v and are %v", before, now)
 }
 
 // sameAnswer checks that the pods' service is reached.
 func (s *scene) sameAnswer() {
 	s.Helper()
 	for pod, address := range s.addresses() {
-		if got, err := httpGet(s.Context(), address+":8080"); err != nil || got != "hello from "+pod+"\n" {
-			s.Errorf("%s answers %q, %v", pod, got, err)
-		}
+		got, err := httpGet(s.Context(), address+":8080")
+		testutil.Assert(s, err == nil && got == "hello from "+pod+"\n", "%s answers %q, %v", pod, got, err)
 	}
 }
 

@@ -27,19 +27,13 @@ spec:
 	s.kubectl("wait", "--for=create", "pod/"+name, waitLimit)
 	s.ready("pod/" + name)
 	first := s.pod(name)
-	if first.Annotations[v1.MirrorPodAnnotationKey] == "" {
-		s.Errorf("annotations %v", first.Annotations)
-	}
+	testutil.Assert(s, first.Annotations[v1.MirrorPodAnnotationKey] != "", "annotations %v", first.Annotations)
 	if len(first.OwnerReferences) != 1 || first.OwnerReferences[0].Kind != "Node" ||
 		first.OwnerReferences[0].Name != s.node.name {
 		s.Errorf("owners %v", first.OwnerReferences)
 	}
-	if got := s.kubectl("logs", name); got != "static" {
-		s.Errorf("its log is %q", got)
-	}
-	if got := s.kubectl("exec", name, "--", "echo", "hello"); got != "hello" {
-		s.Errorf("exec says %q", got)
-	}
+	testutil.Equal(s, s.kubectl("logs", name), "static", "its log")
+	testutil.Equal(s, s.kubectl("exec", name, "--", "echo", "hello"), "hello", "exec")
 	before, err := container(first)
 	testutil.Must(s, err)
 	s.kubectl("delete", "pod", name, "--wait=false")

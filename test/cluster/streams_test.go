@@ -46,16 +46,10 @@ spec:
 	if len(all) != 2001 || all[0] != "line 1" || all[1999] != "line 2000" || all[2000] != "last" {
 		s.Errorf("%d lines followed, from %q to %q", len(all), all[0], all[len(all)-1])
 	}
-	if got := s.kubectl("logs", "--tail=2", "counter"); got != "line 2000\nlast" {
-		s.Errorf("the last two lines are %q", got)
-	}
-	if got := s.kubectl("logs", "--since=1h", "--limit-bytes=6", "counter"); got != "line 1" {
-		s.Errorf("six bytes are %q", got)
-	}
-	if stamp, line, _ := strings.Cut(s.kubectl("logs", "--timestamps", "--tail=1", "counter"), " "); line != "last" ||
-		!strings.HasPrefix(stamp, "20") {
-		s.Errorf("with a time stamp: %q %q", stamp, line)
-	}
+	testutil.Equal(s, s.kubectl("logs", "--tail=2", "counter"), "line 2000\nlast", "the last two lines")
+	testutil.Equal(s, s.kubectl("logs", "--since=1h", "--limit-bytes=6", "counter"), "line 1", "six bytes")
+	stamp, line, _ := strings.Cut(s.kubectl("logs", "--timestamps", "--tail=1", "counter"), " ")
+	testutil.Assert(s, line == "last" && strings.HasPrefix(stamp, "20"), "with a time stamp: %q %q", stamp, line)
 	s.ready("pod/shell")
 	s.eventually("the other container's log", func() error {
 		if got := s.kubectl("logs", "shell", "-c", "other"); got != "from the other" {
@@ -63,9 +57,8 @@ spec:
 		}
 		return nil
 	})
-	if _, err := s.run(s.Context(), nil, "logs", "--previous", "shell", "-c", "other"); err == nil {
-		s.Error("a log of a container that never was")
-	}
+	_, err := s.run(s.Context(), nil, "logs", "--previous", "shell", "-c", "other")
+	testutil.Assert(s, err != nil, "a log of a container that never was")
 }
 
 func execAndCopy(s *scene) {
@@ -77,17 +70,13 @@ func execAndCopy(s *scene) {
 	cmd := s.command(ctx, "exec", "shell", "-c", "main", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
-		s.Errorf("ended with %v, want exit code 7", err)
-	}
-	if stdout.String() != "out\n" || !strings.HasPrefix(stderr.String(), "err\n") {
-		s.Errorf("stdout %q, stderr %q", stdout.String(), stderr.String())
-	}
+	err := cmd.Run()
+	testutil.Assert(s, errors.As(err, &exit) && exit.ExitCode() == 7, "ended with %v, want exit code 7", err)
+	testutil.Assert(s, stdout.String() == "out\n" && strings.HasPrefix(stderr.String(), "err\n"),
+		"stdout %q, stderr %q", stdout.String(), stderr.String())
 	much := strings.Repeat("0123456789abcdef", 1<<16)
-	if got, err := s.run(s.Context(), strings.NewReader(much), "exec", "-i", "shell", "-c", "main", "--",
-		"cat"); err != nil || got != much {
-		s.Errorf("%d bytes came back as %d, %v", len(much), len(got), err)
-	}
+	got, err := s.run(s.Context(), strings.NewReader(much), "exec", "-i", "shell", "-c", "main", "--", "cat")
+	testutil.Assert(s, err == nil && got == much, "%d bytes came back as %d, %v", len(much), len(got), err)
 	from, to := filepath.Join(s.plane.Dir, s.namespace+".from"), filepath.Join(s.plane.Dir, s.namespace+".to")
 	testutil.Must(s, os.WriteFile(from, []byte(much), 0o600))
 	s.kubectl("cp", from, "shell:/tmp/there", "-c", "main")
@@ -95,9 +84,8 @@ func execAndCopy(s *scene) {
 	if got, err := os.ReadFile(to); err != nil || string(got) != much {
 		s.Errorf("%d bytes copied there and back are %d, %v", len(much), len(got), err)
 	}
-	if _, err := s.run(s.Context(), nil, "exec", "shell", "-c", "main", "--", "/no/such/program"); err == nil {
-		s.Error("a program that is not there was run")
-	}
+	_, err = s.run(s.Context(), nil, "exec", "shell", "-c", "main", "--", "/no/such/program")
+	testutil.Assert(s, err != nil, "a program that is not there was run")
 }
 
 func attach(s *scene) {
@@ -108,9 +96,7 @@ func attach(s *scene) {
 `)
 	s.ready("pod/listener")
 	got, err := s.run(s.Context(), strings.NewReader("a word\n"), "attach", "-i", "listener")
-	if err != nil || !strings.Contains(got, "heard a word") {
-		s.Errorf("attached: %q, %v", got, err)
-	}
+	testutil.Assert(s, err == nil && strings.Contains(got, "heard a word"), "attached: %q, %v", got, err)
 	s.until("listener", func(pod *v1.Pod) error {
 		if pod.Status.Phase != v1.PodSucceeded {
 			return fmt.Errorf("phase %s", pod.Status.Phase)
@@ -219,14 +205,11 @@ func portForward(s *scene) {
 	// Forwarding from 127.0.0.1:34567 -> 8080
 	_, rest, _ := strings.Cut(line, "from ")
 	address, _, found := strings.Cut(rest, " ")
-	if !found {
-		s.Fatalf("port-forward says %q", line)
-	}
+	testutil.Require(s, found, "port-forward says %q", line)
 	want := "hello from " + s.pods("app=web")[0].Name + "\n"
 	for range 3 {
-		if got, err := httpGet(s.Context(), address); err != nil || got != want {
-			s.Errorf("through %s: %q, %v", address, got, err)
-		}
+		got, err := httpGet(s.Context(), address)
+		testutil.Assert(s, err == nil && got == want, "through %s: %q, %v", address, got, err)
 	}
 }
 
@@ -281,7 +264,6 @@ func figures(s *scene) {
 			}
 		}
 	}
-	if !strings.Contains(metrics, "node_memory_working_set_bytes") {
-		s.Error("metrics/resource lacks the node's memory")
-	}
+	testutil.Assert(s, strings.Contains(metrics, "node_memory_working_set_bytes"),
+		"metrics/resource lacks the node's memory")
 }

@@ -53,9 +53,7 @@ spec:
 		lines[4] != "65536" {
 		s.Fatalf("inside it is %q", got)
 	}
-	if outside := s.owner(pod); outside != lines[3] {
-		s.Errorf("outside its process is user %s, want %s", outside, lines[3])
-	}
+	testutil.Equal(s, s.owner(pod), lines[3], "outside its process is user")
 	s.fileOfRoot(
 		filepath.Join(s.node.root, "pods", string(pod.UID), "volumes", "kubernetes.io~empty-dir", "data", "file"),
 		"mine\n")
@@ -89,16 +87,13 @@ func (s *scene) owner(pod *v1.Pod) string {
 	var info struct {
 		PID int `json:"pid"`
 	}
-	if err := json.Unmarshal([]byte(answer.GetInfo()["info"]), &info); err != nil || info.PID == 0 {
-		s.Fatalf("no process in %v: %v", answer.GetInfo(), err)
-	}
+	err = json.Unmarshal([]byte(answer.GetInfo()["info"]), &info)
+	testutil.Require(s, err == nil && info.PID != 0, "no process in %v: %v", answer.GetInfo(), err)
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", info.PID))
 	testutil.Must(s, err)
 	_, rest, _ := strings.Cut(string(text), "\nUid:")
 	fields := strings.Fields(rest)
-	if len(fields) == 0 {
-		s.Fatalf("no user in %q", text)
-	}
+	testutil.Require(s, len(fields) != 0, "no user in %q", text)
 	return fields[0]
 }
 
@@ -106,12 +101,8 @@ func (s *scene) owner(pod *v1.Pod) string {
 func (s *scene) fileOfRoot(path, want string) {
 	s.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil || string(text) != want {
-		s.Fatalf("%s has %q, %v", path, text, err)
-	}
+	testutil.Require(s, err == nil && string(text) == want, "%s has %q, %v", path, text, err)
 	info, err := os.Stat(path)
 	testutil.Must(s, err)
-	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 {
-		s.Errorf("%s belongs to %d", path, owner)
-	}
+	testutil.Equal(s, info.Sys().(*syscall.Stat_t).Uid, 0, "%s belongs to", path)
 }

@@ -57,20 +57,17 @@ func nodeRegisters(s *scene) {
 		if condition.Type == v1.NodeReady {
 			want = v1.ConditionTrue
 		}
-		if condition.Status != want {
-			s.Errorf("condition %s is %s: %s", condition.Type, condition.Status, condition.Message)
-		}
+		testutil.Assert(s, condition.Status == want, "condition %s is %s: %s", condition.Type, condition.Status,
+			condition.Message)
 	}
 	info := node.Status.NodeInfo
-	if _, version, ok := strings.Cut(info.ContainerRuntimeVersion, "://"); !ok || version == "" {
-		s.Errorf("container runtime version %q", info.ContainerRuntimeVersion)
-	}
+	_, version, ok := strings.Cut(info.ContainerRuntimeVersion, "://")
+	testutil.Assert(s, ok && version != "", "container runtime version %q", info.ContainerRuntimeVersion)
 	if info.KernelVersion == "" || info.OSImage == "" || info.Architecture == "" || info.OperatingSystem != "linux" {
 		s.Errorf("node info %+v", info)
 	}
-	if node.Labels[v1.LabelHostname] != s.node.name || node.Labels[v1.LabelOSStable] != "linux" {
-		s.Errorf("labels %v", node.Labels)
-	}
+	testutil.Assert(s, node.Labels[v1.LabelHostname] == s.node.name && node.Labels[v1.LabelOSStable] == "linux",
+		"labels %v", node.Labels)
 	s.leaseRenewed()
 }
 
@@ -78,24 +75,17 @@ func deployment(s *scene) {
 	s.apply(web(3))
 	s.kubectl("rollout", "status", "deployment/web", waitLimit)
 	first := s.pods("app=web")
-	if len(first) != 3 {
-		s.Fatalf("%d pods, want 3", len(first))
-	}
+	testutil.Require(s, len(first) == 3, "%d pods, want 3", len(first))
 	addresses := make(map[string]bool)
 	for i := range first {
 		pod := &first[i]
 		addresses[pod.Status.PodIP] = true
-		if pod.Spec.NodeName != s.node.name {
-			s.Errorf("%s is on %q", pod.Name, pod.Spec.NodeName)
-		}
-		if text, err := httpGet(s.Context(), pod.Status.PodIP+":8080"); err != nil ||
-			text != "hello from "+pod.Name+"\n" {
-			s.Errorf("%s answers %q, %v", pod.Name, text, err)
-		}
+		testutil.Assert(s, pod.Spec.NodeName == s.node.name, "%s is on %q", pod.Name, pod.Spec.NodeName)
+		text, err := httpGet(s.Context(), pod.Status.PodIP+":8080")
+		testutil.Assert(s, err == nil && text == "hello from "+pod.Name+"\n", "%s answers %q, %v", pod.Name, text,
+			err)
 	}
-	if len(addresses) != 3 {
-		s.Errorf("addresses %v, want three", addresses)
-	}
+	testutil.Assert(s, len(addresses) == 3, "addresses %v, want three", addresses)
 	for _, replicas := range []int{5, 2} {
 		s.kubectl("scale", "deployment/web", fmt.Sprintf("--replicas=%d", replicas))
 		s.kubectl("rollout", "status", "deployment/web", waitLimit)
@@ -152,9 +142,7 @@ spec:
 	s.kubectl("wait", "--for=condition=Complete", "job/good", waitLimit)
 	s.kubectl("wait", "--for=condition=Failed", "job/bad", waitLimit)
 	good, bad := s.pods("job-name=good"), s.pods("job-name=bad")
-	if len(good) != 3 || len(bad) != 1 {
-		s.Fatalf("%d and %d pods, want 3 and 1", len(good), len(bad))
-	}
+	testutil.Require(s, len(good) == 3 && len(bad) == 1, "%d and %d pods, want 3 and 1", len(good), len(bad))
 	for i := range good {
 		if got := s.kubectl("logs", good[i].Name); good[i].Status.Phase != v1.PodSucceeded || got != "done" {
 			s.Errorf("%s is %s and said %q", good[i].Name, good[i].Status.Phase, got)
@@ -182,12 +170,9 @@ spec:
 `)
 	s.kubectl("rollout", "status", "daemonset/agent", waitLimit)
 	first := s.pods("app=agent")
-	if len(first) != 1 {
-		s.Fatalf("%d pods, want one for the node", len(first))
-	}
-	if first[0].Status.PodIP != first[0].Status.HostIP {
-		s.Errorf("on the node's network with address %s, not %s", first[0].Status.PodIP, first[0].Status.HostIP)
-	}
+	testutil.Require(s, len(first) == 1, "%d pods, want one for the node", len(first))
+	testutil.Assert(s, first[0].Status.PodIP == first[0].Status.HostIP, "on the node's network with address %s, not %s",
+		first[0].Status.PodIP, first[0].Status.HostIP)
 	s.kubectl("set", "env", "daemonset/agent", "GENERATION=2")
 	s.kubectl("rollout", "status", "daemonset/agent", waitLimit)
 	// The controller makes the new pod when the old one has ended. The API server deletes the old one a moment later.
@@ -226,9 +211,8 @@ spec:
 	began := time.Now()
 	s.kubectl("delete", "pod", "polite", "stubborn", "--wait=false")
 	s.kubectl("wait", "--for=delete", "pod/polite", "pod/stubborn", waitLimit)
-	if took := time.Since(began); took < 2*time.Second {
-		s.Errorf("gone after %v, before the containers can have ended", took)
-	}
+	took := time.Since(began)
+	testutil.Assert(s, took >= 2*time.Second, "gone after %v, before the containers can have ended", took)
 	s.fileHas("farewell", "farewell\n")
 	s.nothingRuns()
 }
@@ -266,9 +250,8 @@ func nothingIsLeft(s *scene) {
 	sandboxes, err := s.node.server.Runtime.ListPodSandbox(s.Context(), nil)
 	testutil.Must(s, err)
 	for _, sandbox := range sandboxes {
-		if sandbox.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
-			s.Errorf("the sandbox of %s/%s runs", sandbox.GetMetadata().GetNamespace(), sandbox.GetMetadata().GetName())
-		}
+		testutil.Assert(s, sandbox.GetState() != runtimeapi.PodSandboxState_SANDBOX_READY, "the sandbox of %s/%s runs",
+			sandbox.GetMetadata().GetNamespace(), sandbox.GetMetadata().GetName())
 	}
 }
 

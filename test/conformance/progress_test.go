@@ -21,11 +21,8 @@ func TestProgress(t *testing.T) {
 		p.add([]byte(printed[i:i+1]), began.Add(time.Second))
 	}
 	testutil.Assert(t, p.ended == 3 && p.failed == 1, "%d ended, %d failed", p.ended, p.failed)
-	got, want := out.String(), "failed: [sig-node] Pods should start [It]\n"
-	testutil.Assert(t, got == want, "it says %q, want %q", got, want)
+	testutil.Equal(t, out.String(), "failed: [sig-node] Pods should start [It]\n", "the output")
 	out.Reset()
 	p.add([]byte("S"), began.Add(progressEvery))
-	if got, want := out.String(), "15s: 3 of the specs ended, 1 failed; 5 of 7563 run\n"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
-	}
+	testutil.Equal(t, out.String(), "15s: 3 of the specs ended, 1 failed; 5 of 7563 run\n", "the output")
 }

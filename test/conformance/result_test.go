@@ -32,9 +32,9 @@ func TestChosenSpecs(t *testing.T) {
 	want := map[string]report.Outcome{"a [NodeConformance]": report.LeftOut, "d [NodeConformance]": report.Passed,
 		"e [NodeConformance]": report.Skipped}
 	testutil.Assert(t, maps.Equal(got, want), "chosen: %v, want %v", got, want)
-	if want := []string{"b [NodeConformance] [Serial]", "c"}; !slices.Equal(slices.Sorted(maps.Keys(others)), want) {
-		t.Errorf("others: %v, want %v", others, want)
-	}
+	wantOthers := []string{"b [NodeConformance] [Serial]", "c"}
+	testutil.Assert(t, slices.Equal(slices.Sorted(maps.Keys(others)), wantOthers), "others: %v, want %v", others,
+		wantOthers)
 }
 
 // Runs with different settings have different names of results.

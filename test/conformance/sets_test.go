@@ -20,13 +20,11 @@ func TestSets(t *testing.T) {
 			_, err := regexp.Compile(pattern)
 			testutil.Assert(t, err == nil, "%s: %v", s.name, err)
 		}
-		if got, err := setNamed(s.name); err != nil || got != s {
-			t.Errorf("%s: %+v, %v", s.name, got, err)
-		}
+		got, err := setNamed(s.name)
+		testutil.Assert(t, err == nil && got == s, "%s: %+v, %v", s.name, got, err)
 	}
-	if _, err := setNamed("none such"); err == nil {
-		t.Error("an unknown name gives a set")
-	}
+	_, err := setNamed("none such")
+	testutil.Assert(t, err != nil, "an unknown name gives a set")
 }
 
 // TestSuiteOfANode checks the arguments of each set's suite. Only the suite of a single node starts no services and
@@ -50,9 +48,8 @@ func TestSuiteOfANode(t *testing.T) {
 	const spec = "[sig-node] [NodeConformance] Containers Lifecycle when A pod with restartable init containers " +
 		"is terminating " +
 		"should call sidecar container PreStop hook simultaneously"
-	if s, err := setNamed("sidecars"); err != nil || !s.has(spec) {
-		t.Errorf("%+v, %v has no %q", s, err, spec)
-	}
+	s, err := setNamed("sidecars")
+	testutil.Assert(t, err == nil && s.has(spec), "%+v, %v has no %q", s, err, spec)
 }
 
 // No parallel set has a spec for Windows, a flaky one or one that must run alone.

@@ -63,9 +63,7 @@ func TestSpans(t *testing.T) {
 	for _, document := range documents(t, root) {
 		for _, m := range span.FindAllStringSubmatch(document.Content, -1) {
 			found++
-			if err := checkCommands(root, strings.ReplaceAll(m[1], "\n", " ")); err != nil {
-				t.Errorf("%s: %v", document.Path, err)
-			}
+			testutil.Check(t, checkCommands(root, strings.ReplaceAll(m[1], "\n", " ")), document.Path)
 		}
 	}
 	testutil.Assert(t, found >= 20, "only %d commands were read", found)

@@ -59,15 +59,13 @@ func TestCDIDevices(t *testing.T) {
 	same(t, "the variables of a command", n.sh(id, "echo $CDI_KIND $CDI_FULL $CDI_MORE"), "any yes yes")
 	same(t, "a write to the device inside", n.sh(id, "echo x >/dev/cdi"), "sh: write error: No space left on device")
 	same(t, "its owner", n.sh(id, "stat -c '%u %g' /dev/cdi"), "1234 5678")
-	if info, err := os.Stat(fmt.Sprintf("/proc/%d/root/dev/cdi", pid)); err != nil ||
-		info.Mode()&os.ModeCharDevice == 0 {
-		t.Errorf("from outside the device is %v, %v", info, err)
-	}
+	info, err := os.Stat(fmt.Sprintf("/proc/%d/root/dev/cdi", pid))
+	testutil.Assert(t, err == nil && info.Mode()&os.ModeCharDevice != 0, "from outside the device is %v, %v", info,
+		err)
 	line := n.mountAt(pid, "/cdi")
 	testutil.Assert(t, strings.Contains(line, " ro,nosuid"), "from outside the mount is %q", line)
-	if state, err := os.ReadFile(filepath.Join(n.dir, "hook")); err != nil || !strings.Contains(string(state), id) {
-		t.Errorf("the hook got %q, %v", state, err)
-	}
+	state, err := os.ReadFile(filepath.Join(n.dir, "hook"))
+	testutil.Assert(t, err == nil && strings.Contains(string(state), id), "the hook got %q, %v", state, err)
 	n.unknownCDIDevice(t)
 }
 

@@ -49,9 +49,8 @@ func TestCrictlContainer(t *testing.T) {
 	same(t, "exit code", got.ExitCode, 0)
 	same(t, "reason", got.Reason, "Completed")
 	inOrder(t, got.StartedAt, got.FinishedAt)
-	if _, ok := findContainer(c, id); ok {
-		t.Error("ps lists a container that has exited")
-	}
+	_, ok = findContainer(c, id)
+	testutil.Assert(t, !ok, "ps lists a container that has exited")
 	c.run("rm", id)
 	r := c.try("inspect", id)
 	testutil.Assert(t, r.code != 0, "inspect after rm:\n%s", r.stdout)
@@ -112,9 +111,8 @@ func TestCrictlExecSync(t *testing.T) {
 	same(t, "hostname", c.run("exec", "-s", id, "hostname"), "e2e-host")
 
 	begin := time.Now()
-	if r := c.try("exec", "-s", "--timeout", "1", id, "sleep", "60"); r.code == 0 {
-		t.Error("a command past its time limit succeeded")
-	}
+	r = c.try("exec", "-s", "--timeout", "1", id, "sleep", "60")
+	testutil.Assert(t, r.code != 0, "a command past its time limit succeeded")
 	took := time.Since(begin)
 	testutil.Assert(t, took <= 20*time.Second, "a time limit of 1 s took %v", took)
 	testutil.Eventually(t, func() error {

@@ -51,10 +51,9 @@ func TestCrictlPod(t *testing.T) {
 	same(t, "number of labels", len(got.Labels), 1)
 	same(t, "annotation", got.Annotations["e2e.example/note"], "kept as it is")
 	same(t, "number of annotations", len(got.Annotations), 1)
-	if address, err := netip.ParseAddr(got.Network.IP); err != nil ||
-		!netip.MustParsePrefix(c.server.Subnet).Contains(address) {
-		t.Errorf("address %q is not in %s: %v", got.Network.IP, c.server.Subnet, err)
-	}
+	address, err := netip.ParseAddr(got.Network.IP)
+	testutil.Assert(t, err == nil && netip.MustParsePrefix(c.server.Subnet).Contains(address),
+		"address %q is not in %s: %v", got.Network.IP, c.server.Subnet, err)
 	testutil.Assert(t, len(status.Info) != 0, "inspectp has no verbose info")
 
 	entry, ok := findPod(c, p.id)
@@ -69,9 +68,8 @@ func TestCrictlPod(t *testing.T) {
 	c.run("rmp", p.id)
 	r := c.try("inspectp", p.id)
 	testutil.Assert(t, r.code != 0, "inspectp after rmp:\n%s", r.stdout)
-	if _, ok := findPod(c, p.id); ok {
-		t.Error("pods lists the pod after rmp")
-	}
+	_, ok = findPod(c, p.id)
+	testutil.Assert(t, !ok, "pods lists the pod after rmp")
 }
 
 func findPod(c *crictl, id string) (podEntry, bool) {

@@ -28,9 +28,8 @@ func command[T any](t *testing.T, env rigenv.Env, s *adapter.Server, name string
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() > 1) {
 		t.Fatalf("%s: %v: %s", name, err, output)
 	}
-	if err := json.Unmarshal(output, &answer); err != nil {
-		t.Fatalf("%s: %v: %s", name, err, output)
-	}
+	err = json.Unmarshal(output, &answer)
+	testutil.Require(t, err == nil, "%s: %v: %s", name, err, output)
 	return answer
 }
 
@@ -83,7 +82,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	got := left()
-	testutil.Assert(t, len(got) <= 0, "a running pod is left behind: %q", got)
+	testutil.Assert(t, len(got) == 0, "a running pod is left behind: %q", got)
 	answer := command[status.Answer](t, env, s, "status")
 	if !answer.Ready() || answer.Report == nil || answer.Report.Pods["ready"] != 1 ||
 		answer.Report.LastEvent.IsZero() || answer.Engine == nil {
@@ -92,26 +91,20 @@ func TestDoctor(t *testing.T) {
 	archive := filepath.Join(s.Dir, "bug.tar.gz")
 	collect := exec.CommandContext(t.Context(), env.Criadapter,
 		append([]string{"debug", "bundle", "--file=" + archive, "--log-file=" + s.LogPath}, settings(env, s)...)...)
-	if output, err := collect.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
+	output, err := collect.CombinedOutput()
+	testutil.Require(t, err == nil, "%v: %s", err, output)
 	content, err := exec.CommandContext(t.Context(), "tar", "-xzOf", archive).Output()
 	if err != nil || !strings.Contains(string(content), `"id": "`+id) || strings.Contains(string(content), planted) {
 		t.Errorf("the bundle lacks the pod, or has what its owner wrote: %v", err)
 	}
 
 	s.Kill()
-	if output, err := exec.CommandContext(t.Context(), "docker", "-H", env.DockerHost, "rm", "-f",
-		id).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	if got, want := left(), []string{"network namespaces", "CNI attachments", "records", "addresses",
-		"host ports"}; !slices.Equal(got, want) {
-		t.Errorf("left behind: %q, want %q", got, want)
-	}
+	output, err = exec.CommandContext(t.Context(), "docker", "-H", env.DockerHost, "rm", "-f", id).CombinedOutput()
+	testutil.Require(t, err == nil, "%v: %s", err, output)
+	got, want := left(), []string{"network namespaces", "CNI attachments", "records", "addresses", "host ports"}
+	testutil.Assert(t, slices.Equal(got, want), "left behind: %q, want %q", got, want)
 	testutil.Must(t, s.Start(t.Context()))
 	testutil.Eventually(t, func() error { return s.Runtime.RemovePodSandbox(t.Context(), id) })
-	if got := left(); len(got) > 0 {
-		t.Errorf("still left behind: %q", got)
-	}
+	got = left()
+	testutil.Assert(t, len(got) == 0, "still left behind: %q", got)
 }

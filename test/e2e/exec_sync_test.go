@@ -41,9 +41,8 @@ func TestExecSyncAnswers(t *testing.T) {
 		"a negative time":      {id, -1, []string{"true"}, codes.InvalidArgument},
 		"a time that is over":  {id, 1, []string{"sleep", "5000"}, codes.DeadlineExceeded},
 	} {
-		if answer, err := sync(test.id, test.seconds, test.command...); status.Code(err) != test.want {
-			t.Errorf("%s: %v, %v, want %v", what, answer, err, test.want)
-		}
+		answer, err := sync(test.id, test.seconds, test.command...)
+		testutil.Assert(t, status.Code(err) == test.want, "%s: %v, %v, want %v", what, answer, err, test.want)
 	}
 	for command, want := range map[string]struct {
 		code int32
@@ -67,11 +66,8 @@ func TestExecSyncAnswers(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(500*time.Millisecond, cancel)
-	if _, err := client.ExecSync(ctx,
-		&runtimeapi.ExecSyncRequest{ContainerId: id,
-			Cmd: []string{"sleep", "5001"}}); status.Code(err) != codes.Canceled {
-		t.Errorf("a call that its client gave up: %v", err)
-	}
+	_, err = client.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"sleep", "5001"}})
+	testutil.Assert(t, status.Code(err) == codes.Canceled, "a call that its client gave up: %v", err)
 	testutil.Eventually(t, func() error {
 		if ps := c.run("exec", "-s", id, "ps"); strings.Contains(ps, "sleep 500") {
 			return fmt.Errorf("a command goes on: %s", ps)

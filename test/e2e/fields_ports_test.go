@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // hostPorts are ports of the node that are free as far as the tests know.
@@ -20,9 +22,7 @@ func (n *fieldsNode) wantForwarded(ports []int32, ip4, ip6 string) {
 	n.Helper()
 	for program, ip := range map[string]string{"iptables": ip4, "ip6tables": "[" + ip6 + "]"} {
 		rules, err := exec.CommandContext(n.Context(), program, "-t", "nat", "-S").CombinedOutput()
-		if err != nil {
-			n.Fatalf("%s: %v: %s", program, err, rules)
-		}
+		testutil.Require(n, err == nil, "%s: %v: %s", program, err, rules)
 		for i, protocol := range []string{"tcp", "udp", "sctp"} {
 			found := false
 			for rule := range strings.Lines(string(rules)) {

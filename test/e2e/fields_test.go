@@ -102,9 +102,7 @@ func (n *fieldsNode) process(id string) int {
 func (n *fieldsNode) sh(id, script string) string {
 	n.Helper()
 	stdout, stderr, err := n.server.Runtime.ExecSync(n.Context(), id, []string{"sh", "-c", script}, time.Minute)
-	if err != nil && len(stdout)+len(stderr) == 0 {
-		n.Errorf("%s: %v", script, err)
-	}
+	testutil.Assert(n, err == nil || len(stdout)+len(stderr) != 0, "%s: %v", script, err)
 	return strings.Join(strings.Fields(string(stdout)+string(stderr)), " ")
 }
 
@@ -139,9 +137,7 @@ func (n *fieldsNode) wantCgroup(pid int, up, controller, v1, want1, v2, want2 st
 		n.Errorf("the cgroup has neither %s nor %s", v1, v2)
 		return
 	}
-	if got != want1 && got != want2 {
-		n.Errorf("%s or %s holds %q, want %q or %q", v1, v2, got, want1, want2)
-	}
+	testutil.Assert(n, got == want1 || got == want2, "%s or %s holds %q, want %q or %q", v1, v2, got, want1, want2)
 }
 
 func TestFieldsOfPods(t *testing.T) {
@@ -267,9 +263,8 @@ func TestFieldsOfContainers(t *testing.T) {
 		same(t, "masked", n.sh(id, "wc -c < /proc/meminfo"), "0")
 		line := n.mountAt(pid, "/proc/sys")
 		testutil.Assert(t, strings.Contains(line, " ro,"), "/proc/sys is %q", line)
-		if line := n.mountAt(pid, "/readonly"); !strings.Contains(line, " ro,") {
-			t.Errorf("the read-only mount is %q", line)
-		}
+		line = n.mountAt(pid, "/readonly")
+		testutil.Assert(t, strings.Contains(line, " ro,"), "the read-only mount is %q", line)
 		if line := n.mountAt(pid, "/private"); strings.Contains(line, "shared:") || strings.Contains(line, "master:") ||
 			!strings.Contains(line, " rw,") {
 			t.Errorf("the private mount is %q", line)

@@ -67,9 +67,7 @@ func (c *crictl) try(args ...string) result {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		c.t.Fatalf("crictl %s: %v", strings.Join(args, " "), err)
-	}
+	testutil.Require(c.t, err == nil || errors.As(err, &exit), "crictl %s: %v", strings.Join(args, " "), err)
 	return result{stdout: stdout.String(), stderr: stderr.String(), code: cmd.ProcessState.ExitCode()}
 }
 

@@ -31,9 +31,8 @@ func TestEngineHangs(t *testing.T) {
 	begin = time.Now()
 	listed, err := n.server.Runtime.ListContainers(t.Context(), nil)
 	testutil.Assert(t, err == nil && len(listed) == len(n.containers), "%d containers are listed, %v", len(listed), err)
-	if _, err := n.server.Runtime.ContainerStatus(t.Context(), n.containers[0], false); err != nil {
-		t.Error(err)
-	}
+	_, err = n.server.Runtime.ContainerStatus(t.Context(), n.containers[0], false)
+	testutil.Check(t, err)
 	_, err = n.server.Runtime.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "late", Namespace: "e2e", Uid: "late"},
 	}, "")
@@ -42,10 +41,8 @@ func TestEngineHangs(t *testing.T) {
 	testutil.Assert(t, took <= 10*time.Second, "the answers took %v", took)
 
 	testutil.Must(n.t, syscall.Kill(dockerd, syscall.SIGCONT))
-	if output, err := exec.CommandContext(t.Context(), "docker", "-H", n.engine.Host(),
-		"ps").CombinedOutput(); err != nil {
-		t.Fatalf("the engine does not go on: %v\n%s", err, output)
-	}
+	output, err := exec.CommandContext(t.Context(), "docker", "-H", n.engine.Host(), "ps").CombinedOutput()
+	testutil.Require(t, err == nil, "the engine does not go on: %v\n%s", err, output)
 	begin = time.Now()
 	testutil.EventuallyWithin(t, 5*time.Second, "RuntimeReady turns true", func() error { return n.runtimeReady(true) })
 	t.Logf("it was seen to answer after %v", time.Since(begin).Round(time.Millisecond))

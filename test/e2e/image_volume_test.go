@@ -100,11 +100,8 @@ func (n *imageNode) files() string {
 func TestImageVolumes(t *testing.T) {
 	n := newImageNode(t)
 	id := n.start(n.mount("/all", ""), n.mount("/deep/part", "bin"), n.mount("/file", "multi"))
-	if got := n.shell(id,
-		"cat /all/multi /file; test -x /all/bin/sh && ls -l /deep/part/sh | cut -c1"); got != "multi\nmulti\n-\n" &&
-		got != "multi\nmulti\nl\n" {
-		t.Errorf("the container sees %q", got)
-	}
+	got := n.shell(id, "cat /all/multi /file; test -x /all/bin/sh && ls -l /deep/part/sh | cut -c1")
+	testutil.Assert(t, got == "multi\nmulti\n-\n" || got == "multi\nmulti\nl\n", "the container sees %q", got)
 	for _, script := range []string{"touch /all/new", "echo x > /file", "rm /all/multi", "mount -o remount,rw /all"} {
 		testutil.Equal(t, n.shell(id, "("+script+") 2>/dev/null && echo written; true"), "", "%s", script)
 	}
@@ -129,9 +126,8 @@ func TestImageVolumes(t *testing.T) {
 	second := n.start(n.mount("/all", "bin"))
 	n.remove(id)
 	wantCode(t, "RemoveImage of an image that one container has mounted", n.removeImage(), codes.FailedPrecondition)
-	if _, err := os.Stat(n.files()); err != nil {
-		t.Errorf("the files of a mounted image: %v", err)
-	}
+	_, err = os.Stat(n.files())
+	testutil.Check(t, err, "the files of a mounted image")
 	n.remove(second)
 	testutil.Check(t, n.removeImage(), "RemoveImage")
 }
@@ -172,9 +168,8 @@ func TestImageVolumesThatFail(t *testing.T) {
 	} {
 		_, err := n.create(test.mount)
 		wantCode(t, name, err, test.code)
-		if err != nil && !strings.Contains(err.Error(), test.text) {
-			t.Errorf("%s: %v, want it to say %q", name, err, test.text)
-		}
+		testutil.Assert(t, err == nil || strings.Contains(err.Error(), test.text), "%s: %v, want it to say %q", name,
+			err, test.text)
 	}
 	containers, err := n.server.Runtime.ListContainers(t.Context(), &runtimeapi.ContainerFilter{PodSandboxId: n.pod})
 	testutil.Assert(t, err == nil && len(containers) <= 0, "containers were made: %v, %v", containers, err)

@@ -307,9 +307,8 @@ func TestNotReadyWithoutAnEngine(t *testing.T) {
 	})
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/metrics": http.StatusOK,
 		"/debug/pprof/goroutine?debug=1": http.StatusOK} {
-		if status, _, err := e.get(path); status != want || err != nil {
-			t.Errorf("%s: %d %v, want %d", path, status, err, want)
-		}
+		status, _, err := e.get(path)
+		testutil.Assert(t, status == want && err == nil, "%s: %d %v, want %d", path, status, err, want)
 	}
 	same(t, "freshness", e.scrape()["criadapter_cache_fresh"], 0.0)
 	testutil.Check(t, server.Stop(t.Context()))

@@ -69,11 +69,9 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 	said := second.LogTail()
 	testutil.Assert(t, strings.Contains(said, "pods of other criadapters on this engine"),
 		"the second server did not say that there are others' pods:\n%s", said)
-	if text, err := os.ReadFile(logPath); err != nil || len(text) != 0 {
-		t.Errorf("the first server's log has now %q, %v", text, err)
-	}
-	if _, err := first.Runtime.PodSandboxStatus(ctx, pod, false); err != nil {
-		t.Errorf("the first server's pod: %v", err)
-	}
+	text, err := os.ReadFile(logPath)
+	testutil.Assert(t, err == nil && len(text) == 0, "the first server's log has now %q, %v", text, err)
+	_, err = first.Runtime.PodSandboxStatus(ctx, pod, false)
+	testutil.Check(t, err, "the first server's pod")
 	removeSandbox(t, first, pod)
 }

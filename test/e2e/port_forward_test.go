@@ -46,9 +46,8 @@ func ask(t *testing.T, address, text string) string {
 	testutil.Must(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, text)
+	testutil.Must(t, err)
 	testutil.Must(t, conn.(*net.TCPConn).CloseWrite())
 	answer, err := io.ReadAll(conn)
 	testutil.Assert(t, err == nil, "%s: %v", address, err)
@@ -184,9 +183,8 @@ func TestPortForwardOnTerminal(t *testing.T) {
 		s := c.on(t).onTerminal("port-forward", transport, p.id, ":9000")
 		address := s.forwarded()
 		same(t, "bytes counted in the pod", ask(t, address, "hello"), "5")
-		if _, err := s.input.Write([]byte{3}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.input.Write([]byte{3})
+		testutil.Must(t, err)
 		s.wait()
 		r := c.on(t).try("inspectp", p.id)
 		testutil.Assert(t, r.code == 0, "the pod after ctrl-C: %+v", r)

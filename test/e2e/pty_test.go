@@ -76,9 +76,8 @@ func (s *session) resize(columns, rows uint16) {
 // say types a line.
 func (s *session) say(line string) {
 	s.t.Helper()
-	if _, err := io.WriteString(s.input, line+"\n"); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := io.WriteString(s.input, line+"\n")
+	testutil.Must(s.t, err)
 }
 
 // expect waits until text was shown.

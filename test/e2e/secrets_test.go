@@ -34,10 +34,9 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + account))
 	for _, auth := range []*runtimeapi.AuthConfig{{Username: "user", Password: account}, {Auth: encoded}} {
 		private := &runtimeapi.ImageSpec{Image: env.AuthRegistry + "/test/crictl-account:latest"}
-		if _, err := server.Images.PullImage(t.Context(), private, auth, nil); err == nil ||
-			strings.Contains(err.Error(), account) {
-			t.Errorf("a pull with a wrong password: %v", err)
-		}
+		_, err := server.Images.PullImage(t.Context(), private, auth, nil)
+		testutil.Assert(t, err != nil && !strings.Contains(err.Error(), account), "a pull with a wrong password: %v",
+			err)
 	}
 	image := &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}
 	_, err := server.Images.PullImage(t.Context(), image, nil, nil)
@@ -57,9 +56,8 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 		testutil.Must(t, err)
 		return id
 	}
-	if err := server.Runtime.StartContainer(t.Context(), create("fails", "/no/such/program", secret)); err == nil {
-		t.Error("a program that does not exist was started")
-	}
+	err = server.Runtime.StartContainer(t.Context(), create("fails", "/no/such/program", secret))
+	testutil.Assert(t, err != nil, "a program that does not exist was started")
 	works := create("works", "sh", "-c", "sleep 1000 # "+secret)
 	testutil.Must(t, server.Runtime.StartContainer(t.Context(), works))
 	stdout, _, err := server.Runtime.ExecSync(t.Context(), works, []string{"sh", "-c", "echo $WORD " + secret},
@@ -116,9 +114,8 @@ func noneInFiles(t *testing.T, root string, hidden ...string) string {
 		all.Write(content)
 		return err
 	}))
-	if info, err := os.Stat(filepath.Join(root, "pods")); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the directory of the records is %v, %v", info, err)
-	}
+	info, err := os.Stat(filepath.Join(root, "pods"))
+	testutil.Assert(t, err == nil && info.Mode().Perm() == 0o700, "the directory of the records is %v, %v", info, err)
 	return all.String()
 }
 

@@ -59,14 +59,12 @@ func TestSocketIsPrivateAndAStaleOneIsReplaced(t *testing.T) {
 	got := mode()
 	testutil.Assert(t, got == fs.ModeSocket|0o600, "mode %s, want a socket with 0600", got)
 	server.Kill()
-	if got := mode(); got&fs.ModeSocket == 0 {
-		t.Fatal("the kill left no stale socket, so this test shows nothing")
-	}
+	got = mode()
+	testutil.Require(t, got&fs.ModeSocket != 0, "the kill left no stale socket, so this test shows nothing")
 	testutil.Must(t, server.Start(t.Context()))
 	testutil.Must(t, server.Stop(t.Context()))
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("an ordered end leaves the socket: %v", err)
-	}
+	_, err := os.Stat(path)
+	testutil.Assert(t, errors.Is(err, fs.ErrNotExist), "an ordered end leaves the socket: %v", err)
 }
 
 func TestPlainFileInTheSocketsPlaceStays(t *testing.T) {
@@ -140,9 +138,8 @@ func TestNetworkReadyFollowsTheConfiguration(t *testing.T) {
 	})
 	_, err := server.Runtime.RunPodSandbox(t.Context(), sandboxConfig("no-network"), "")
 	wantCode(t, "RunPodSandbox without a network", err, codes.Unavailable)
-	if pods, err := server.Runtime.ListPodSandbox(t.Context(), nil); err != nil || len(pods) != 0 {
-		t.Errorf("left behind: %v, %v", pods, err)
-	}
+	pods, err := server.Runtime.ListPodSandbox(t.Context(), nil)
+	testutil.Assert(t, err == nil && len(pods) == 0, "left behind: %v, %v", pods, err)
 	testutil.Must(t, os.Rename(away, server.CNIConfig()))
 	testutil.Eventually(t, func() error { return ready(t, server) })
 }

@@ -100,10 +100,9 @@ func TestStatsOfAPodsOwnCgroup(t *testing.T) {
 	if len(linux.GetContainers()) != 1 || linux.GetContainers()[0].GetAttributes().GetId() != w.container {
 		t.Fatalf("containers: %v", linux.GetContainers())
 	}
-	if pod, one := linux.GetMemory().GetRssBytes().GetValue(), container.GetMemory().GetRssBytes().
-		GetValue(); pod <= one {
-		t.Errorf("the pod's rss %d is not more than its container's %d: the sandbox is missing", pod, one)
-	}
+	all, one := linux.GetMemory().GetRssBytes().GetValue(), container.GetMemory().GetRssBytes().GetValue()
+	testutil.Assert(t, all > one, "the pod's rss %d is not more than its container's %d: the sandbox is missing", all,
+		one)
 	got := linux.GetProcess().GetProcessCount().GetValue()
 	testutil.Assert(t, got >= 2, "%d processes", got)
 	same(t, "default interface", linux.GetNetwork().GetDefaultInterface().GetName(), "eth0")
@@ -124,15 +123,12 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 	testutil.Must(t, runtime.StopPodSandbox(t.Context(), w.pod))
 	pods, err := runtime.ListPodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsFilter{Id: w.pod})
 	testutil.Assert(t, err == nil && len(pods) == 0, "the list has an ended pod: %v, %v", pods, err)
-	if metrics, err := runtime.ListPodSandboxMetrics(t.Context()); err != nil || len(metrics) != 0 {
-		t.Errorf("metrics of an ended pod: %v, %v", metrics, err)
-	}
-	if _, err := runtime.ContainerStats(t.Context(), strings.Repeat("0", 64)); !isNotFound(err) {
-		t.Errorf("stats of an unknown container: %v", err)
-	}
-	if _, err := runtime.PodSandboxStats(t.Context(), strings.Repeat("0", 64)); !isNotFound(err) {
-		t.Errorf("stats of an unknown pod: %v", err)
-	}
+	metrics, err := runtime.ListPodSandboxMetrics(t.Context())
+	testutil.Assert(t, err == nil && len(metrics) == 0, "metrics of an ended pod: %v, %v", metrics, err)
+	_, err = runtime.ContainerStats(t.Context(), strings.Repeat("0", 64))
+	testutil.Assert(t, isNotFound(err), "stats of an unknown container: %v", err)
+	_, err = runtime.PodSandboxStats(t.Context(), strings.Repeat("0", 64))
+	testutil.Assert(t, isNotFound(err), "stats of an unknown pod: %v", err)
 }
 
 // A container runs on when its processes are moved out of its cgroup and the cgroup is removed. Its usage is then
@@ -351,9 +347,8 @@ func (w *worker) do(order string) {
 	_, err := fmt.Fprintln(w.orders, order)
 	testutil.Must(w.t, err)
 	testutil.Must(w.t, w.replies.SetReadDeadline(time.Now().Add(time.Minute)))
-	if _, err := bufio.NewReader(w.replies).ReadString('\n'); err != nil {
-		w.t.Fatalf("%s: %v", order, err)
-	}
+	_, err = bufio.NewReader(w.replies).ReadString('\n')
+	testutil.Require(w.t, err == nil, "%s: %v", order, err)
 }
 
 // spent is the CPU time that time(1) has recorded, in nanoseconds.
@@ -428,9 +423,8 @@ func (w *worker) send(size int64) {
 	port := listener.Addr().(*net.TCPAddr).Port
 	w.do(fmt.Sprintf("head -c %d /dev/zero | nc %s.1 %d", size, address, port))
 	listener.Close()
-	if n := <-received; n != size {
-		w.t.Fatalf("received %d bytes, want %d", n, size)
-	}
+	n := <-received
+	testutil.Require(w.t, n == size, "received %d bytes, want %d", n, size)
 }
 
 // grown fails unless a value grew by want, within 5 per cent.

@@ -64,9 +64,8 @@ func TestExecStreams(t *testing.T) {
 			t.Errorf("a command that does not exist: %+v", r)
 		}
 		r = c.try("exec", transport, id, "/etc")
-		if !notAProgram.MatchString(r.stdout+r.stderr) || !strings.Contains(r.stderr, "exit code 126") {
-			t.Errorf("a command that is not a program: %+v", r)
-		}
+		testutil.Assert(t, notAProgram.MatchString(r.stdout+r.stderr) && strings.Contains(r.stderr, "exit code 126"),
+			"a command that is not a program: %+v", r)
 		// All output arrives, though the command is gone before the client has read it.
 		r = c.try("exec", transport, id, "sh", "-c", "head -c 20000000 /dev/zero")
 		testutil.Assert(t, len(r.stdout) == 20000000 && r.code == 0,
@@ -82,9 +81,8 @@ func TestExecLargeInput(t *testing.T) {
 	rand.New(rand.NewSource(1)).Read(sent)
 	overTransports(t, func(t *testing.T, transport string) {
 		s := c.on(t).background("exec", "-i", transport, id, "cat")
-		if _, err := io.Copy(s.input, bytes.NewReader(sent)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := io.Copy(s.input, bytes.NewReader(sent))
+		testutil.Must(t, err)
 		_ = s.input.Close()
 		code := s.wait()
 		testutil.Assert(t, code == 0, "exit code %d: %s", code, s.stderr)

@@ -28,12 +28,11 @@ func TestSystemMakeRun(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "run")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./test/run")
 	build.Dir = filepath.Join("..", "..")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
+	output, err := build.CombinedOutput()
+	testutil.Require(t, err == nil, "%v\n%s", err, output)
 	run := exec.CommandContext(t.Context(), program, "-once", "-server", env.Criadapter, "-docker", env.DockerHost)
 	run.Dir = build.Dir
-	output, err := run.CombinedOutput()
+	output, err = run.CombinedOutput()
 	testutil.Require(t, err == nil, "%v\n%s", err, output)
 	for _, want := range []string{
 		"SANDBOX_READY  address 10.", "CONTAINER_RUNNING  hello", "answers: hello from hello",
@@ -99,9 +98,8 @@ func oomScore(t *testing.T, info string) int {
 // TestSystemBridgeNetwork runs a pod on Docker's default bridge, without CNI.
 func TestSystemBridgeNetwork(t *testing.T) {
 	env := rigenv.RequireSystem(t)
-	if _, err := installed.DataRoot(t.Context(), env.DockerHost); err != nil {
-		t.Fatal(err)
-	}
+	_, err := installed.DataRoot(t.Context(), env.DockerHost)
+	testutil.Must(t, err)
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--network-plugin=bridge"}})
 	testutil.Eventually(t, func() error { return ready(t, server) })
 	config := sandboxConfig("bridge")
@@ -111,10 +109,9 @@ func TestSystemBridgeNetwork(t *testing.T) {
 	testutil.Must(t, err)
 	ip := status.GetStatus().GetNetwork().GetIp()
 	// Nothing listens in the sandbox: its network stack refuses.
-	if _, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second); !errors.Is(err,
-		syscall.ECONNREFUSED) {
-		t.Errorf("address %q: %v, want it to refuse the connection", ip, err)
-	}
+	_, err = net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second)
+	testutil.Assert(t, errors.Is(err, syscall.ECONNREFUSED), "address %q: %v, want it to refuse the connection", ip,
+		err)
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(config.GetPortMappings()[0].GetHostPort())))
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {

@@ -34,26 +34,15 @@ func TestCrowdTimes(t *testing.T) {
 	c.see(stamped("a", zero, zero.Add(3*time.Second)), false, zero)
 	c.see(stamped("b", zero.Add(time.Second), zero.Add(2*time.Second)), false, zero)
 	c.see(stamped("c", zero.Add(time.Second), time.Time{}), false, zero)
-	got, want := c.upTimes(), (times{N: 2, P50: 1, P99: 3, All: 3})
-	testutil.Assert(t, got == want, "up %+v, want %+v", got, want)
+	testutil.Equal(t, c.upTimes(), times{N: 2, P50: 1, P99: 3, All: 3}, "up")
 	c.seen["a"].deleted = zero
-	if got, want := c.tally(), (tally{ready: 1, waiting: 1, going: 1, deleted: 1}); got != want {
-		t.Errorf("while one goes: %+v, want %+v", got, want)
-	}
+	testutil.Equal(t, c.tally(), tally{ready: 1, waiting: 1, going: 1, deleted: 1}, "while one goes")
 	c.see(stamped("a", zero, time.Time{}), true, zero.Add(4*time.Second))
-	if got, want := c.goneTimes(), (times{N: 1, P50: 4, P99: 4, All: 4}); got != want {
-		t.Errorf("gone %+v, want %+v", got, want)
-	}
+	testutil.Equal(t, c.goneTimes(), times{N: 1, P50: 4, P99: 4, All: 4}, "gone")
 	c.forget()
-	if got := c.upTimes(); got.N != 0 {
-		t.Errorf("forgotten pods count: %+v", got)
-	}
-	if got := c.goneTimes(); got.N != 0 {
-		t.Errorf("pods that went before count: %+v", got)
-	}
-	if got, want := c.tally(), (tally{ready: 1, waiting: 1, old: 2}); got != want {
-		t.Errorf("after forgetting: %+v, want %+v", got, want)
-	}
+	testutil.Equal(t, c.upTimes().N, 0, "forgotten pods that count")
+	testutil.Equal(t, c.goneTimes().N, 0, "pods that went before and count")
+	testutil.Equal(t, c.tally(), tally{ready: 1, waiting: 1, old: 2}, "after forgetting")
 	testutil.Equal(t, strings.Join(c.which(func(*seen) bool { return true }), " "), "b c", "left")
 }
 
@@ -80,13 +69,10 @@ func TestAwait(t *testing.T) {
 		"when the time is over: %v", err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.await(ctx, time.Minute, never); !errors.Is(err, context.Canceled) {
-		t.Errorf("when the run ends: %v", err)
-	}
+	err = c.await(ctx, time.Minute, never)
+	testutil.Assert(t, errors.Is(err, context.Canceled), "when the run ends: %v", err)
 	close(c.ended)
-	if err := c.await(t.Context(), time.Minute, never); err == nil ||
-		!strings.Contains(err.Error(), "ended the watch") {
-		t.Errorf("when the watch ends: %v", err)
-	}
+	err = c.await(t.Context(), time.Minute, never)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "ended the watch"), "when the watch ends: %v", err)
 	testutil.Check(t, c.await(t.Context(), time.Minute, func(tally) error { return nil }))
 }

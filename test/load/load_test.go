@@ -31,14 +31,12 @@ func TestOptions(t *testing.T) {
 		{"kubelet-core", "criadapter", "kubelet-core"}}), "nodes: %v", o.columns())
 	for _, args := range [][]string{{"-nodes", "k3s"}, {"-pods", "111"}, {"-pods", "0"}, {"-churn", "0"},
 		{"-rest", "0s"}, {"-servers", "crio"}, {"more"}, {"-unknown"}} {
-		if _, err := read(args...); err == nil {
-			t.Errorf("%q is not an error", args)
-		}
+		_, err := read(args...)
+		testutil.Assert(t, err != nil, "%q is not an error", args)
 	}
 	var help strings.Builder
-	if _, err := readFlags([]string{"-help"}, &help); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("help: %v", err)
-	}
+	_, err = readFlags([]string{"-help"}, &help)
+	testutil.Assert(t, errors.Is(err, flag.ErrHelp), "help: %v", err)
 	for _, phase := range (&node{}).phases() {
 		testutil.Assert(t, strings.Contains(help.String(), "\n  "+phase.name+" "),
 			"the help does not tell of %s:\n%s", phase.name, help.String())
@@ -66,13 +64,11 @@ func TestFilesOfEngines(t *testing.T) {
 func TestParseUsage(t *testing.T) {
 	got, err := parseUsage("1500000\n", false)
 	testutil.Assert(t, err == nil && got == 1500*time.Microsecond, "version 1: %v, %v", got, err)
-	if got, err := parseUsage("usage_usec 1500\nuser_usec 900\n", true); err != nil || got != 1500*time.Microsecond {
-		t.Errorf("version 2: %v, %v", got, err)
-	}
+	got, err = parseUsage("usage_usec 1500\nuser_usec 900\n", true)
+	testutil.Assert(t, err == nil && got == 1500*time.Microsecond, "version 2: %v, %v", got, err)
 	for _, v2 := range []bool{false, true} {
-		if _, err := parseUsage("user_usec 900\n", v2); err == nil {
-			t.Errorf("nothing is not an error (version 2: %t)", v2)
-		}
+		_, err := parseUsage("user_usec 900\n", v2)
+		testutil.Assert(t, err != nil, "nothing is not an error (version 2: %t)", v2)
 	}
 }
 

@@ -27,7 +27,6 @@ func TestAttempt(t *testing.T) {
 	_, err := n.attempt(ctx, ended)
 	testutil.Assert(t, errors.Is(err, context.Canceled), "when the run ends: %v", err)
 	ran = false
-	if _, err := n.attempt(ctx, phase{phaseRest, 2, stuck.run}); !errors.Is(err, context.Canceled) || ran {
-		t.Errorf("without its pods: %v, ran: %t", err, ran)
-	}
+	_, err = n.attempt(ctx, phase{phaseRest, 2, stuck.run})
+	testutil.Assert(t, errors.Is(err, context.Canceled) && !ran, "without its pods: %v, ran: %t", err, ran)
 }

@@ -49,10 +49,8 @@ func TestProbesSince(t *testing.T) {
 	got := after.since(before, 30*time.Second)
 	testutil.Assert(t, got.PerMinute == 10 && got.Failed == 1 && math.Abs(got.Mean-0.05) <= 1e-9,
 		"%+v, want 10 a minute, 1 failed, 50 ms each", got)
-	if got := after.since(after, time.Minute); *got != (probed{}) {
-		t.Errorf("without any: %+v", got)
-	}
-	if _, err := parseProbes("no metrics {"); err == nil {
-		t.Error("text that is no metrics gives no error")
-	}
+	got = after.since(after, time.Minute)
+	testutil.Assert(t, *got == (probed{}), "without any: %+v", got)
+	_, err = parseProbes("no metrics {")
+	testutil.Assert(t, err != nil, "text that is no metrics gives no error")
 }

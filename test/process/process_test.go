@@ -34,11 +34,10 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	p := startShell(t, "exec sleep 600")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*pollInterval)
 	defer cancel()
-	if err := p.Await(ctx, notReady); err == nil || !strings.Contains(err.Error(), "not yet") {
-		t.Errorf("%v", err)
-	}
+	err := p.Await(ctx, notReady)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "not yet"), "%v", err)
 	asked := 0
-	err := p.Await(t.Context(), func(context.Context) error {
+	err = p.Await(t.Context(), func(context.Context) error {
 		if asked++; asked < 3 {
 			return errors.New("not yet")
 		}
@@ -53,8 +52,7 @@ func TestStopAndKillEndIt(t *testing.T) {
 		"kill": func(p *Process) error { p.Kill(); return nil },
 	} {
 		p := startShell(t, "exec sleep 600")
-		err := end(p)
-		testutil.Assert(t, err == nil, "%s: %v", name, err)
+		testutil.Check(t, end(p), name)
 		select {
 		case <-p.Ended():
 		case <-time.After(time.Second):

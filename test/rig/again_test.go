@@ -31,9 +31,8 @@ func TestPlanOfTheSecondRun(t *testing.T) {
 		{"pods", "-test.timeout=1m0s", "-test.run=^TestB$"},
 	}
 	testutil.Assert(t, slices.EqualFunc(args, want, slices.Equal), "arguments %v", args)
-	if want := "again, alone: pods on other TestA\nagain, alone: pods on other TestB\n"; out.String() != want {
-		t.Errorf("said %q", out.String())
-	}
+	testutil.Equal(t, out.String(),
+		"again, alone: pods on other TestA\nagain, alone: pods on other TestB\n", "the output")
 	got := p.Binaries[1].args(p)
 	testutil.Assert(t, slices.Equal(got, p.Args), "arguments of the first run %v", got)
 }

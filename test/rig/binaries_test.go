@@ -22,9 +22,8 @@ func TestLinkedBinaryOutlivesItsReplacement(t *testing.T) {
 	testutil.Must(t, linkOrCopy(cached, running))
 	write(cached+".new", "second")
 	testutil.Must(t, os.Rename(cached+".new", cached))
-	if content, err := os.ReadFile(running); err != nil || string(content) != "first" {
-		t.Errorf("%q, %v", content, err)
-	}
+	content, err := os.ReadFile(running)
+	testutil.Assert(t, err == nil && string(content) == "first", "%q, %v", content, err)
 }
 
 func TestBinaryIsLockedForOneRigAtATime(t *testing.T) {

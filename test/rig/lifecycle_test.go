@@ -42,9 +42,8 @@ func startRig(t *testing.T, script string) (cmd *exec.Cmd, temp string) {
 	out, err := cmd.StdoutPipe()
 	testutil.Must(t, err)
 	testutil.Must(t, cmd.Start())
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the script said %q, %v", line, err)
-	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	testutil.Require(t, line == "ready\n", "the script said %q, %v", line, err)
 	return cmd, temp
 }
 
@@ -87,9 +86,8 @@ func TestKilledRigLeavesNoProcess(t *testing.T) {
 	next.Env = append(os.Environ(), "TMPDIR="+temp)
 	out, err := next.CombinedOutput()
 	testutil.Require(t, err == nil, "the next run: %v\n%s", err, out)
-	if left, err := filepath.Glob(temp + "/*"); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
+	left, err := filepath.Glob(temp + "/*")
+	testutil.Assert(t, err == nil && len(left) == 0, "left: %v, %v", left, err)
 }
 
 func TestInterruptedRigCleansUp(t *testing.T) {
@@ -99,9 +97,8 @@ func TestInterruptedRigCleansUp(t *testing.T) {
 	testutil.Assert(t, err != nil, "an interrupted command counts as success")
 	pids := users(t, temp)
 	testutil.Assert(t, len(pids) <= 0, "processes left: %v", pids)
-	if left, err := filepath.Glob(temp + "/*"); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
+	left, err := filepath.Glob(temp + "/*")
+	testutil.Assert(t, err == nil && len(left) == 0, "left: %v, %v", left, err)
 }
 
 func TestExecPassesTheExitCode(t *testing.T) {
@@ -113,12 +110,10 @@ func TestExecPassesTheExitCode(t *testing.T) {
 
 func TestNamespacesAreTheRigsOwn(t *testing.T) {
 	env := rigenv.Require(t)
-	if _, err := os.Stat("/var/run/docker.sock"); err == nil {
-		t.Error("the installed engine's socket is visible")
-	}
-	if _, err := os.Stat("/run/netns"); err != nil {
-		t.Errorf("no directory for named network namespaces: %v", err)
-	}
+	_, err := os.Stat("/var/run/docker.sock")
+	testutil.Assert(t, err != nil, "the installed engine's socket is visible")
+	_, err = os.Stat("/run/netns")
+	testutil.Check(t, err, "no directory for named network namespaces")
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	testutil.Must(t, err)
 	for line := range strings.Lines(string(mounts)) {
@@ -132,9 +127,8 @@ func TestNamespacesAreTheRigsOwn(t *testing.T) {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
 		testutil.Assert(t, name != "eth0", "the machine's network is visible:\n%s", devices)
 	}
-	if _, err := os.Stat(filepath.Join(env.CNIBinDir, "bridge")); err != nil {
-		t.Error(err)
-	}
+	_, err = os.Stat(filepath.Join(env.CNIBinDir, "bridge"))
+	testutil.Check(t, err)
 }
 
 func TestSystemEngine(t *testing.T) {

@@ -44,8 +44,7 @@ func pull(ctx context.Context, cli *client.Client, ref string, opts client.Image
 
 func mustPull(t *testing.T, ctx context.Context, cli *client.Client, ref string) {
 	t.Helper()
-	err := pull(ctx, cli, ref, client.ImagePullOptions{})
-	testutil.Require(t, err == nil, "pull %s: %v", ref, err)
+	testutil.Must(t, pull(ctx, cli, ref, client.ImagePullOptions{}), "pull "+ref)
 }
 
 // runContainer runs a command in the rig's busybox and returns what it wrote.
@@ -62,21 +61,17 @@ func runContainer(t *testing.T, env rigenv.Env, host container.HostConfig, comma
 	t.Cleanup(func() {
 		_, err := cli.ContainerRemove(context.WithoutCancel(ctx), created.ID,
 			client.ContainerRemoveOptions{Force: true})
-		if err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, err)
 	})
-	if _, err := cli.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = cli.ContainerStart(ctx, created.ID, client.ContainerStartOptions{})
+	testutil.Must(t, err)
 	logs, err := cli.ContainerLogs(ctx, created.ID,
 		client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Follow: true})
 	testutil.Must(t, err)
 	defer logs.Close()
 	var out bytes.Buffer
-	if _, err := stdcopy.StdCopy(&out, &out, logs); err != nil {
-		t.Fatal(err)
-	}
+	_, err = stdcopy.StdCopy(&out, &out, logs)
+	testutil.Must(t, err)
 	return strings.TrimSpace(out.String())
 }
 
@@ -89,9 +84,8 @@ func TestPrivateEngineHasItsOwnRoot(t *testing.T) {
 	testutil.Must(t, err)
 	testutil.Assert(t, answer.Info.DockerRootDir == env.DockerRoot,
 		"its root is %s, want %s", answer.Info.DockerRootDir, env.DockerRoot)
-	if _, err := os.Stat(filepath.Join(env.DockerRoot, "containers")); err != nil {
-		t.Errorf("the engine's root is not visible: %v", err)
-	}
+	_, err = os.Stat(filepath.Join(env.DockerRoot, "containers"))
+	testutil.Check(t, err, "the engine's root is not visible")
 }
 
 func TestNegativeOOMScore(t *testing.T) {
@@ -115,9 +109,8 @@ func TestRegistryWithAccount(t *testing.T) {
 	env := rigenv.Require(t)
 	ctx, cli := dial(t, env)
 	ref := env.AuthRegistry + "/" + busybox
-	if err := pull(ctx, cli, ref, client.ImagePullOptions{}); err == nil {
-		t.Error("pulled without an account")
-	}
+	err := pull(ctx, cli, ref, client.ImagePullOptions{})
+	testutil.Assert(t, err != nil, "pulled without an account")
 	account, err := json.Marshal(registry.AuthConfig{Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword})
 	testutil.Must(t, err)
 	opts := client.ImagePullOptions{RegistryAuth: base64.URLEncoding.EncodeToString(account)}

@@ -32,9 +32,8 @@ func TestSweepLeavesLockedDirectories(t *testing.T) {
 		testutil.Assert(t, exists(path) == want, "%s exists: %v, want %v", path, !want, want)
 	}
 	for _, s := range []*scratch{held, next} {
-		if err := s.remove(); err != nil || exists(s.dir) {
-			t.Errorf("remove: %v; still there: %v", err, exists(s.dir))
-		}
+		err := s.remove()
+		testutil.Assert(t, err == nil && !exists(s.dir), "remove: %v; still there: %v", err, exists(s.dir))
 	}
 }
 
@@ -64,8 +63,6 @@ func TestScratchLetsContainersIn(t *testing.T) {
 	defer s.remove()
 	for _, dir := range []string{s.dir, s.workDir()} {
 		info, err := os.Stat(dir)
-		if err != nil || info.Mode().Perm() != 0o755 {
-			t.Errorf("%s: %v, %v", dir, info.Mode(), err)
-		}
+		testutil.Assert(t, err == nil && info.Mode().Perm() == 0o755, "%s: %v, %v", dir, info.Mode(), err)
 	}
 }

@@ -28,9 +28,8 @@ func TestTargets(t *testing.T) {
 		{"29", "", ""}, {"", "both", ""}, {"", "oci,container", ""}, {"installed,29-containerd", "oci,oci,oci", ""},
 		{"", "", "path"}, {"", "", "shim,shim"},
 	} {
-		if all, err := targets(bad[0], bad[1], bad[2]); err == nil {
-			t.Errorf("ENGINE=%s RUNTIME_MODE=%s REGISTRATION=%s: %v", bad[0], bad[1], bad[2], all)
-		}
+		all, err := targets(bad[0], bad[1], bad[2])
+		testutil.Assert(t, err != nil, "ENGINE=%s RUNTIME_MODE=%s REGISTRATION=%s: %v", bad[0], bad[1], bad[2], all)
 	}
 }
 
@@ -64,7 +63,6 @@ func TestOneTarget(t *testing.T) {
 	t.Setenv("ENGINE", "29-containerd")
 	t.Setenv("RUNTIME_MODE", "oci")
 	t.Setenv("REGISTRATION", "shim")
-	if got, err := namedTarget(); err != nil || got.label() != "29-containerd, oci, shim" {
-		t.Errorf("%v, %v", got, err)
-	}
+	got, err = namedTarget()
+	testutil.Assert(t, err == nil && got.label() == "29-containerd, oci, shim", "%v, %v", got, err)
 }

@@ -26,14 +26,12 @@ func TestParseTestFlags(t *testing.T) {
 	o, err = parseTestFlags([]string{"-bench", "."})
 	testutil.Assert(t, err == nil && !o.everything() && o.noRace && o.parallel == 1, "benchmarks: %+v, %v", o, err)
 	for _, args := range [][]string{{"-p", "-1"}, {"-count", "0"}, {"-nonesuch"}} {
-		if _, err := parseTestFlags(args); err == nil {
-			t.Errorf("%v: accepted", args)
-		}
+		_, err := parseTestFlags(args)
+		testutil.Assert(t, err != nil, "%v: accepted", args)
 	}
 	t.Setenv("HALF", "other")
-	if _, err := parseTestFlags(nil); err == nil {
-		t.Error("HALF=other: accepted")
-	}
+	_, err = parseTestFlags(nil)
+	testutil.Assert(t, err != nil, "HALF=other: accepted")
 }
 
 func TestWhichRunsIncludeTheInstalledEngine(t *testing.T) {
@@ -147,8 +145,7 @@ func TestVerdict(t *testing.T) {
 			skips, err := results.ParseSkips(strings.NewReader(test.skips))
 			testutil.Must(t, err)
 			var out bytes.Buffer
-			code := verdict(&out, test.tests, skips, test.everything)
-			testutil.Assert(t, code == test.code, "exit code %d, want %d", code, test.code)
+			testutil.Equal(t, verdict(&out, test.tests, skips, test.everything), test.code, "exit code")
 			if !strings.Contains(out.String(), test.says) || !strings.HasSuffix(out.String(), "\n"+test.last+"\n") {
 				t.Errorf("said %q, want %q and %q", out.String(), test.says, test.last)
 			}
@@ -214,7 +211,6 @@ func TestCompileAndRun(t *testing.T) {
 }
 
 func TestSkipListIsWellFormed(t *testing.T) {
-	if _, err := readSkips("../.."); err != nil {
-		t.Error(err)
-	}
+	_, err := readSkips("../..")
+	testutil.Check(t, err)
 }

@@ -130,9 +130,7 @@ func (m *machine) run(args ...string) (string, int) {
 		append([]string{"-t", strconv.Itoa(m.pid), "-m", "-p", "-u", "-i", "-n", "-r", "-w", "--"}, args...)...)
 	output, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		m.t.Fatalf("%q: %v", args, err)
-	}
+	testutil.Require(m.t, err == nil || errors.As(err, &exit), "%q: %v", args, err)
 	return strings.TrimSpace(string(output)), cmd.ProcessState.ExitCode()
 }
 

@@ -27,9 +27,8 @@ func TestUnits(t *testing.T) {
 	} {
 		testutil.Equal(t, m.show(property), want, "%s", property)
 	}
-	if mode := m.must("stat", "-c", "%a %U:%G", "/run/criadapter/criadapter.sock"); mode != "600 root:root" {
-		t.Errorf("the socket is %s", mode)
-	}
+	testutil.Equal(t, m.must("stat", "-c", "%a %U:%G", "/run/criadapter/criadapter.sock"), "600 root:root",
+		"the socket")
 	m.hardened()
 	m.reload()
 	m.restartWithoutAGap()

@@ -36,10 +36,9 @@ func TestThereAndBack(t *testing.T) {
 	n := newNode(t)
 	n.onCRIDockerd()
 	before := n.bringUp()
-	if output, err := n.migrate("--from=cri-dockerd", "--apply"); err == nil ||
-		!strings.Contains(output, "cri-dockerd runs on this engine") {
-		t.Errorf("beside a running cri-dockerd: %v\n%s", err, output)
-	}
+	output, err := n.migrate("--from=cri-dockerd", "--apply")
+	testutil.Assert(t, err != nil && strings.Contains(output, "cri-dockerd runs on this engine"),
+		"beside a running cri-dockerd: %v\n%s", err, output)
 	n.stopKubelet()
 	n.stopServer()
 	n.takeOverByCommand(before)
@@ -90,19 +89,16 @@ func (n *node) takeOverByCommand(before view) {
 	}
 	n.t.Logf("the plan:\n%s", plan)
 	for name, pod := range before.pods {
-		if _, err := os.Stat(netns.PodPin("", pod.id)); err == nil {
-			n.t.Errorf("showing the plan has pinned pod %s", name)
-		}
+		_, err := os.Stat(netns.PodPin("", pod.id))
+		testutil.Assert(n.t, err != nil, "showing the plan has pinned pod %s", name)
 		if !pod.host && !strings.Contains(plan, pod.ips[0]) {
 			n.t.Errorf("the plan does not show the address of pod %s, %v", name, pod.ips)
 		}
 	}
-	if output, err := n.migrate("--from=cri-dockerd", "--apply"); err != nil {
-		n.t.Fatalf("%v\n%s", err, output)
-	}
-	if output, err := n.migrate("--from=cri-dockerd"); err != nil || !strings.HasPrefix(output, "0 pods") {
-		n.t.Errorf("afterwards: %v\n%s", err, output)
-	}
+	output, err := n.migrate("--from=cri-dockerd", "--apply")
+	testutil.Require(n.t, err == nil, "%v\n%s", err, output)
+	output, err = n.migrate("--from=cri-dockerd")
+	testutil.Assert(n.t, err == nil && strings.HasPrefix(output, "0 pods"), "afterwards: %v\n%s", err, output)
 }
 
 func (n *node) handBackByCommand(now view) {
@@ -115,14 +111,12 @@ func (n *node) handBackByCommand(now view) {
 	}
 	n.t.Logf("the plan back:\n%s", plan)
 	for range 2 { // it can be repeated
-		if output, err := n.migrate("--to=cri-dockerd", "--apply"); err != nil {
-			n.t.Fatalf("%v\n%s", err, output)
-		}
+		output, err := n.migrate("--to=cri-dockerd", "--apply")
+		testutil.Require(n.t, err == nil, "%v\n%s", err, output)
 	}
 	for name, pod := range now.pods {
-		if _, err := os.Stat(netns.PodPin("", pod.id)); err == nil {
-			n.t.Errorf("pod %s is pinned still", name)
-		}
+		_, err := os.Stat(netns.PodPin("", pod.id))
+		testutil.Assert(n.t, err != nil, "pod %s is pinned still", name)
 	}
 }
 
@@ -145,9 +139,8 @@ func (n *node) restartsLate(before view) {
 	now, err := n.look()
 	testutil.Must(n.t, err)
 	testutil.Assert(n.t, now.pods["late#0"].id == before.pods["late#0"].id, "the pod has a new sandbox: %s", now)
-	if got, err := n.exec(now.containers["late/app#1"].id, "echo", "yes"); err != nil || got != "yes\n" {
-		n.t.Errorf("exec: %q, %v", got, err)
-	}
+	got, err := n.exec(now.containers["late/app#1"].id, "echo", "yes")
+	testutil.Assert(n.t, err == nil && got == "yes\n", "exec: %q, %v", got, err)
 }
 
 // removeUnderCRIDockerd removes all pods under cri-dockerd. Then criadapter, when it starts, drops their records.

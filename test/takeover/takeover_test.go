@@ -97,13 +97,11 @@ func (n *node) wantReadBy(c *collectors, written int) {
 func (n *node) works(before view) {
 	n.t.Helper()
 	for _, name := range []string{"web/app#0", "node/app#0", "crash/app#1", "pids/app#0"} {
-		if got, err := n.exec(before.containers[name].id, "echo", "yes"); err != nil || got != "yes\n" {
-			n.t.Errorf("exec in %s: %q, %v", name, got, err)
-		}
+		got, err := n.exec(before.containers[name].id, "echo", "yes")
+		testutil.Assert(n.t, err == nil && got == "yes\n", "exec in %s: %q, %v", name, got, err)
 	}
-	if got, err := n.exec(before.containers["web/app#0"].id, "cat", "/data/made"); err != nil || got != "made\n" {
-		n.t.Errorf("the volume holds %q, %v", got, err)
-	}
+	got, err := n.exec(before.containers["web/app#0"].id, "cat", "/data/made")
+	testutil.Assert(n.t, err == nil && got == "made\n", "the volume holds %q, %v", got, err)
 	stats, err := n.cri.ListPodSandboxStats(n.t.Context(), nil)
 	testutil.Assert(n.t, err == nil && len(stats) == len(before.pods),
 		"%d pods have figures, %v; want %d", len(stats), err, len(before.pods))

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A command and a set exclude each other, and a set has to exist.
@@ -20,9 +22,8 @@ func TestTask(t *testing.T) {
 		"a set of no name":  {options{set: "powers"}, false},
 		"a set and no wish": {options{set: "reboot", command: ""}, true},
 	} {
-		if do, err := test.opts.task(); (err == nil) != test.good || (do == nil) == test.good {
-			t.Errorf("%s: %v", name, err)
-		}
+		do, err := test.opts.task()
+		testutil.Assert(t, (err == nil) == test.good && (do == nil) != test.good, "%s: %v", name, err)
 	}
 }
 
@@ -33,7 +34,5 @@ func TestPhasesAfterABoot(t *testing.T) {
 	after := phases(func(m manifest) v1.PodPhase { return m.booted })
 	want := maps.Clone(before)
 	want["task"] = v1.PodFailed
-	if !maps.Equal(after, want) || before["task"] != v1.PodRunning {
-		t.Errorf("before %v, after %v", before, after)
-	}
+	testutil.Assert(t, maps.Equal(after, want) && before["task"] == v1.PodRunning, "before %v, after %v", before, after)
 }

@@ -54,10 +54,9 @@ func TestLintChecksForVulnerabilities(t *testing.T) {
 					"got %v, want %q", err, test.refuses)
 				return
 			}
-			if text := out.String(); err != nil || !strings.Contains(text, test.says) ||
-				strings.Count(text, "\n") != 1 {
-				t.Errorf("got %v and %q, want one line with %q", err, text, test.says)
-			}
+			text := out.String()
+			testutil.Assert(t, err == nil && strings.Contains(text, test.says) && strings.Count(text, "\n") == 1,
+				"got %v and %q, want one line with %q", err, text, test.says)
 		})
 	}
 }

@@ -35,9 +35,8 @@ func TestPatterns(t *testing.T) {
 			p := paragraphs([]string{text}, 1)[0]
 			testutil.Assert(t, len(p.check(all[i:i+1], true)) == 1, "%q passes", text)
 		}
-		if p := paragraphs([]string{good}, 1)[0]; len(p.check(all, true)) != 0 {
-			t.Errorf("%q is refused", good)
-		}
+		p := paragraphs([]string{good}, 1)[0]
+		testutil.Assert(t, len(p.check(all, true)) == 0, "%q is refused", good)
 		testutil.Assert(t, all[i].advice != "", "%v has no advice", all[i].words)
 	}
 }
@@ -156,17 +155,14 @@ func TestTree(t *testing.T) {
 	text, err = says("./bad/")
 	testutil.Assert(t, err != nil && strings.HasPrefix(text, "bad/a.go:1:") && !strings.Contains(text, "README"),
 		"one folder: %v, %s", err, text)
-	if text, err := says("./good"); err != nil || text != "" {
-		t.Errorf("a clean folder: %v, %s", err, text)
-	}
-	if _, err := says("./missing"); err == nil {
-		t.Error("a folder that does not exist is clean")
-	}
+	text, err = says("./good")
+	testutil.Assert(t, err == nil && text == "", "a clean folder: %v, %s", err, text)
+	_, err = says("./missing")
+	testutil.Assert(t, err != nil, "a folder that does not exist is clean")
 	testutil.WriteFile(t, filepath.Join(root, "README.md"), "Fine.\n")
 	testutil.WriteFile(t, filepath.Join(root, "bad", "a.go"), "package bad\n")
-	if text, err := says(); err != nil {
-		t.Errorf("the tree is clean now: %v\n%s", err, text)
-	}
+	text, err = says()
+	testutil.Assert(t, err == nil, "the tree is clean now: %v\n%s", err, text)
 }
 
 // TestCommits checks only the commits of the change.

@@ -32,9 +32,7 @@ func TestFiguresMatchTheResult(t *testing.T) {
 			got, err := os.ReadFile(filepath.Join(figures, name))
 			testutil.Assert(t, err == nil && string(got) == want,
 				"%s is not drawn from the result, run: go run ./test/bench/draw (%v)", name, err)
-			if err := wellFormed(want); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			testutil.Check(t, wellFormed(want), name)
 			testutil.Assert(t, !strings.Contains(want, "NaN") && !strings.Contains(want, "Inf"),
 				"%s draws a value that is not a number", name)
 		}

@@ -82,8 +82,7 @@ func TestLoadIsDrawn(t *testing.T) {
 	// CPU at rest 2 s in half a minute, 54 s of CPU for 270 pods, and no churn of one that did not finish.
 	for want, times := range map[string]int{">4</text>": 1, ">200</text>": 1, ">4.5</text>": 1, ">152</text>": 1,
 		">6</text>": 1, ">9</text>": 0} {
-		if got := strings.Count(svg, want); got != times {
-			t.Errorf("%d of %s, want %d in:\n%s", got, want, times, svg)
-		}
+		got := strings.Count(svg, want)
+		testutil.Assert(t, got == times, "%d of %s, want %d in:\n%s", got, want, times, svg)
 	}
 }

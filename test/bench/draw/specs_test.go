@@ -27,9 +27,8 @@ func TestSpecsResultsAreDrawn(t *testing.T) {
 	t.Chdir(t.TempDir())
 	testutil.WriteFile(t, specsDocument, strings.Join([]string{beginSets, beginCalls, beginCore, ""}, end+"\n"))
 	testutil.Must(t, runSpecs(""))
-	if text, _ := os.ReadFile(specsDocument); strings.Count(string(text), "Nothing was") != 3 {
-		t.Errorf("without results:\n%s", text)
-	}
+	text, _ := os.ReadFile(specsDocument)
+	testutil.Assert(t, strings.Count(string(text), "Nothing was") == 3, "without results:\n%s", text)
 	for name, content := range map[string]string{
 		"fast": `"Set": "fast", "What": "a choice", "Server": "criadapter", "Kubelet": "` + build.Version + `",
 			"Passed": 7, "Failed": 1, "Again": 2,
@@ -47,7 +46,7 @@ func TestSpecsResultsAreDrawn(t *testing.T) {
 		testutil.WriteFile(t, filepath.Join(from, name+".json"), `{"Engine": "installed", `+content+`}`)
 	}
 	testutil.Must(t, runSpecs(from))
-	text, _ := os.ReadFile(specsDocument)
+	text, _ = os.ReadFile(specsDocument)
 	for _, want := range []string{
 		"| set | installed, no sandbox containers | containerd beside installed |\n|---|---|---|\n" +
 			"| `fast`: a choice | 7, 1, 0 (2 again) | 6, 0, 2 |\n",

@@ -103,9 +103,8 @@ func TestKeyFollowsTheModule(t *testing.T) {
 		seen[key] = true
 	}
 	testutil.Assert(t, len(seen) == 2, "keys %v", seen)
-	if _, err := one.key(t.TempDir()); err == nil || !strings.Contains(err.Error(), "source tree") {
-		t.Errorf("outside of the tree: %v", err)
-	}
+	_, err := one.key(t.TempDir())
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "source tree"), "outside of the tree: %v", err)
 }
 
 func TestStamps(t *testing.T) {
@@ -130,12 +129,10 @@ func TestEnvironRoundTrip(t *testing.T) {
 		"nothing": "", "no JSON": "{", "no kubelet": strings.Replace(value, `"/f"`, `""`, 1),
 		"no kubelet-core": strings.Replace(value, `"/g"`, `""`, 1),
 	} {
-		if got, err := FromEnviron(func(string) string { return value }); err == nil {
-			t.Errorf("%s: got %+v", name, got)
-		}
+		got, err := FromEnviron(func(string) string { return value })
+		testutil.Assert(t, err != nil, "%s: got %+v", name, got)
 	}
-	if got, err := WithSpecsFromEnviron(func(string) string { return value }); err == nil ||
-		!strings.Contains(err.Error(), "ginkgo") {
-		t.Errorf("without the specs' programs: %+v, %v", got, err)
-	}
+	got, err = WithSpecsFromEnviron(func(string) string { return value })
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "ginkgo"), "without the specs' programs: %+v, %v",
+		got, err)
 }

@@ -32,17 +32,14 @@ func TestStays(t *testing.T) {
 	testutil.Must(t, err)
 	stays[0].users.Close() // killed
 	testutil.Must(t, stays[1].leave())
-	if _, err := os.Stat(kept); err != nil {
-		t.Errorf("one run stays, and the values are gone: %v", err)
-	}
+	_, err = os.Stat(kept)
+	testutil.Check(t, err, "one run stays, and the values are gone")
 	testutil.Must(t, stays[2].leave())
-	if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the last run has left: %v", err)
-	}
+	_, err = os.Stat(kept)
+	testutil.Assert(t, errors.Is(err, fs.ErrNotExist), "the last run has left: %v", err)
 	for name, want := range before {
-		if got, err := readSysctl(name); err != nil || got != want {
-			t.Errorf("%s is %q, %v; want %q", name, got, err, want)
-		}
+		got, err := readSysctl(name)
+		testutil.Assert(t, err == nil && got == want, "%s is %q, %v; want %q", name, got, err, want)
 	}
 }
 
@@ -65,10 +62,8 @@ func TestValuesOfAKilledRun(t *testing.T) {
 	second, err := enter(t.Context(), dir)
 	testutil.Must(t, err)
 	testutil.Must(t, second.leave())
-	if got, err := readSysctl(sysctl); err != nil || got != value {
-		t.Errorf("%s is %q, %v; want %q", sysctl, got, err, value)
-	}
-	if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the file of the values: %v", err)
-	}
+	got, err := readSysctl(sysctl)
+	testutil.Assert(t, err == nil && got == value, "%s is %q, %v; want %q", sysctl, got, err, value)
+	_, err = os.Stat(kept)
+	testutil.Assert(t, errors.Is(err, fs.ErrNotExist), "the file of the values: %v", err)
 }

@@ -117,12 +117,10 @@ func TestJudge(t *testing.T) {
 				"unexplained %q, want %q", unexplained, test.unexplained)
 			testutil.Assert(t, reflect.DeepEqual(v.Stale, test.stale), "stale %v, want %v", v.Stale, test.stale)
 			good := len(test.unexplained)+len(test.stale) == 0
-			if err := v.Err(len(specs)); (err == nil) != good {
-				t.Errorf("Err: %v", err)
-			}
-			if err := v.Err(len(specs) + 1); err == nil {
-				t.Error("a missing spec is not an error")
-			}
+			err = v.Err(len(specs))
+			testutil.Assert(t, (err == nil) == good, "Err: %v", err)
+			err = v.Err(len(specs) + 1)
+			testutil.Assert(t, err != nil, "a missing spec is not an error")
 		})
 	}
 }
@@ -249,10 +247,8 @@ func TestJudgeLeavesOut(t *testing.T) {
 	got, want := expected.LeftOut(), []string{"b", "gone"}
 	testutil.Assert(t, reflect.DeepEqual(got, want), "left out %q, want %q", got, want)
 	v := Judge("conformance", []Spec{{Name: "a", Outcome: Passed}, {Name: "b", Outcome: LeftOut}}, expected)
-	if want := "  1 left out: no such thing\nconformance: 1 passed, 0 failed, 0 skipped, 1 left " +
-		"out\n"; v.String() != want {
-		t.Errorf("got %q, want %q", v, want)
-	}
+	testutil.Equal(t, v.String(),
+		"  1 left out: no such thing\nconformance: 1 passed, 0 failed, 0 skipped, 1 left out\n", "the verdict")
 	testutil.Assert(t, len(v.Stale) == 1 && v.Stale[0].Name == "gone" && len(v.Unexplained) == 0 && v.Total() == 2,
 		"got %+v", v)
 }

@@ -54,7 +54,6 @@ func TestScript(t *testing.T) {
 				"%v: %q, want %q\n%s", err, output, c.want, errors.String())
 		})
 	}
-	if script, ran := Script([]Block{{Kind: Text, Text: "x"}}, Tree); script != "" || ran != 0 {
-		t.Errorf("of no commands: %q", script)
-	}
+	script, ran := Script([]Block{{Kind: Text, Text: "x"}}, Tree)
+	testutil.Assert(t, script == "" && ran == 0, "of no commands: %q", script)
 }

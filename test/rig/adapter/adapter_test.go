@@ -114,20 +114,16 @@ func TestRestart(t *testing.T) {
 		testutil.Require(t, err == nil && answer.GetRuntimeName() == "fake", "Version: %v, %v", answer, err)
 	}
 	version()
-	if err := s.Start(t.Context()); err == nil {
-		t.Fatal("started twice at once")
-	}
+	err := s.Start(t.Context())
+	testutil.Require(t, err != nil, "started twice at once")
 	testutil.Must(t, s.Stop(t.Context()))
-	if s.PID() != 0 {
-		t.Errorf("PID %d after Stop", s.PID())
-	}
+	testutil.Assert(t, s.PID() == 0, "PID %d after Stop", s.PID())
 	testutil.Must(t, s.Start(t.Context()))
 	testutil.Assert(t, s.PID() != first, "not restarted")
 	version()
 	s.Kill()
-	if err := s.ExitError(); err == nil {
-		t.Error("killed, and no exit error")
-	}
+	err = s.ExitError()
+	testutil.Assert(t, err != nil, "killed, and no exit error")
 	testutil.Must(t, s.Start(t.Context()))
 	version()
 }
@@ -166,9 +162,8 @@ func TestNetworksAreTakenAndReleased(t *testing.T) {
 	testutil.Assert(t, first.Subnet != second.Subnet && first.Dir != second.Dir,
 		"shared: %s %s, %s %s", first.Subnet, second.Subnet, first.Dir, second.Dir)
 	testutil.Must(t, first.Close(t.Context()))
-	if _, err := os.Stat(first.Dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the directory after Close: %v", err)
-	}
+	_, err = os.Stat(first.Dir)
+	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "the directory after Close: %v", err)
 	third := NewForTest(t, opts)
 	testutil.Assert(t, third.Subnet == first.Subnet, "%s was not given back: %s", first.Subnet, third.Subnet)
 }

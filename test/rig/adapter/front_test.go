@@ -55,12 +55,10 @@ func TestFrontAsksForAKubeletsNamespaces(t *testing.T) {
 			got, err := likeAKubelets(tt.method, request)
 			testutil.Must(t, err)
 			edited := tt.want.ProtoReflect().New().Interface()
-			if err := proto.Unmarshal(got, edited); err != nil || !proto.Equal(edited, tt.want) {
-				t.Errorf("got %v, %v, want %v", edited, err, tt.want)
-			}
+			err = proto.Unmarshal(got, edited)
+			testutil.Assert(t, err == nil && proto.Equal(edited, tt.want), "got %v, %v, want %v", edited, err, tt.want)
 		})
 	}
-	if _, err := likeAKubelets(run, []byte{0xff}); err == nil {
-		t.Error("a request that is none is edited")
-	}
+	_, err := likeAKubelets(run, []byte{0xff})
+	testutil.Assert(t, err != nil, "a request that is none is edited")
 }

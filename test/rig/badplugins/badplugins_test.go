@@ -26,9 +26,8 @@ func TestDraw(t *testing.T) {
 			t.Errorf("of %d calls, 30%% of which go wrong: %v", calls, made)
 		}
 		testutil.Must(t, plugins.End())
-		if fault, err := plugins.draw(); err != nil || fault != "" || plugins.bad() {
-			t.Errorf("after the end: %q, %v", fault, err)
-		}
+		fault, err := plugins.draw()
+		testutil.Assert(t, err == nil && fault == "" && !plugins.bad(), "after the end: %q, %v", fault, err)
 		return drawn
 	}
 	first, second := draw(t), draw(t)

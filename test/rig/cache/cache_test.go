@@ -19,20 +19,17 @@ func TestFillMakesAnEntryOnce(t *testing.T) {
 		return os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o644)
 	}
 	key := Key("tool", "example.com/tool@v1")
-	if has, err := Has(key); has || err != nil {
-		t.Errorf("before: %v, %v", has, err)
-	}
+	has, err := Has(key)
+	testutil.Assert(t, !has && err == nil, "before: %v, %v", has, err)
 	for range 2 {
 		dir, err := Fill(t.Context(), key, fill)
 		testutil.Must(t, err)
-		if data, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(data) != "content" {
-			t.Errorf("%q, %v", data, err)
-		}
+		data, err := os.ReadFile(filepath.Join(dir, "file"))
+		testutil.Assert(t, err == nil && string(data) == "content", "%q, %v", data, err)
 	}
 	testutil.Assert(t, made == 1, "made %d times", made)
-	if has, err := Has(key); !has || err != nil {
-		t.Errorf("after: %v, %v", has, err)
-	}
+	has, err = Has(key)
+	testutil.Assert(t, has && err == nil, "after: %v, %v", has, err)
 }
 
 func TestFillLeavesNothingOfAFailure(t *testing.T) {
@@ -59,9 +56,7 @@ func TestFillAtOnceAgrees(t *testing.T) {
 				together.Wait() // all make the entry before the first is finished
 				return os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o644)
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			testutil.Check(t, err)
 		})
 	}
 	done.Wait()
@@ -71,6 +66,6 @@ func TestFillAtOnceAgrees(t *testing.T) {
 
 // A directory of the cache may become an entry of a list, of PATH or of --cni-bin-dir.
 func TestKeyIsOneDirectoryOfAnyList(t *testing.T) {
-	got := Key("cni", "example.com/a/b@v1", "linux", "static,stripped", "a:b c")
-	testutil.Assert(t, got == "cni_example.com-a-b@v1_linux_static_stripped_a_bc", "key %q", got)
+	testutil.Equal(t, Key("cni", "example.com/a/b@v1", "linux", "static,stripped", "a:b c"),
+		"cni_example.com-a-b@v1_linux_static_stripped_a_bc", "key")
 }

@@ -54,9 +54,8 @@ func runSleep(t *testing.T, env rigenv.Env, cli *client.Client) (id string) {
 		},
 	})
 	testutil.Must(t, err)
-	if _, err := cli.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = cli.ContainerStart(ctx, created.ID, client.ContainerStartOptions{})
+	testutil.Must(t, err)
 	return created.ID
 }
 
@@ -143,17 +142,14 @@ func TestNewRefuses(t *testing.T) {
 	env := rigenv.Env{Dockerd: "/bin/true"}
 	_, err := New(Options{Env: env})
 	testutil.Assert(t, err != nil, "accepted without a directory")
-	if _, err := New(Options{Env: env, Dir: "/tmp/" + strings.Repeat("x", maxDir)}); err == nil ||
-		!strings.Contains(err.Error(), "TMPDIR") {
-		t.Errorf("with a long path: %v, want what to do", err)
-	}
-	if _, err := New(Options{Dir: t.TempDir(), Env: rigenv.Env{Dockerd: "/nowhere/dockerd"}}); err == nil ||
-		!strings.Contains(err.Error(), "install") {
-		t.Errorf("without a dockerd: %v, want what to do", err)
-	}
+	_, err = New(Options{Env: env, Dir: "/tmp/" + strings.Repeat("x", maxDir)})
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "TMPDIR"), "with a long path: %v, want what to do",
+		err)
+	_, err = New(Options{Dir: t.TempDir(), Env: rigenv.Env{Dockerd: "/nowhere/dockerd"}})
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "install"), "without a dockerd: %v, want what to do",
+		err)
 	env.Engine = "30-nonesuch"
-	if _, err := New(Options{Dir: t.TempDir(), Env: env}); err == nil ||
-		!strings.Contains(err.Error(), "29-containerd") {
-		t.Errorf("another name: %v, want the names there are", err)
-	}
+	_, err = New(Options{Dir: t.TempDir(), Env: env})
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "29-containerd"),
+		"another name: %v, want the names there are", err)
 }

@@ -33,18 +33,16 @@ func TestList(t *testing.T) {
 		list, err := List(names)
 		testutil.Assert(t, err == nil && len(list) == want, "%q: %+v, %v; want %d", names, list, err, want)
 	}
-	if list, err := List("installed,29"); err == nil {
-		t.Errorf("an unknown name in a list is accepted: %+v", list)
-	}
+	list, err := List("installed,29")
+	testutil.Assert(t, err != nil, "an unknown name in a list is accepted: %+v", list)
 }
 
 func TestEnginesThatNeedNoBuild(t *testing.T) {
 	for _, name := range []string{Installed, "/x/dockerd"} {
 		v, err := Named(name)
 		testutil.Must(t, err)
-		if cached, err := v.Cached(); err != nil || !cached {
-			t.Errorf("%s must be built: %v", name, err)
-		}
+		cached, err := v.Cached()
+		testutil.Assert(t, err == nil && cached, "%s must be built: %v", name, err)
 	}
 }
 

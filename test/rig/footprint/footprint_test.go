@@ -19,12 +19,10 @@ func TestValue(t *testing.T) {
 	})}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close()
-	if value, err := metrics.Value(t.Context(), "go_goroutines"); err != nil || value != 42 {
-		t.Errorf("%v, %v", value, err)
-	}
-	if value, err := metrics.Value(t.Context(), "go_threads"); err == nil {
-		t.Errorf("a metric that is not there is %v", value)
-	}
+	value, err := metrics.Value(t.Context(), "go_goroutines")
+	testutil.Assert(t, err == nil && value == 42, "%v, %v", value, err)
+	value, err = metrics.Value(t.Context(), "go_threads")
+	testutil.Assert(t, err != nil, "a metric that is not there is %v", value)
 }
 
 func TestStatusField(t *testing.T) {

@@ -48,21 +48,17 @@ func testDeterministicAndCached(t *testing.T, dir string, first map[string]v1.Im
 	testutil.Assert(t, maps.Equal(got, want), "digests differ:\n%v\n%v", got, want)
 	// Between them these have every kind of layer; all of them would read the shell's some thirty times.
 	for _, name := range []string{"test/hello:latest", "test/evil:latest", e2ePrefix + "nonewprivs:1.3"} {
-		if err := validate.Image(first[name]); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		testutil.Check(t, validate.Image(first[name]), name)
 	}
 	entries, err := os.ReadDir(dir)
 	testutil.Require(t, err == nil && len(entries) == 1, "the cache holds %v, %v", entries, err)
 	index := filepath.Join(dir, entries[0].Name(), "index.json")
 	before, err := os.Stat(index)
 	testutil.Must(t, err)
-	if got := digests(t, catalog(t, dir)); !maps.Equal(got, want) {
-		t.Errorf("from the cache:\n%v\n%v", got, want)
-	}
-	if after, err := os.Stat(index); err != nil || !after.ModTime().Equal(before.ModTime()) {
-		t.Errorf("made again: %v", err)
-	}
+	got = digests(t, catalog(t, dir))
+	testutil.Assert(t, maps.Equal(got, want), "from the cache:\n%v\n%v", got, want)
+	after, err := os.Stat(index)
+	testutil.Assert(t, err == nil && after.ModTime().Equal(before.ModTime()), "made again: %v", err)
 }
 
 // Images of different names differ unless they are meant to be one; the users are the ones of critest.
@@ -121,9 +117,8 @@ func testUserland(t *testing.T, image v1.Image) {
 			"%s: type %c to %q", applet, header.Typeflag, header.Linkname)
 	}
 	for _, program := range []string{"busybox", "pgrep", "ipcs"} {
-		if header := headers["bin/"+program]; header == nil || header.Typeflag != tar.TypeReg {
-			t.Errorf("%s: %+v", program, header)
-		}
+		header := headers["bin/"+program]
+		testutil.Assert(t, header != nil && header.Typeflag == tar.TypeReg, "%s: %+v", program, header)
 	}
 	libraries := 0
 	for name := range headers {

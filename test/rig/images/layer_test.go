@@ -25,9 +25,8 @@ func unpack(t *testing.T, layer v1.Layer) (names []string, headers map[string]*t
 			return names, headers
 		}
 		testutil.Must(t, err)
-		if _, twice := headers[header.Name]; twice {
-			t.Errorf("%s is in the archive twice", header.Name)
-		}
+		_, twice := headers[header.Name]
+		testutil.Assert(t, !twice, "%s is in the archive twice", header.Name)
 		names = append(names, header.Name)
 		headers[header.Name] = header
 	}

@@ -51,16 +51,13 @@ func TestStaticProgramIsReplaced(t *testing.T) {
 	tool := Tool{Program: "tool", Package: "tool"}
 	path, err := dynamicProgram(t.Context(), tool)
 	testutil.Must(t, err)
-	if program, err := readHostProgram(path); err != nil || len(program.needs) < 2 {
-		t.Errorf("%s: %+v, %v", path, program, err)
-	}
-	if host, err := FindTool("tool"); err != nil || host == path {
-		t.Errorf("the host's program is %s, %v", host, err)
-	}
+	program, err := readHostProgram(path)
+	testutil.Assert(t, err == nil && len(program.needs) >= 2, "%s: %+v, %v", path, program, err)
+	host, err := FindTool("tool")
+	testutil.Assert(t, err == nil && host != path, "the host's program is %s, %v", host, err)
 	testutil.Must(t, os.Remove(filepath.Join(archive, "tool.deb")))
-	if again, err := dynamicProgram(t.Context(), tool); err != nil || again != path {
-		t.Errorf("a second time: %s, %v", again, err)
-	}
+	again, err := dynamicProgram(t.Context(), tool)
+	testutil.Assert(t, err == nil && again == path, "a second time: %s, %v", again, err)
 }
 
 // Without a package registry the error names the static program and the package.

@@ -45,9 +45,8 @@ func TestEditSpec(t *testing.T) {
 
 func TestEditSpecAsksForTimeOnlyWhenNeeded(t *testing.T) {
 	ask := func() bool { t.Error("runc was asked, at a few milliseconds a container"); return true }
-	if _, err := editSpec([]byte(`{"linux":{"namespaces":[{"type":"pid"}]}}`), ask); err != nil {
-		t.Fatal(err)
-	}
+	_, err := editSpec([]byte(`{"linux":{"namespaces":[{"type":"pid"}]}}`), ask)
+	testutil.Must(t, err)
 }
 
 func TestEditSpecRefuses(t *testing.T) {

@@ -13,24 +13,21 @@ import (
 func TestBecomesTheNextRunc(t *testing.T) {
 	dir := t.TempDir()
 	wrapper := filepath.Join(dir, "first", "runc")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", wrapper, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", wrapper, ".").CombinedOutput()
+	testutil.Require(t, err == nil, "%v\n%s", err, out)
 	write(t, filepath.Join(dir, "second", "runc"), "#!/bin/sh\necho \"real $*\"; cat \"$3\"\nexit 5\n", 0o755)
 	config := filepath.Join(dir, "bundle", "config.json")
 	write(t, config, `{"process":{"oomScoreAdj":-998}}`, 0o600)
 
 	cmd := exec.CommandContext(t.Context(), wrapper, "create", "--bundle="+filepath.Dir(config), config)
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(wrapper)+":"+filepath.Join(dir, "second")+":"+os.Getenv("PATH"))
-	out, err := cmd.Output()
-	if cmd.ProcessState.ExitCode() != 5 {
-		t.Errorf("exit code %d (%v), want the real one's", cmd.ProcessState.ExitCode(), err)
-	}
+	out, err = cmd.Output()
+	testutil.Assert(t, cmd.ProcessState.ExitCode() == 5, "exit code %d (%v), want the real one's",
+		cmd.ProcessState.ExitCode(), err)
 	want := "real create --bundle=" + filepath.Dir(config) + " " + config + "\n" + `{"process":{"oomScoreAdj":0}}`
 	testutil.Assert(t, string(out) == want, "got %s, want %s", out, want)
-	if info, err := os.Stat(config); err != nil || info.Mode() != 0o600 {
-		t.Errorf("mode of the bundle's file: %v, %v", info.Mode(), err)
-	}
+	info, err := os.Stat(config)
+	testutil.Assert(t, err == nil && info.Mode() == 0o600, "mode of the bundle's file: %v, %v", info.Mode(), err)
 }
 
 func TestNoOtherRunc(t *testing.T) {

@@ -57,16 +57,13 @@ func get(t *testing.T, ctx context.Context, addr, path string, edit ...func(*htt
 
 func TestServesImages(t *testing.T) {
 	r, layer, content := start(t)
-	if status, body, err := get(t, t.Context(), r.Addr, layer); status != 200 || string(body) != string(content) ||
-		err != nil {
-		t.Errorf("layer: status %d, %d bytes, %v", status, len(body), err)
-	}
-	if status, _, _ := get(t, t.Context(), r.Addr, "some/image/manifests/v1"); status != 200 {
-		t.Errorf("manifest: status %d", status)
-	}
-	if status, _, _ := get(t, t.Context(), r.Addr, "some/image/manifests/v2"); status != 404 {
-		t.Errorf("manifest that is not there: status %d", status)
-	}
+	status, body, err := get(t, t.Context(), r.Addr, layer)
+	testutil.Assert(t, status == 200 && string(body) == string(content) && err == nil, "layer: status %d, %d bytes, %v",
+		status, len(body), err)
+	status, _, _ = get(t, t.Context(), r.Addr, "some/image/manifests/v1")
+	testutil.Assert(t, status == 200, "manifest: status %d", status)
+	status, _, _ = get(t, t.Context(), r.Addr, "some/image/manifests/v2")
+	testutil.Assert(t, status == 404, "manifest that is not there: status %d", status)
 }
 
 func TestPartsOfBlobs(t *testing.T) {
@@ -80,13 +77,10 @@ func TestPartsOfBlobs(t *testing.T) {
 		testutil.Assert(t, status == http.StatusPartialContent && string(body) == string(bytes) && err == nil,
 			"%s: status %d, %d bytes, %v", want, status, len(body), err)
 	}
-	if status, _, _ := get(t, t.Context(), r.Addr, layer,
-		part("bytes=9999999-")); status != http.StatusRequestedRangeNotSatisfiable {
-		t.Errorf("a part behind the end: status %d", status)
-	}
-	if status, _, _ := get(t, t.Context(), r.Addr, layer+"0", part("bytes=0-")); status < 400 {
-		t.Errorf("a part of a blob that is not there: status %d", status)
-	}
+	status, _, _ := get(t, t.Context(), r.Addr, layer, part("bytes=9999999-"))
+	testutil.Assert(t, status == http.StatusRequestedRangeNotSatisfiable, "a part behind the end: status %d", status)
+	status, _, _ = get(t, t.Context(), r.Addr, layer+"0", part("bytes=0-"))
+	testutil.Assert(t, status >= 400, "a part of a blob that is not there: status %d", status)
 }
 
 func TestAccount(t *testing.T) {
@@ -97,13 +91,10 @@ func TestAccount(t *testing.T) {
 	for _, path := range []string{"", "some/image/manifests/v1"} {
 		status, _, _ := get(t, t.Context(), r.AuthAddr, path)
 		testutil.Assert(t, status == 401, "%q without an account: status %d", path, status)
-		if status, _, _ := get(t, t.Context(), r.AuthAddr, path, account(rigenv.RegistryUser, "wrong")); status != 401 {
-			t.Errorf("%q with a wrong password: status %d", path, status)
-		}
-		if status, _, _ := get(t, t.Context(), r.AuthAddr, path,
-			account(rigenv.RegistryUser, rigenv.RegistryPassword)); status != 200 {
-			t.Errorf("%q with the account: status %d", path, status)
-		}
+		status, _, _ = get(t, t.Context(), r.AuthAddr, path, account(rigenv.RegistryUser, "wrong"))
+		testutil.Assert(t, status == 401, "%q with a wrong password: status %d", path, status)
+		status, _, _ = get(t, t.Context(), r.AuthAddr, path, account(rigenv.RegistryUser, rigenv.RegistryPassword))
+		testutil.Assert(t, status == 200, "%q with the account: status %d", path, status)
 	}
 }
 
@@ -161,7 +152,6 @@ func TestMissingAndUnavailableBlobs(t *testing.T) {
 func TestImageKeysNeedATag(t *testing.T) {
 	image, err := random.Image(16, 1)
 	testutil.Must(t, err)
-	if _, err := Start(t.Context(), map[string]v1.Image{"image": image}); err == nil {
-		t.Error("accepted")
-	}
+	_, err = Start(t.Context(), map[string]v1.Image{"image": image})
+	testutil.Assert(t, err != nil, "accepted")
 }

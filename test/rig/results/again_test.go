@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func failed(names ...string) []Test {
@@ -42,9 +44,8 @@ func TestAgain(t *testing.T) {
 			t.Errorf("%s: got %v and %d left, want %v and %d", name, got, left, c.want, c.left)
 		}
 	}
-	if got, left := Again(many); len(got["a"]) != maxAgain || left != 2 {
-		t.Errorf("very many: %d, and %d left", len(got["a"]), left)
-	}
+	got, left := Again(many)
+	testutil.Assert(t, len(got["a"]) == maxAgain && left == 2, "very many: %d, and %d left", len(got["a"]), left)
 }
 
 func TestTooFlaky(t *testing.T) {

@@ -169,9 +169,8 @@ func TestBenchmarks(t *testing.T) {
 	begun := []string{`{"Action":"run","Test":"BenchmarkA"}`,
 		`{"Action":"output","Test":"BenchmarkA","Output":"BenchmarkA 1 2 ns/op"}`}
 	testutil.Equal(t, names(finish(t, nil, append(begun, `{"Action":"pass"}`)...), Pass), "BenchmarkA", "passed")
-	if got := names(finish(t, errors.New("exit status 2"), begun...), Fail); got != "BenchmarkA" {
-		t.Errorf("after a crash, failed: %q", got)
-	}
+	testutil.Equal(t, names(finish(t, errors.New("exit status 2"), begun...), Fail), "BenchmarkA",
+		"after a crash, failed")
 }
 
 func TestLongest(t *testing.T) {

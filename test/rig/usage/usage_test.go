@@ -22,9 +22,8 @@ func TestCPUTimeIsWhatAProcessUses(t *testing.T) {
 	testutil.Must(t, idle.Start())
 	defer func() { _ = idle.Process.Kill(); _ = idle.Wait() }()
 	time.Sleep(20 * time.Millisecond)
-	if used, err := CPUTime([]int{idle.Process.Pid}); err != nil || used > time.Second {
-		t.Errorf("a sleeping process used %v, %v", used, err)
-	}
+	used, err := CPUTime([]int{idle.Process.Pid})
+	testutil.Assert(t, err == nil && used <= time.Second, "a sleeping process used %v, %v", used, err)
 	both, err := CPUTime([]int{os.Getpid(), idle.Process.Pid})
 	testutil.Assert(t, err == nil && both >= after, "both used %v, %v, one of them %v", both, err, after)
 }
@@ -38,9 +37,8 @@ func TestMemoryOf(t *testing.T) {
 
 // A child is found by its name and its parent, and by no other.
 func TestEngineFindsChildren(t *testing.T) {
-	if got, err := Engine(os.Getpid()); err != nil || len(got) != 1 || got[0] != os.Getpid() {
-		t.Errorf("without a containerd: %v, %v", got, err)
-	}
+	got, err := Engine(os.Getpid())
+	testutil.Assert(t, err == nil && len(got) == 1 && got[0] == os.Getpid(), "without a containerd: %v, %v", got, err)
 	path := t.TempDir() + "/containerd"
 	sleep, err := exec.LookPath("sleep")
 	if err == nil {
@@ -67,7 +65,6 @@ func TestProportionalMemory(t *testing.T) {
 	whole, wholeErr := MemoryOf([]int{os.Getpid()})
 	testutil.Assert(t, err == nil && wholeErr == nil && held > 0 && held <= whole.RSS+whole.RSS/4,
 		"%d of %d KiB, %v, %v", held, whole.RSS, err, wholeErr)
-	if _, err := rolledUp("Rss: 12 kB\n", "Pss"); err == nil {
-		t.Error("a line that is not there was read")
-	}
+	_, err = rolledUp("Rss: 12 kB\n", "Pss")
+	testutil.Assert(t, err != nil, "a line that is not there was read")
 }

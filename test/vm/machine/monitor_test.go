@@ -33,12 +33,9 @@ func TestMonitorAnswers(t *testing.T) {
 	const greeting, event = `{"QMP": {"version": {}}}`, `{"event": "STOP"}`
 	testutil.Must(t, emulated(t, greeting, event, `{"return": {}}`).do("stop", nil))
 	err := emulated(t, event, `{"error": {"class": "GenericError", "desc": "no such file"}}`).do("migrate", nil)
-	if err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("refused: %v", err)
-	}
-	if err := emulated(t, event).do("quit", nil); err == nil {
-		t.Error("an end without an answer is not an error")
-	}
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no such file"), "refused: %v", err)
+	err = emulated(t, event).do("quit", nil)
+	testutil.Assert(t, err != nil, "an end without an answer is not an error")
 }
 
 func TestMonitorWaitsForTheMemory(t *testing.T) {
@@ -47,8 +44,7 @@ func TestMonitorWaitsForTheMemory(t *testing.T) {
 		q := emulated(t, `{"return": {}}`, setup, `{"event": "STOP"}`,
 			`{"event": "MIGRATION", "data": {"status": "`+status+`"}}`)
 		testutil.Must(t, q.do("migrate", nil))
-		if err := q.saved(); (err == nil) != good {
-			t.Errorf("%s: %v", status, err)
-		}
+		err := q.saved()
+		testutil.Assert(t, (err == nil) == good, "%s: %v", status, err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A command reaches the machine's shell with each of its words as it was.
@@ -14,10 +16,7 @@ func TestCommandKeepsWords(t *testing.T) {
 	m := &Machine{image: "/image", dir: "/dir", port: 2222}
 	args := m.command(context.Background(), words).Args
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", args[len(args)-1]).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n"); !reflect.DeepEqual(got, words[2:]) {
-		t.Errorf("got %q", got)
-	}
+	testutil.Must(t, err)
+	got := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	testutil.Assert(t, reflect.DeepEqual(got, words[2:]), "got %q", got)
 }
