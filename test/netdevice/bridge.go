@@ -2,6 +2,7 @@
 package netdevice
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/vishvananda/netlink"
@@ -57,6 +58,22 @@ func (b *Bridge) Connect(name string, pid int, device string) error {
 func (b *Bridge) Remove() error {
 	if err := netlink.LinkDel(b.link); err != nil {
 		return fmt.Errorf("remove the bridge %s: %w", b.link.Attrs().Name, err)
+	}
+	return nil
+}
+
+// RemoveBridge removes the bridge of that name, if it exists.
+func RemoveBridge(name string) error {
+	var missing netlink.LinkNotFoundError
+	link, err := netlink.LinkByName(name)
+	if errors.As(err, &missing) {
+		return nil
+	}
+	if err == nil {
+		err = netlink.LinkDel(link)
+	}
+	if err != nil {
+		return fmt.Errorf("remove the bridge %s: %w", name, err)
 	}
 	return nil
 }

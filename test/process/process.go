@@ -2,6 +2,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,15 +35,22 @@ type Process struct {
 // Start starts a program in a process group of its own: a Ctrl-C is for the caller, which stops the program in order.
 // environ is added to the environment, as NAME=value. The output is appended to the file at logPath.
 func Start(logPath string, environ []string, program string, args ...string) (*Process, error) {
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), environ...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return Run(logPath, cmd)
+}
+
+// Run starts a command. The output is appended to the file at logPath.
+func Run(logPath string, cmd *exec.Cmd) (*Process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	p := &Process{LogPath: logPath, cmd: exec.Command(program, args...), ended: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, append(os.Environ(), environ...)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.cmd.Start(); err != nil {
+	p := &Process{LogPath: logPath, cmd: cmd, ended: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.name(), err)
 	}
 	go func() {
@@ -59,6 +67,25 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Running says that the process was started and has not ended. It may be nil.
+func (p *Process) Running() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Exit waits for the end, and returns the error of an exit status that is not 0.
+func (p *Process) Exit() error {
+	<-p.ended
+	return p.exit
+}
 
 // Kill ends the process as a crash would, and waits for its end.
 func (p *Process) Kill() {
@@ -86,7 +113,8 @@ func (p *Process) Stop(ctx context.Context) error {
 // Failure is the error of a process that ended by itself, with the end of its output. It waits for the end.
 func (p *Process) Failure() error {
 	<-p.ended
-	return fmt.Errorf("%s ended by itself: %w; the end of its output:\n%s", p.name(), p.exit, p.LogTail())
+	exit := cmp.Or(p.exit, errors.New("exit status 0"))
+	return fmt.Errorf("%s ended by itself: %w; the end of its output:\n%s", p.name(), exit, p.LogTail())
 }
 
 // LogTail returns the last 8 KiB of the output, or the error of reading it.

@@ -9,9 +9,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
+
+	"github.com/criadapter/criadapter/test/program"
 )
 
 type options struct {
@@ -29,12 +29,7 @@ func main() {
 	flag.StringVar(&opts.docker, "docker", "unix:///var/run/docker.sock", "the engine")
 	flag.Parse()
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, opts); err != nil {
-		fmt.Fprintf(os.Stderr, "run: %v\n", err)
-		os.Exit(1)
-	}
+	program.Main("run", func(ctx context.Context) error { return run(ctx, opts) })
 }
 
 // cleanUpTime bounds the cleaning up at the end.
@@ -48,20 +43,12 @@ func run(ctx context.Context, opts options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
-		defer cancel()
-		err = errors.Join(err, node.stop(ctx))
-	}()
+	defer func() { err = errors.Join(err, cleanUp(ctx, node.stop)) }()
 	core, err := node.kubelet(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
-		defer cancel()
-		err = errors.Join(err, core.stop(ctx))
-	}()
+	defer func() { err = errors.Join(err, cleanUp(ctx, core.stop)) }()
 	pods, err := core.run(ctx, opts.manifest)
 	if err != nil {
 		return err
@@ -76,6 +63,13 @@ func run(ctx context.Context, opts options) (err error) {
 	}
 	node.explain(core)
 	return node.wait(ctx)
+}
+
+// cleanUp calls stop even after an interrupt.
+func cleanUp(ctx context.Context, stop func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
+	defer cancel()
+	return stop(ctx)
 }
 
 // step prints the progress.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +14,11 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/vishvananda/netlink"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/netdevice"
+	"github.com/criadapter/criadapter/test/process"
 	"github.com/criadapter/criadapter/test/rig/cniplugins"
 	"github.com/criadapter/criadapter/test/rig/images"
 )
@@ -35,9 +35,7 @@ const (
 // node is a running criadapter with its files and its pod network.
 type node struct {
 	dir    string
-	server *exec.Cmd
-	ended  chan struct{}
-	exit   error
+	server *process.Process
 }
 
 // startNode makes the directory, the example's image, the plugins and the pod
@@ -58,7 +56,7 @@ func startNode(ctx context.Context, opts options) (_ *node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{dir: dir, ended: make(chan struct{})}
+	n := &node{dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.clean())
@@ -101,23 +99,9 @@ func loadImage(ctx context.Context, endpoint string) error {
 
 // writeNetwork writes the pod network: a bridge of our own with masquerading.
 func (n *node) writeNetwork() error {
-	config, err := json.MarshalIndent(map[string]any{
-		"cniVersion": "1.0.0",
-		"name":       "criadapter-run",
-		"plugins": []any{
-			map[string]any{
-				"type": "bridge", "bridge": bridge, "isGateway": true, "ipMasq": true, "hairpinMode": true,
-				"ipam": map[string]any{
-					"type": "host-local", "dataDir": filepath.Join(n.dir, "ipam"),
-					"ranges": [][]map[string]string{{{"subnet": subnet}}},
-					"routes": []map[string]string{{"dst": "0.0.0.0/0"}},
-				},
-			},
-			map[string]any{"type": "portmap", "capabilities": map[string]bool{"portMappings": true}},
-			// Docker drops forwarded packets unless a rule accepts them.
-			map[string]any{"type": "firewall"},
-		},
-	}, "", "  ")
+	network := netdevice.Network{Name: "criadapter-run", Bridge: bridge, Subnet: subnet, Masquerade: true}
+	// Docker drops forwarded packets unless a rule accepts them.
+	config, err := network.Conflist(filepath.Join(n.dir, "ipam"), "firewall")
 	if err != nil {
 		return err
 	}
@@ -129,28 +113,19 @@ func (n *node) writeNetwork() error {
 
 func (n *node) start(opts options, plugins string) error {
 	step("Starting %s on %s", opts.server, n.socket())
-	log, err := os.Create(n.serverLog())
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	n.server = exec.Command(opts.server,
+	cmd := exec.Command(opts.server,
 		"--container-runtime-endpoint=unix://"+n.socket(),
 		"--docker-endpoint="+opts.docker,
 		"--root-directory="+filepath.Join(n.dir, "state"),
 		"--cni-conf-dir="+filepath.Join(n.dir, "net.d"),
 		"--cni-bin-dir="+plugins,
 	)
-	n.server.Stdout, n.server.Stderr = log, log
 	// An interrupt at the terminal must not reach the server, which ends after the pod.
-	n.server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if err := n.server.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	var err error
+	if n.server, err = process.Run(n.serverLog(), cmd); err != nil {
 		return fmt.Errorf("starting the server (make build makes it): %w", err)
 	}
-	go func() {
-		n.exit = n.server.Wait()
-		close(n.ended)
-	}()
 	return nil
 }
 
@@ -164,7 +139,7 @@ func (n *node) kubelet(ctx context.Context) (*kubeletCore, error) {
 	defer cancel()
 	go func() {
 		select {
-		case <-n.ended:
+		case <-n.server.Ended():
 			cancel()
 		case <-attempt.Done():
 		}
@@ -196,20 +171,15 @@ func (n *node) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		fmt.Println()
 		return nil
-	case <-n.ended:
-		return fmt.Errorf("the server ended: %w", n.exit)
+	case <-n.server.Ended():
+		return fmt.Errorf("the server ended: %w", n.server.Exit())
 	}
 }
 
 // stop ends the server, and removes the network and the directory.
 func (n *node) stop(ctx context.Context) error {
-	if err := n.server.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := n.server.Stop(ctx); err != nil {
 		return err
-	}
-	select {
-	case <-n.ended:
-	case <-ctx.Done():
-		return errors.New("the server does not end")
 	}
 	step("The server has ended")
 	return n.clean()
@@ -217,13 +187,8 @@ func (n *node) stop(ctx context.Context) error {
 
 // clean removes the directory, and the bridge that the CNI plugin has left.
 func (n *node) clean() error {
-	var missing netlink.LinkNotFoundError
-	link, err := netlink.LinkByName(bridge)
-	if err == nil {
-		err = netlink.LinkDel(link)
-	}
-	if err != nil && !errors.As(err, &missing) {
-		return fmt.Errorf("removing the bridge %s: %w", bridge, err)
+	if err := netdevice.RemoveBridge(bridge); err != nil {
+		return err
 	}
 	// Detached mounts of the last container may still be going away.
 	for try := 0; ; try++ {

@@ -1,13 +1,11 @@
 package peers
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"github.com/vishvananda/netlink"
+	"github.com/criadapter/criadapter/test/netdevice"
 )
 
 // PodNetwork is like the pod network that package test/rig/adapter makes for criadapter. Its bridge and its addresses,
@@ -23,21 +21,8 @@ func (n PodNetwork) Write(dir string) (string, error) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return "", err
 	}
-	conflist, err := json.MarshalIndent(map[string]any{
-		"cniVersion": "1.0.0",
-		"name":       n.bridge(),
-		"plugins": []any{
-			map[string]any{
-				"type": "bridge", "bridge": n.bridge(), "isGateway": true, "hairpinMode": true,
-				"ipam": map[string]any{
-					"type": "host-local", "dataDir": filepath.Join(dir, "ipam"),
-					"ranges": [][]map[string]string{{{"subnet": fmt.Sprintf("10.89.%d.0/24", n.Number)}}},
-					"routes": []map[string]string{{"dst": "0.0.0.0/0"}},
-				},
-			},
-			map[string]any{"type": "portmap", "capabilities": map[string]bool{"portMappings": true}},
-		},
-	}, "", "  ")
+	network := netdevice.Network{Name: n.bridge(), Bridge: n.bridge(), Subnet: fmt.Sprintf("10.89.%d.0/24", n.Number)}
+	conflist, err := network.Conflist(filepath.Join(dir, "ipam"))
 	if err != nil {
 		return "", err
 	}
@@ -45,14 +30,4 @@ func (n PodNetwork) Write(dir string) (string, error) {
 }
 
 // Remove removes the bridge, which the CNI plugin made with the first pod.
-func (n PodNetwork) Remove() error {
-	var missing netlink.LinkNotFoundError
-	link, err := netlink.LinkByName(n.bridge())
-	if errors.As(err, &missing) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("pod network %s: %w", n.bridge(), err)
-	}
-	return netlink.LinkDel(link)
-}
+func (n PodNetwork) Remove() error { return netdevice.RemoveBridge(n.bridge()) }

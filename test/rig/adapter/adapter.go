@@ -7,16 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/test/process"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -61,9 +60,7 @@ type Server struct {
 	opts    Options
 	network network
 	front   *front // nil without clients that need it
-	cmd     *exec.Cmd
-	ended   chan struct{} // closed when cmd was waited for
-	exit    error         // the error of Wait; read it after ended
+	process *process.Process
 }
 
 // New makes the directories and takes a network for a server in a new directory in opts.Env.WorkDir, without starting
@@ -152,27 +149,14 @@ func (s *Server) AddFlags(flags ...string) { s.opts.Flags = append(s.opts.Flags,
 // Launch starts the program and returns at once, for tests of a refused start. Ended is closed when the program has
 // ended.
 func (s *Server) Launch() error {
-	if s.running() {
+	if s.process.Running() {
 		return errors.New("adapter: already running")
 	}
-	log, err := os.OpenFile(s.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	started, err := process.Start(s.LogPath, s.opts.Environ, s.opts.Env.Criadapter, s.flags()...)
 	if err != nil {
 		return fmt.Errorf("adapter: %w", err)
 	}
-	defer log.Close()
-	cmd := exec.Command(s.opts.Env.Criadapter, s.flags()...)
-	cmd.Env = append(os.Environ(), s.opts.Environ...)
-	cmd.Stdout, cmd.Stderr = log, log
-	// A Ctrl-C at the terminal is for the test, which ends the server in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("adapter: %w", err)
-	}
-	s.cmd, s.ended = cmd, make(chan struct{})
-	go func() {
-		defer close(s.ended)
-		s.exit = cmd.Wait()
-	}()
+	s.process = started
 	return nil
 }
 
@@ -186,102 +170,60 @@ func (s *Server) Start(ctx context.Context) error {
 	defer cancel()
 	err := s.connect()
 	if err == nil {
-		err = s.waitReady(ctx)
+		err = s.process.Await(ctx, s.ready)
 	}
 	if err != nil {
 		s.Kill()
-		return fmt.Errorf("adapter: criadapter did not come up: %w; the end of its log:\n%s", err, s.LogTail())
+		return fmt.Errorf("adapter: criadapter did not come up: %w", err)
 	}
 	return nil
 }
 
-func (s *Server) waitReady(ctx context.Context) error {
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		_, err := runtimeapi.NewRuntimeServiceClient(s.Conn).Version(ctx, &runtimeapi.VersionRequest{})
-		if err == nil {
-			return s.connectKubeletClient(ctx)
-		}
-		select {
-		case <-s.ended:
-			return fmt.Errorf("it exited: %w", exitError(s.exit))
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-tick.C:
-		}
+func (s *Server) ready(ctx context.Context) error {
+	client := runtimeapi.NewRuntimeServiceClient(s.Conn)
+	if _, err := client.Version(ctx, &runtimeapi.VersionRequest{}); err != nil {
+		return err
 	}
-}
-
-// exitError makes a clean exit an error, too: a server must not end unasked.
-func exitError(err error) error {
-	if err == nil {
-		return errors.New("exit status 0")
-	}
-	return err
+	return s.connectKubeletClient(ctx)
 }
 
 // Ended is closed when the program has ended; ExitError then says how. It is a new channel after each start.
-func (s *Server) Ended() <-chan struct{} { return s.ended }
+func (s *Server) Ended() <-chan struct{} { return s.process.Ended() }
 
 // ExitError says how the program ended: nil for exit status 0. It waits for the end.
-func (s *Server) ExitError() error {
-	<-s.ended
-	return s.exit
-}
+func (s *Server) ExitError() error { return s.process.Exit() }
 
 // PID is the program's process id, 0 when it does not run.
 func (s *Server) PID() int {
-	if !s.running() {
+	if !s.process.Running() {
 		return 0
 	}
-	return s.cmd.Process.Pid
-}
-
-func (s *Server) running() bool {
-	if s.cmd == nil {
-		return false
-	}
-	select {
-	case <-s.ended:
-		return false
-	default:
-		return true
-	}
+	return s.process.PID()
 }
 
 // Stop ends the program as systemd does, with SIGTERM, and waits for it. It is an error if it ends with another status
 // than 0, or not within half a minute or by the end of ctx: then it is killed. Pods live on.
 func (s *Server) Stop(ctx context.Context) error {
-	if !s.running() {
+	if !s.process.Running() {
 		return nil
 	}
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("adapter: %w", err)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	err := s.process.Stop(ctx)
+	if err == nil {
+		err = s.process.Exit()
 	}
-	timeout := time.NewTimer(stopTimeout)
-	defer timeout.Stop()
-	select {
-	case <-s.ended:
-		if s.exit != nil {
-			return fmt.Errorf("adapter: criadapter ended with %w; the end of its log:\n%s", s.exit, s.LogTail())
-		}
-		return nil
-	case <-ctx.Done():
-	case <-timeout.C:
+	if err != nil {
+		return fmt.Errorf("adapter: the end of criadapter: %w; the end of its log:\n%s", err, s.LogTail())
 	}
-	s.Kill()
-	return fmt.Errorf("adapter: criadapter did not end after SIGTERM and was killed; the end of its log:\n%s",
-		s.LogTail())
+	return nil
 }
 
 // Kill ends the program with SIGKILL, as a crash does, and waits for it.
 func (s *Server) Kill() {
-	if !s.running() {
-		return
+	if s.process.Running() {
+		s.process.Kill()
 	}
-	_ = s.cmd.Process.Kill() // fails only when it has just ended
-	<-s.ended
 }
 
 // Close stops the program, hangs up, and removes the server's network and directories. It leaves pods and images alone:

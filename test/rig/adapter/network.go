@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/vishvananda/netlink"
+	"github.com/criadapter/criadapter/test/netdevice"
 )
 
 // network is the pod network of one server: a thousand addresses of 10.88.0.0/16 behind the bridge criadapternumber.
@@ -48,21 +47,8 @@ func (n network) subnet() string { return fmt.Sprintf("10.88.%d.0/22", 4*n.numbe
 
 // conflist is the CNI configuration: pods reach each other and this namespace, and ports are mapped from it.
 func (n network) conflist(ipamDir string) ([]byte, error) {
-	return json.MarshalIndent(map[string]any{
-		"cniVersion": "1.0.0",
-		"name":       "test" + strconv.Itoa(n.number),
-		"plugins": []any{
-			map[string]any{
-				"type": "bridge", "bridge": n.bridge(), "isGateway": true, "hairpinMode": true,
-				"ipam": map[string]any{
-					"type": "host-local", "dataDir": ipamDir,
-					"ranges": [][]map[string]string{{{"subnet": n.subnet()}}},
-					"routes": []map[string]string{{"dst": "0.0.0.0/0"}},
-				},
-			},
-			map[string]any{"type": "portmap", "capabilities": map[string]bool{"portMappings": true}},
-		},
-	}, "", "  ")
+	network := netdevice.Network{Name: "test" + strconv.Itoa(n.number), Bridge: n.bridge(), Subnet: n.subnet()}
+	return network.Conflist(ipamDir)
 }
 
 // release removes the bridge, which the CNI plugin made with the first pod, and gives the number back.
@@ -70,16 +56,8 @@ func (n network) release() error {
 	if n.claim == "" {
 		return nil
 	}
-	var missing netlink.LinkNotFoundError
-	link, err := netlink.LinkByName(n.bridge())
-	switch {
-	case errors.As(err, &missing):
-		return os.Remove(n.claim)
-	case err != nil:
+	if err := netdevice.RemoveBridge(n.bridge()); err != nil {
 		return fmt.Errorf("pod network: %w", err)
-	}
-	if err := netlink.LinkDel(link); err != nil {
-		return fmt.Errorf("pod network: remove %s: %w", n.bridge(), err)
 	}
 	return os.Remove(n.claim)
 }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/criadapter/criadapter/test/rig/logtail"
+	"github.com/criadapter/criadapter/test/process"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -46,15 +46,13 @@ type Options struct {
 type Engine struct {
 	opts    Options
 	variant Variant
-	cmd     *exec.Cmd
-	done    chan struct{} // closed when cmd was waited for
+	process *process.Process
 }
 
 // maxDir is the longest Dir: the kernel allows 107 characters for a socket's path, including the engine's longest name.
 const maxDir = 107 - len("/exec/containerd/containerd.sock.ttrpc")
 
 const (
-	pollInterval  = 20 * time.Millisecond
 	startTimeout  = 30 * time.Second
 	removeTimeout = 30 * time.Second
 	termTimeout   = 20 * time.Second
@@ -129,23 +127,18 @@ func (e *Engine) LogPath() string { return e.path("dockerd.log") }
 
 // PID is dockerd's process id, 0 when it does not run.
 func (e *Engine) PID() int {
-	if !e.running() {
+	if !e.process.Running() {
 		return 0
 	}
-	return e.cmd.Process.Pid
+	return e.process.PID()
 }
 
 // Start starts dockerd and waits until it answers, at most half a minute. After Terminate or Kill it starts the engine
 // again over the same directory.
 func (e *Engine) Start(ctx context.Context) error {
-	if e.running() {
+	if e.process.Running() {
 		return errors.New("engine: already running")
 	}
-	logFile, err := os.OpenFile(e.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer logFile.Close()
 	// With the pid file of a killed engine, this one would not start if the process id is in use again.
 	if err := os.Remove(e.path("pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -156,28 +149,27 @@ func (e *Engine) Start(ctx context.Context) error {
 		path = e.opts.Path + string(os.PathListSeparator) + path
 	}
 	cmd.Env = append(os.Environ(), "PATH="+path, "TMPDIR="+e.path("tmp")) // for dumps of a hanging containerd
-	cmd.Stdout, cmd.Stderr = logFile, logFile
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is for the rig, which stops the engine in order
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}                  // a Ctrl-C is for the rig, which stops the engine in order
 	end := func() {}
 	if e.opts.Rootless {
+		var err error
 		if end, err = e.makeRootless(cmd); err != nil {
 			return err
 		}
 	}
-	if err := cmd.Start(); err != nil {
+	started, err := process.Run(e.LogPath(), cmd)
+	if err != nil {
 		end()
 		return fmt.Errorf("engine: %w", err)
 	}
-	e.cmd, e.done = cmd, make(chan struct{})
-	go func(done chan struct{}) {
-		defer close(done)
-		defer end()
-		_ = cmd.Wait() // how it ended is in its log
-	}(e.done)
+	e.process = started
+	go func() {
+		<-started.Ended()
+		end()
+	}()
 	if err := e.waitReady(ctx); err != nil {
 		e.Kill()
-		return fmt.Errorf("engine: %s did not come up: %w; the end of its log:\n%s", e.opts.Env.Dockerd, err,
-			e.logTail())
+		return fmt.Errorf("engine: %s did not come up: %w", e.opts.Env.Dockerd, err)
 	}
 	return nil
 }
@@ -204,62 +196,31 @@ func (e *Engine) waitReady(ctx context.Context) error {
 		return err
 	}
 	defer cli.Close()
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		if _, err = cli.Ping(ctx, client.PingOptions{}); err == nil {
-			return nil
-		}
-		select {
-		case <-e.done:
-			return errors.New("it exited")
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-tick.C:
-		}
-	}
-}
-
-func (e *Engine) running() bool {
-	if e.cmd == nil {
-		return false
-	}
-	select {
-	case <-e.done:
-		return false
-	default:
-		return true
-	}
+	return e.process.Await(ctx, func(ctx context.Context) error {
+		_, err := cli.Ping(ctx, client.PingOptions{})
+		return err
+	})
 }
 
 // Terminate asks dockerd to end (SIGTERM) and waits for it; after 20 seconds, or when ctx ends, it is killed. Without
 // live-restore dockerd stops its containers on the way.
 func (e *Engine) Terminate(ctx context.Context) error {
-	if !e.running() {
+	if !e.process.Running() {
 		return nil
 	}
-	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
+	ctx, cancel := context.WithTimeout(ctx, termTimeout)
+	defer cancel()
+	if err := e.process.Stop(ctx); err != nil {
+		return fmt.Errorf("engine: %w; see %s", err, e.LogPath())
 	}
-	timeout := time.NewTimer(termTimeout)
-	defer timeout.Stop()
-	select {
-	case <-e.done:
-		return nil
-	case <-ctx.Done():
-	case <-timeout.C:
-	}
-	e.Kill()
-	return fmt.Errorf("engine: did not end within %v and was killed; see %s", termTimeout, e.LogPath())
+	return nil
 }
 
 // Kill kills dockerd (its containerd dies with it, containers live on) and waits for its end.
 func (e *Engine) Kill() {
-	if !e.running() {
-		return
+	if e.process.Running() {
+		e.process.Kill()
 	}
-	_ = e.cmd.Process.Kill() // fails only when it has just ended
-	<-e.done
 }
 
 // KillContainerd kills dockerd's own containerd, which dockerd then starts again.
@@ -278,7 +239,7 @@ func (e *Engine) KillContainerd() error {
 // Close removes the engine's containers with their volumes, and ends dockerd. The directory stays. Like Terminate it is
 // bounded in time.
 func (e *Engine) Close(ctx context.Context) error {
-	if !e.running() {
+	if !e.process.Running() {
 		return nil
 	}
 	return errors.Join(e.removeContainers(ctx), e.Terminate(ctx))
@@ -304,9 +265,4 @@ func (e *Engine) removeContainers(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// logTail returns the last few kilobytes of the log.
-func (e *Engine) logTail() string {
-	return logtail.Read(e.LogPath(), 4<<10)
 }
