@@ -17,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/cgroups"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -277,7 +278,7 @@ func newWorkerIn(t *testing.T, opts adapter.Options, namespaces *runtimeapi.Name
 	testutil.Must(t, err)
 
 	w.parent = filepath.Join("/", opts.Env.Cgroup(), filepath.Base(server.Dir))
-	t.Cleanup(func() { removeCgroups(w.parent) })
+	t.Cleanup(func() { _ = cgroups.Remove(w.parent) })
 	w.config = &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: w.name, Namespace: "e2e", Uid: w.name + "-uid"},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
@@ -311,14 +312,6 @@ func fifo(t *testing.T, path string) *os.File {
 	testutil.Must(t, err)
 	t.Cleanup(func() { file.Close() })
 	return file
-}
-
-// removeCgroups removes the pod's own cgroup of every controller, which the engine leaves behind.
-func removeCgroups(parent string) {
-	places, _ := filepath.Glob("/sys/fs/cgroup/*" + parent)
-	for _, place := range append(places, "/sys/fs/cgroup"+parent) {
-		_ = unix.Rmdir(place)
-	}
 }
 
 // leaveCgroup moves the container's processes out of its cgroups and removes these.

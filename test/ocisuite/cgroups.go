@@ -8,6 +8,8 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/test/cgroups"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
@@ -53,19 +55,8 @@ func removeCgroups() error {
 	tops, err := filepath.Glob(filepath.Join(cgroupRoot, "*", "*"))
 	for _, top := range tops {
 		if leftCgroup.MatchString(filepath.Base(top)) {
-			err = errors.Join(err, removeCgroup(top))
+			err = errors.Join(err, cgroups.RemoveTree(top))
 		}
 	}
 	return err
-}
-
-// removeCgroup removes a cgroup and the cgroups below it.
-func removeCgroup(dir string) error {
-	entries, err := os.ReadDir(dir)
-	for _, entry := range entries {
-		if entry.IsDir() {
-			err = errors.Join(err, removeCgroup(filepath.Join(dir, entry.Name())))
-		}
-	}
-	return errors.Join(err, os.NewSyscallError("rmdir", unix.Rmdir(dir)))
 }

@@ -3,10 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/criadapter/criadapter/test/cgroups"
 )
 
 const scratchPrefix = "criadapter-rig-"
@@ -54,7 +55,7 @@ func (s *scratch) cgroup() string { return filepath.Base(s.dir) }
 
 // remove deletes the directory and the empty control groups of the run.
 func (s *scratch) remove() error {
-	removeCgroups(s.cgroup())
+	_ = cgroups.Remove(s.cgroup()) // fails for a cgroup in use, as it should
 	err := os.RemoveAll(s.dir)
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Close())
@@ -81,26 +82,6 @@ func sweep() {
 		}
 		if err := s.remove(); err != nil {
 			fmt.Fprintf(os.Stderr, "rig: remains of a killed run: %v\n", err)
-		}
-	}
-}
-
-// removeCgroups removes the named cgroup with its children in every hierarchy, as far as they are empty.
-func removeCgroups(name string) {
-	roots, err := filepath.Glob(filepath.Join("/sys/fs/cgroup", "*", name))
-	if err != nil {
-		return
-	}
-	for _, root := range append(roots, filepath.Join("/sys/fs/cgroup", name)) {
-		var dirs []string
-		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, path)
-			}
-			return nil // directories may vanish meanwhile
-		})
-		for i := len(dirs) - 1; i >= 0; i-- { // children before parents
-			_ = syscall.Rmdir(dirs[i]) // fails for a cgroup in use, as it should
 		}
 	}
 }

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,6 +20,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet"
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/cgroups"
 )
 
 const (
@@ -149,7 +147,7 @@ func (k *kubeletCore) stop(ctx context.Context) (err error) {
 	defer func() {
 		k.cancel()
 		<-k.ended
-		err = errors.Join(err, removeCgroups())
+		err = errors.Join(err, cgroups.Remove(nodeName))
 	}()
 	pods := k.Pods()
 	if err := os.Remove(filepath.Join(k.manifests, "pod.yaml")); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -173,35 +171,4 @@ func (k *kubeletCore) stop(ctx context.Context) (err error) {
 		step("Pod %s/%s is removed", pod.Namespace, pod.Name)
 	}
 	return k.runtime.Close(ctx)
-}
-
-// removeCgroups removes the empty cgroups that the kubelet core keeps for later pods, with cgroup v1 and v2. It leaves
-// cgroups that systemd has made.
-func removeCgroups() error {
-	var directories []string
-	for _, pattern := range []string{"/sys/fs/cgroup/" + nodeName, "/sys/fs/cgroup/*/" + nodeName} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			return err
-		}
-		for _, top := range found {
-			err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
-				if err == nil && entry.IsDir() {
-					directories = append(directories, path)
-				}
-				return err
-			})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	slices.Reverse(directories) // a cgroup can be removed after the cgroups in it
-	var errs []error
-	for _, directory := range directories {
-		if err := syscall.Rmdir(directory); err != nil {
-			errs = append(errs, fmt.Errorf("remove cgroup %s: %w", directory, err))
-		}
-	}
-	return errors.Join(errs...)
 }

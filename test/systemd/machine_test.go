@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/cgroups"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -99,7 +100,7 @@ func ownCgroup(t *testing.T, root string) string {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		for ctx.Err() == nil {
-			removeAll(dir)
+			_ = cgroups.RemoveTree(dir)
 			if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 				return
 			}
@@ -108,17 +109,6 @@ func ownCgroup(t *testing.T, root string) string {
 		t.Errorf("%s is left", dir)
 	})
 	return dir
-}
-
-// removeAll removes a cgroup, beginning with its leaves. It leaves cgroups that cannot be removed.
-func removeAll(dir string) {
-	entries, _ := os.ReadDir(dir)
-	for _, entry := range entries {
-		if entry.IsDir() {
-			removeAll(filepath.Join(dir, entry.Name()))
-		}
-	}
-	_ = syscall.Rmdir(dir)
 }
 
 // run runs a command on the machine and returns what it prints and its exit code.

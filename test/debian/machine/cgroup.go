@@ -49,34 +49,3 @@ func (m *Machine) makeCgroups() ([]string, error) {
 	}
 	return controllers, nil
 }
-
-// cgroups are the directories of the machine's control group.
-func (m *Machine) cgroups() []string {
-	var found []string
-	for _, pattern := range []string{filepath.Join(cgroupRoot, m.cgroup), filepath.Join(cgroupRoot, "*", m.cgroup)} {
-		dirs, err := filepath.Glob(pattern)
-		if err == nil { // never fails, because the pattern is valid
-			found = append(found, dirs...)
-		}
-	}
-	return found
-}
-
-// removeCgroups removes the control groups, children first. It fails as long as one of them has a process.
-func (m *Machine) removeCgroups() error {
-	var errs []error
-	for _, top := range m.cgroups() {
-		var dirs []string
-		err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.IsDir() {
-				dirs = append(dirs, path)
-			}
-			return err
-		})
-		errs = append(errs, err)
-		for _, dir := range slices.Backward(dirs) {
-			errs = append(errs, os.Remove(dir))
-		}
-	}
-	return errors.Join(errs...)
-}

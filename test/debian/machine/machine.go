@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/criadapter/criadapter/test/cgroups"
 	"github.com/criadapter/criadapter/test/debian"
 )
 
@@ -63,7 +64,7 @@ func Boot(ctx context.Context, opts Options) (_ *Machine, err error) {
 	}
 	defer log.Close()
 	var join strings.Builder
-	for _, dir := range m.cgroups() {
+	for _, dir := range cgroups.Find(m.cgroup) {
 		fmt.Fprintf(&join, "echo $$ > %s/cgroup.procs; ", dir)
 	}
 	// The shell enters the cgroups first, so that they become the root of the new cgroup namespace.
@@ -155,5 +156,5 @@ func (m *Machine) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), bootTime)
 	defer cancel()
-	return debian.Wait(ctx, func() error { return errors.Join(m.removeCgroups(), os.RemoveAll(m.dir)) })
+	return debian.Wait(ctx, func() error { return errors.Join(cgroups.Remove(m.cgroup), os.RemoveAll(m.dir)) })
 }
