@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/criadapter/criadapter/test/rig/enginecalls"
 )
 
 // engineCalls counts criadapter's calls of the engine with allPods pods.
@@ -37,18 +39,18 @@ func (b *bench) measureEngineCalls(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := startProxy(b.engineLink+".proxy", engine)
+	p, err := enginecalls.Start(b.engineLink+".proxy", engine)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
+	defer func() { err = errors.Join(err, p.Close()) }()
 	if err := b.restartBehind(ctx, b.engineLink+".proxy"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.restartBehind(context.WithoutCancel(ctx), engine)) }()
 	ready := time.Now()
-	started, listed := p.take()
-	s, calls := b.servers[0], &engineCalls{Start: sum(started), Ready: ready.Sub(listed).Seconds()}
+	started, listed := p.Take()
+	s, calls := b.servers[0], &engineCalls{Start: len(started), Ready: ready.Sub(listed).Seconds()}
 	b.result.Calls = calls
 	b.result.add("ready-seconds-after-the-engines-list", calls.Ready, 1)
 	for range relistsCounted {
@@ -57,13 +59,13 @@ func (b *bench) measureEngineCalls(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	calls.Relist, _ = p.take()
+	calls.Relist = byName(p)
 	for range relistsCounted {
 		if err := b.crowd.listStats(ctx); err != nil {
 			return err
 		}
 	}
-	calls.Stats, _ = p.take()
+	calls.Stats = byName(p)
 	b.result.add("engine-calls-in-60-relists", float64(sum(calls.Relist)), 0)
 	b.result.add("engine-calls-in-60-container-stats", float64(sum(calls.Stats)), 0)
 	return nil
@@ -83,4 +85,14 @@ func (b *bench) restartBehind(ctx context.Context, engine string) error {
 	s := b.servers[0]
 	s.processes = []int{b.adapter.PID()}
 	return s.waitRelist(ctx, allPods)
+}
+
+// byName counts the calls since the last look, by method and path.
+func byName(p *enginecalls.Proxy) map[string]int {
+	count := map[string]int{}
+	calls, _ := p.Take()
+	for _, call := range calls {
+		count[call]++
+	}
+	return count
 }

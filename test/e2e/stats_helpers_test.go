@@ -1,15 +1,10 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"net/http"
-	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,60 +12,35 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/enginecalls"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 func isNotFound(err error) bool { return status.Code(err) == codes.NotFound }
 
-// callCounter stands between a server and the engine and notes the calls.
+// callCounter is a socket through which a server calls the engine.
 type callCounter struct {
+	*enginecalls.Proxy
 	// path is its socket.
 	path string
-
-	mu    sync.Mutex
-	calls []string
 }
 
-// countCalls serves until the test ends.
+// countCalls makes such a socket.
 func countCalls(t *testing.T, env rigenv.Env) *callCounter {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "count") // short, for the socket in it
 	testutil.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	engine := strings.TrimPrefix(env.DockerHost, "unix://")
-	c := &callCounter{path: filepath.Join(dir, "engine.sock")}
-	listener, err := net.Listen("unix", c.path)
+	path := filepath.Join(dir, "engine.sock")
+	proxy, err := enginecalls.Start(path, strings.TrimPrefix(env.DockerHost, "unix://"))
 	testutil.Must(t, err)
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine"
-		},
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", engine)
-		}},
-		FlushInterval: -1, // events must not wait
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.mu.Lock()
-		c.calls = append(c.calls, r.Method+" "+r.URL.Path)
-		c.mu.Unlock()
-		proxy.ServeHTTP(w, r)
-	})}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Close()
-		<-served
-	})
-	return c
+	t.Cleanup(func() { testutil.Check(t, proxy.Close()) })
+	return &callCounter{proxy, path}
 }
 
-// taken returns the calls since it was called last, nil for none.
+// taken returns the calls since it was called last.
 func (c *callCounter) taken() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	calls := c.calls
-	c.calls = nil
+	calls, _ := c.Take()
 	return calls
 }
 

@@ -1,12 +1,12 @@
-package main
+package enginecalls
 
 import (
 	"context"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -29,7 +29,7 @@ func TestProxyCountsAndPassesOn(t *testing.T) {
 	})}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close()
-	p, err := startProxy(front, engine)
+	p, err := Start(front, engine)
 	testutil.Must(t, err)
 	client := &http.Client{
 		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -49,11 +49,11 @@ func TestProxyCountsAndPassesOn(t *testing.T) {
 		testutil.Assert(t, err == nil && string(rest) == " second", "%s: received %q, %v", path, rest, err)
 		response.Body.Close()
 	}
-	got, listed := p.take()
-	testutil.Assert(t, maps.Equal(got, map[string]int{"GET /events": 1, "GET /info": 2}) && listed.IsZero(),
+	got, listed := p.Take()
+	testutil.Assert(t, slices.Equal(got, []string{"GET /events", "GET /info", "GET /info"}) && listed.IsZero(),
 		"counted %v, with a list at %v", got, listed)
 	p.answeredList()
-	got, listed = p.take()
+	got, listed = p.Take()
 	testutil.Assert(t, len(got) == 0 && !listed.IsZero(), "counted %v after that, with a list at %v", got, listed)
-	testutil.Check(t, p.close())
+	testutil.Check(t, p.Close())
 }

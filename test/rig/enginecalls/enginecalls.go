@@ -1,4 +1,5 @@
-package main
+// Package enginecalls counts the calls of an engine.
+package enginecalls
 
 import (
 	"context"
@@ -11,24 +12,24 @@ import (
 	"time"
 )
 
-// proxy passes requests to an engine's socket on and counts them.
-type proxy struct {
+// Proxy passes requests to an engine's socket on and counts them.
+type Proxy struct {
 	server *http.Server
 	served chan error
 
 	mu    sync.Mutex
-	calls map[string]int // by method and path
-	// listed is when the first list of containers since the last take was answered.
+	calls []string // method and path
+	// listed is when the first list of containers since the last Take was answered.
 	listed time.Time
 }
 
-// startProxy listens on a new socket at path.
-func startProxy(path, engine string) (*proxy, error) {
+// Start listens on a new socket at path.
+func Start(path, engine string) (*Proxy, error) {
 	listener, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{served: make(chan error, 1), calls: map[string]int{}}
+	p := &Proxy{served: make(chan error, 1)}
 	pass := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine"
@@ -40,7 +41,7 @@ func startProxy(path, engine string) (*proxy, error) {
 	}
 	p.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
-		p.calls[r.Method+" "+r.URL.Path]++
+		p.calls = append(p.calls, r.Method+" "+r.URL.Path)
 		p.mu.Unlock()
 		pass.ServeHTTP(w, r)
 		if strings.HasSuffix(r.URL.Path, "/containers/json") {
@@ -51,16 +52,17 @@ func startProxy(path, engine string) (*proxy, error) {
 	return p, nil
 }
 
-// take returns the calls since the last take, and when the first list of containers among them was answered.
-func (p *proxy) take() (calls map[string]int, listed time.Time) {
+// Take returns the calls since the last Take, each as METHOD /PATH. listed is when the first list of containers was
+// answered.
+func (p *Proxy) Take() (calls []string, listed time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	calls, listed = p.calls, p.listed
-	p.calls, p.listed = map[string]int{}, time.Time{}
+	p.calls, p.listed = nil, time.Time{}
 	return calls, listed
 }
 
-func (p *proxy) answeredList() {
+func (p *Proxy) answeredList() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listed.IsZero() {
@@ -68,8 +70,8 @@ func (p *proxy) answeredList() {
 	}
 }
 
-// close ends all connections.
-func (p *proxy) close() error {
+// Close ends all connections.
+func (p *Proxy) Close() error {
 	err := p.server.Close()
 	if served := <-p.served; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
