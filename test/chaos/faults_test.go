@@ -255,28 +255,26 @@ func TestEngineDies(t *testing.T) {
 // hurt kills the engine and starts it again, stops it for a moment, and kills its containerd, until ctx ends. The
 // engine starts containerd again by itself. It returns the number of rounds.
 func (c *churned) hurt(ctx context.Context, eng *engine.Engine) (times int) {
+	steps := []struct {
+		after time.Duration
+		do    func() error
+	}{
+		{4 * time.Second, func() error {
+			times++
+			eng.Kill()
+			return eng.Start(c.t.Context())
+		}},
+		{4 * time.Second, func() error { return syscall.Kill(eng.PID(), syscall.SIGSTOP) }},
+		{3 * time.Second, func() error { return syscall.Kill(eng.PID(), syscall.SIGCONT) }},
+		{4 * time.Second, eng.KillContainerd},
+	}
 	for ctx.Err() == nil {
-		pause(ctx, 4*time.Second, nil)
-		eng.Kill()
-		if err := eng.Start(c.t.Context()); err != nil {
-			c.t.Error(err)
-			return times
-		}
-		times++
-		pause(ctx, 4*time.Second, nil)
-		if err := syscall.Kill(eng.PID(), syscall.SIGSTOP); err != nil {
-			c.t.Error(err)
-			return times
-		}
-		pause(ctx, 3*time.Second, nil)
-		if err := syscall.Kill(eng.PID(), syscall.SIGCONT); err != nil {
-			c.t.Error(err)
-			return times
-		}
-		pause(ctx, 4*time.Second, nil)
-		if err := eng.KillContainerd(); err != nil {
-			c.t.Error(err)
-			return times
+		for _, step := range steps {
+			pause(ctx, step.after, nil)
+			if err := step.do(); err != nil {
+				c.t.Error(err)
+				return times
+			}
 		}
 	}
 	return times

@@ -93,6 +93,12 @@ func (w *writer) run(name, script string) (err error) {
 const awaitFunction = `await() { while [ ! -e /control/$1 ]; do sleep 0.02; done; }
 `
 
+// inBursts is a script that writes bursts of lines with a pause in seconds after each.
+func inBursts(bursts, burst int, pause string) string {
+	return fmt.Sprintf("i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep %s; done",
+		bursts*burst, burst, burst, pause)
+}
+
 func (w *writer) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

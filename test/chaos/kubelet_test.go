@@ -1,12 +1,14 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -105,11 +107,7 @@ func (k *kubelet) in(ctx context.Context, sandboxID, name string) ([]*runtimeapi
 }
 
 func newestFirst[T any](list []T, attempt func(T) uint32) []T {
-	for i := range list {
-		for j := i; j > 0 && attempt(list[j]) > attempt(list[j-1]); j-- {
-			list[j], list[j-1] = list[j-1], list[j]
-		}
-	}
+	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(attempt(b), attempt(a)) })
 	return list
 }
 

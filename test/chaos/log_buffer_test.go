@@ -15,10 +15,9 @@ func TestLogBufferSize(t *testing.T) {
 	const bursts, burst, size = 40, 5000, 6_000_000 // 20 MB of lines
 	env := rigenv.Require(t)
 	newEngine(t, &env, true)
-	w := newWriter(t, env, adapter.ForTest(t,
-		adapter.Options{Env: env, Flags: []string{"--container-log-buffer-size=6M"}}), fmt.Sprintf(
-		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.1; done; await end`,
-		bursts*burst, burst, burst))
+	flags := []string{"--container-log-buffer-size=6M"}
+	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env, Flags: flags}),
+		inBursts(bursts, burst, "0.1")+"; await end")
 	w.awaitLine(bursts * burst)
 	kept := directorySize(t, filepath.Join(env.DockerRoot, "containers", w.id, "local-logs"))
 	w.signal("end")

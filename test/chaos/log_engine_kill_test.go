@@ -26,10 +26,8 @@ func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	const bursts, burst, kills = 25, 6000, 2 // 21 MB in the engine's files, less than it keeps
 	env := rigenv.Require(t)
 	eng := newEngine(t, &env, true)
-	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
-		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.05; done; await end; `+
-			`lines %d %d`,
-		bursts*burst, burst, burst, bursts*burst+1, bursts*burst+10))
+	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), inBursts(bursts, burst, "0.05")+
+		fmt.Sprintf("; await end; lines %d %d", bursts*burst+1, bursts*burst+10))
 	for range kills {
 		time.Sleep(400 * time.Millisecond)
 		eng.Kill()

@@ -26,9 +26,7 @@ func TestKilledUnderTheCap(t *testing.T) {
 	)
 	env := rigenv.Require(t)
 	newEngine(t, &env, true)
-	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
-		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.05; done`, bursts*burst,
-		burst, burst))
+	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), inBursts(bursts, burst, "0.05"))
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	pause := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
 	rotations := 0

@@ -22,9 +22,7 @@ func TestReaderOfAKilledLog(t *testing.T) {
 	)
 	env := rigenv.Require(t)
 	newEngine(t, &env, true)
-	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
-		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.1; done`, bursts*burst,
-		burst, burst))
+	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), inBursts(bursts, burst, "0.1"))
 	reader := newCollector(t, w.logPath)
 	for range kills {
 		time.Sleep(500 * time.Millisecond)

@@ -113,6 +113,24 @@ func (s *scene) until(name string, check func(*v1.Pod) error) *v1.Pod {
 	return found
 }
 
+// prints waits until kubectl prints this text.
+func (s *scene) prints(want string, args ...string) {
+	s.Helper()
+	s.eventually("kubectl "+strings.Join(args, " "), func() error {
+		if got := s.kubectl(args...); got != want {
+			return fmt.Errorf("it is %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// notRestarted fails the test if the pod's container was restarted.
+func (s *scene) notRestarted(name string) {
+	s.Helper()
+	status, err := container(s.pod(name))
+	testutil.Assert(s, err == nil && status.RestartCount == 0, "%s was restarted: %+v, %v", name, status, err)
+}
+
 // event waits for an event of that reason about an object.
 func (s *scene) event(object, reason string) v1.Event {
 	s.Helper()

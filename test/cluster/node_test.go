@@ -64,12 +64,10 @@ func newNode(t *testing.T, w *world) *node {
 	}
 	mountRoot(t, n.root)
 	var err error
-	if n.kubeconfig, err = w.plane.Kubeconfig("system:node:"+n.name, "system:nodes"); err != nil {
-		t.Fatal(err)
-	}
-	if n.serving, err = w.plane.Authority.Server(n.name, n.name, w.plane.Address); err != nil {
-		t.Fatal(err)
-	}
+	n.kubeconfig, err = w.plane.Kubeconfig("system:node:"+n.name, "system:nodes")
+	testutil.Must(t, err)
+	n.serving, err = w.plane.Authority.Server(n.name, n.name, w.plane.Address)
+	testutil.Must(t, err)
 	if w.kind == realKubelet {
 		n.prepareReal(t)
 	}

@@ -60,12 +60,7 @@ spec:
 	s.apply(fmt.Sprintf(pod, "adjusted", "hello"))
 	s.apply(fmt.Sprintf(pod, "refused", ""))
 	s.ready("pod/adjusted")
-	s.eventually("the log of the adjusted pod", func() error {
-		if got := s.kubectl("logs", "adjusted"); got != "hello" {
-			return fmt.Errorf("it is %q", got)
-		}
-		return nil
-	})
+	s.prints("hello", "logs", "adjusted")
 	s.eventually("the reason of the refused pod", func() error {
 		status := s.pod("refused").Status
 		for _, c := range status.ContainerStatuses {

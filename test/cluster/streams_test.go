@@ -51,12 +51,7 @@ spec:
 	stamp, line, _ := strings.Cut(s.kubectl("logs", "--timestamps", "--tail=1", "counter"), " ")
 	testutil.Assert(s, line == "last" && strings.HasPrefix(stamp, "20"), "with a time stamp: %q %q", stamp, line)
 	s.ready("pod/shell")
-	s.eventually("the other container's log", func() error {
-		if got := s.kubectl("logs", "shell", "-c", "other"); got != "from the other" {
-			return errors.New(got)
-		}
-		return nil
-	})
+	s.prints("from the other", "logs", "shell", "-c", "other")
 	_, err := s.run(s.Context(), nil, "logs", "--previous", "shell", "-c", "other")
 	testutil.Assert(s, err != nil, "a log of a container that never was")
 }

@@ -40,12 +40,7 @@ spec:
 `)
 	s.ready("pod/own-users")
 	pod := s.pod("own-users")
-	s.eventually("its log", func() error {
-		if got := s.kubectl("logs", "own-users"); got != "0\nsesame" {
-			return fmt.Errorf("it is %q", got)
-		}
-		return nil
-	})
+	s.prints("0\nsesame", "logs", "own-users")
 	got := s.kubectl("exec", "own-users", "--", "sh", "-c",
 		"id -u; echo mine > /data/file; stat -c %u /data/file; cat /proc/self/uid_map | xargs")
 	lines := strings.Fields(got)

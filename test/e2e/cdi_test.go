@@ -72,9 +72,8 @@ func TestCDIDevices(t *testing.T) {
 // unknownCDIDevice asks for a device without a specification: some engines refuse the create, others the start.
 func (n *fieldsNode) unknownCDIDevice(t *testing.T) {
 	config := noted("unknown", nil)
-	config.Image = &runtimeapi.ImageSpec{Image: n.image}
 	config.CDIDevices = []*runtimeapi.CDIDevice{{Name: cdiKind + "=none"}}
-	id, err := n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
+	id, err := n.create(config)
 	if err == nil {
 		err = n.server.Runtime.StartContainer(t.Context(), id)
 	}

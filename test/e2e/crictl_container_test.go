@@ -85,15 +85,8 @@ func TestImageReferences(t *testing.T) {
 func TestCrictlExitCode(t *testing.T) {
 	c := newCrictl(t)
 	id := c.container(c.runPod(), "fails", "test/busybox:latest", "sh", "-c", "exit 7")
-	testutil.Eventually(t, func() error {
-		if state := inspect(c, id).Status.State; state != "CONTAINER_EXITED" {
-			return fmt.Errorf("state %s", state)
-		}
-		return nil
-	})
-	got := inspect(c, id).Status
-	same(t, "exit code", got.ExitCode, 7)
-	same(t, "reason", got.Reason, "Error")
+	c.await(id, "CONTAINER_EXITED 7")
+	same(t, "reason", inspect(c, id).Status.Reason, "Error")
 }
 
 // exec -s brings both streams and the exit code, and ends a command at its time limit.
@@ -115,12 +108,7 @@ func TestCrictlExecSync(t *testing.T) {
 	testutil.Assert(t, r.code != 0, "a command past its time limit succeeded")
 	took := time.Since(begin)
 	testutil.Assert(t, took <= 20*time.Second, "a time limit of 1 s took %v", took)
-	testutil.Eventually(t, func() error {
-		if left := c.run("exec", "-s", id, "sh", "-c", "pgrep sleep || true"); left != "" {
-			return fmt.Errorf("the command is still running after its time limit: pid %s", left)
-		}
-		return nil
-	})
+	c.awaitNoProcess(id, "sleep")
 }
 
 // TestCrictlLogs: crictl logs shows the CRI log to its last line. That line has no line feed, so the engine holds it
@@ -140,6 +128,33 @@ func TestCrictlLogs(t *testing.T) {
 	stamp, text, _ := strings.Cut(strings.Split(stamped, "\n")[0], " ")
 	_, err := time.Parse(time.RFC3339Nano, stamp)
 	testutil.Assert(t, err == nil, "time stamp of %q: %v", text, err)
+}
+
+// state returns a container's state and exit code.
+func (c *crictl) state(id string) string {
+	c.t.Helper()
+	return c.run("inspect", "-o", "go-template", "--template", "{{.status.state}} {{.status.exitCode}}", id)
+}
+
+func (c *crictl) await(id, want string) {
+	c.t.Helper()
+	testutil.Eventually(c.t, func() error {
+		if state := c.state(id); state != want {
+			return fmt.Errorf("container %s is %s, want %s", id, state, want)
+		}
+		return nil
+	})
+}
+
+// awaitNoProcess waits until no command line in a container has this text.
+func (c *crictl) awaitNoProcess(id, text string) {
+	c.t.Helper()
+	testutil.Eventually(c.t, func() error {
+		if all := c.run("exec", "-s", id, "ps"); strings.Contains(all, text) {
+			return fmt.Errorf("a command goes on: %s", all)
+		}
+		return nil
+	})
 }
 
 func inspect(c *crictl, id string) containerStatus {

@@ -153,9 +153,8 @@ func (n *fieldsNode) mountsWithOptions(t *testing.T) {
 	})
 	t.Run("an option that is none", func(t *testing.T) {
 		config := noted("shared", nil)
-		config.Image = &runtimeapi.ImageSpec{Image: n.image}
 		config.Mounts = []*runtimeapi.Mount{{HostPath: n.dir, ContainerPath: "/x", MountOptions: []string{"rshared"}}}
-		_, err := n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
+		_, err := n.create(config)
 		testutil.Assert(t, err != nil && strings.Contains(err.Error(), "config.mounts[0].mount_options[0]: "),
 			"got %v", err)
 	})
@@ -171,8 +170,7 @@ func (n *fieldsNode) limitsFromTheStart(t *testing.T) {
 	config.Linux.Resources.Unified = map[string]string{key: "1073741824"}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
 		t.Run("unified keys on cgroup v1", func(t *testing.T) {
-			config.Image = &runtimeapi.ImageSpec{Image: n.image}
-			_, err := n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
+			_, err := n.create(config)
 			if err == nil ||
 				!strings.Contains(err.Error(), "config.linux.resources.unified: "+key+" is a file of cgroup v2") {
 				t.Errorf("got %v", err)

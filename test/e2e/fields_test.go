@@ -80,12 +80,17 @@ func (n *fieldsNode) dualStack() {
 // run makes and starts a container of the pod and returns its id and its process.
 func (n *fieldsNode) run(config *runtimeapi.ContainerConfig) (id string, pid int) {
 	n.Helper()
-	config.Image = &runtimeapi.ImageSpec{Image: n.image}
 	config.LogPath = config.Metadata.Name + ".log"
-	id, err := n.server.Runtime.CreateContainer(n.Context(), n.pod, config, n.config)
+	id, err := n.create(config)
 	testutil.Must(n, err)
 	testutil.Must(n, n.server.Runtime.StartContainer(n.Context(), id))
 	return id, n.process(id)
+}
+
+// create creates a container of the node's image.
+func (n *fieldsNode) create(config *runtimeapi.ContainerConfig) (string, error) {
+	config.Image = &runtimeapi.ImageSpec{Image: n.image}
+	return n.server.Runtime.CreateContainer(n.Context(), n.pod, config, n.config)
 }
 
 // process returns the process of a container.

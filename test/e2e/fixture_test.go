@@ -39,10 +39,15 @@ func newCrictlOn(t *testing.T, env rigenv.Env, flags ...string) *crictl {
 	program, err := build.Crictl(t.Context(), runtime.GOARCH)
 	testutil.Must(t, err)
 	c := &crictl{t: t, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: flags}), env: env, program: program}
-	c.config = c.write("crictl.yaml", map[string]any{
-		"runtime-endpoint": c.endpoint(), "image-endpoint": c.endpoint(), "timeout": 60,
-	})
+	c.use(c.endpoint())
 	return c
+}
+
+// use makes crictl call this CRI endpoint.
+func (c *crictl) use(endpoint string) {
+	c.t.Helper()
+	c.config = c.write("crictl.yaml",
+		map[string]any{"runtime-endpoint": endpoint, "image-endpoint": endpoint, "timeout": 60})
 }
 
 // endpoint is the server's address for crictl.
@@ -119,17 +124,22 @@ func (c *crictl) runPod(flags ...string) pod {
 		"linux":         map[string]any{},
 	})
 	p.id = c.run(append(append([]string{"runp"}, flags...), p.config)...)
+	c.removeAtTheEnd(p.id)
+	return p
+}
+
+// removeAtTheEnd removes a pod when the test has ended.
+func (c *crictl) removeAtTheEnd(podID string) {
 	c.t.Cleanup(func() {
 		// The test's own context is over; what is already gone is fine.
 		for _, command := range []string{"stopp", "rmp"} {
-			output, err := exec.Command(c.program, "--config", c.config, command, p.id).CombinedOutput()
+			output, err := exec.Command(c.program, "--config", c.config, command, podID).CombinedOutput()
 			if err != nil && !bytes.Contains(output, []byte("NotFound")) &&
 				!bytes.Contains(output, []byte("not found")) {
 				c.t.Errorf("crictl %s: %v\n%s", command, err, output)
 			}
 		}
 	})
-	return p
 }
 
 // container creates and starts a container of the pod and returns its id.

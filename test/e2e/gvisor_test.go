@@ -79,22 +79,6 @@ const (
 	guardArgument  = "--criadapter-guard"
 )
 
-// state is a container's state and exit code.
-func (n *gvisorNode) state(id string) string {
-	n.t.Helper()
-	return n.run("inspect", "-o", "go-template", "--template", "{{.status.state}} {{.status.exitCode}}", id)
-}
-
-func (n *gvisorNode) await(id, want string) {
-	n.t.Helper()
-	testutil.Eventually(n.t, func() error {
-		if state := n.state(id); state != want {
-			return fmt.Errorf("container %s is %s, want %s", id, state, want)
-		}
-		return nil
-	})
-}
-
 // nothingLeft checks that no process of gVisor and no network namespace of the pod is left.
 func (n *gvisorNode) nothingLeft(podID string) {
 	n.t.Helper()
@@ -176,12 +160,7 @@ func TestGVisorPod(t *testing.T) {
 	t.Run("timeout of a command", func(t *testing.T) {
 		late := n.try("exec", "-s", "--timeout", "1", other, "sleep", "4321")
 		testutil.Assert(t, late.code != 0, "the command ended within its timeout")
-		testutil.Eventually(t, func() error {
-			if left := n.run("exec", "-s", other, "ps"); strings.Contains(left, "4321") {
-				return fmt.Errorf("the command lives: %s", left)
-			}
-			return nil
-		})
+		n.on(t).awaitNoProcess(other, "4321")
 	})
 
 	t.Run("ends", func(t *testing.T) {

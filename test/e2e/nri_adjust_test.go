@@ -16,15 +16,15 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// adjusting is one kind of adjustment: what a plugin does, and what shows it in the container.
-type adjusting struct {
+// adjustment is one kind of adjustment: what a plugin does, and what shows it in the container.
+type adjustment struct {
 	adjust func(n *nriNode, a *api.ContainerAdjustment)
 	check  func(n *nriNode, t *testing.T, id string, pid int)
 }
 
 // adjustments are the kinds that work with every runtime.
-func adjustments() map[string]adjusting {
-	return map[string]adjusting{
+func adjustments() map[string]adjustment {
+	return map[string]adjustment{
 		"annotations": {
 			func(_ *nriNode, a *api.ContainerAdjustment) { a.AddAnnotation("nri.test/key", "value") },
 			func(n *nriNode, t *testing.T, id string, pid int) {
@@ -186,14 +186,11 @@ func TestNRIAdjustments(t *testing.T) {
 	testutil.Must(t, os.MkdirAll(n.dir, 0o777))
 	n.writeCDI()
 	kinds := adjustments()
-	startPlugin(t, n.socket, "10", "adjuster", &nriPlugin{adjust: func(_ *api.PodSandbox, c *api.Container) (
-		*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-		a := &api.ContainerAdjustment{}
+	startPlugin(t, n.socket, "10", "adjuster", adjusting(func(c *api.Container, a *api.ContainerAdjustment) {
 		if kind, known := kinds[c.GetAnnotations()["kind"]]; known {
 			kind.adjust(n, a)
 		}
-		return a, nil, nil
-	}})
+	}))
 	n.pod = runSandbox(t, n.server, n.config)
 	_, n.plain = n.run(noted("plain", nil))
 	for name, kind := range kinds {
@@ -223,8 +220,8 @@ func awaitSleep(t *testing.T, pid int) {
 }
 
 // newKinds are adjustments that old runtimes would ignore.
-func newKinds() map[string]adjusting {
-	return map[string]adjusting{
+func newKinds() map[string]adjustment {
+	return map[string]adjustment{
 		"scheduler": {
 			func(_ *nriNode, a *api.ContainerAdjustment) {
 				a.SetLinuxScheduler(&api.LinuxScheduler{Policy: api.LinuxSchedulerPolicy_SCHED_BATCH, Nice: 3})
@@ -285,19 +282,15 @@ func TestNRINewKinds(t *testing.T) {
 	n := newNRINode(t)
 	addNetDevice(t)
 	kinds := newKinds()
-	startPlugin(t, n.socket, "10", "adjuster", &nriPlugin{adjust: func(_ *api.PodSandbox, c *api.Container) (
-		*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-		a := &api.ContainerAdjustment{}
+	startPlugin(t, n.socket, "10", "adjuster", adjusting(func(c *api.Container, a *api.ContainerAdjustment) {
 		kinds[c.GetAnnotations()["kind"]].adjust(n, a)
-		return a, nil, nil
-	}})
+	}))
 	n.pod = runSandbox(t, n.server, n.config)
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			config := noted(strings.ReplaceAll(name, " ", "-"), nil)
 			config.Annotations = map[string]string{"kind": name}
-			config.Image = &runtimeapi.ImageSpec{Image: n.image}
-			id, err := n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
+			id, err := n.create(config)
 			testutil.Must(t, err)
 			if err := n.server.Runtime.StartContainer(t.Context(), id); err != nil {
 				// The runc of engine 29 knows all of them.
@@ -322,18 +315,14 @@ func TestNRIUnsupported(t *testing.T) {
 			a.AddCDIDevice(&api.CDIDevice{Name: "no/such=one"})
 		},
 	}
-	startPlugin(t, n.socket, "10", "adjuster", &nriPlugin{adjust: func(_ *api.PodSandbox, c *api.Container) (
-		*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-		a := &api.ContainerAdjustment{}
+	startPlugin(t, n.socket, "10", "adjuster", adjusting(func(c *api.Container, a *api.ContainerAdjustment) {
 		kinds[c.GetAnnotations()["kind"]](a)
-		return a, nil, nil
-	}})
+	}))
 	n.pod = runSandbox(t, n.server, n.config)
 	for field := range kinds {
 		config := noted("main", nil)
 		config.Annotations = map[string]string{"kind": field}
-		config.Image = &runtimeapi.ImageSpec{Image: n.image}
-		_, err := n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
+		_, err := n.create(config)
 		testutil.Assert(t, err != nil && strings.Contains(err.Error(), "NRI plugin: "+field), "%s: %v", field, err)
 	}
 	containers, err := n.server.Runtime.ListContainers(t.Context(), nil)

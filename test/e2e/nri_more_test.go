@@ -83,13 +83,10 @@ func TestNRIBadPluginDirectory(t *testing.T) {
 // memory limit keeps the adjusted CPU shares.
 func TestNRIRestart(t *testing.T) {
 	n := newNRINode(t)
-	adjust := func(*api.PodSandbox, *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-		a := &api.ContainerAdjustment{}
+	startPlugin(t, n.socket, "10", "adjuster", adjusting(func(_ *api.Container, a *api.ContainerAdjustment) {
 		a.AddEnv("ADJUSTED", "yes")
 		a.SetLinuxCPUShares(400)
-		return a, nil, nil
-	}
-	startPlugin(t, n.socket, "10", "adjuster", &nriPlugin{adjust: adjust})
+	}))
 	n.pod = runSandbox(t, n.server, n.config)
 	id, pid := n.run(noted("main", nil))
 	testutil.Must(t, n.server.Stop(t.Context()))
@@ -120,21 +117,17 @@ func TestNRIBehindOurBack(t *testing.T) {
 // TestNRIWithoutOCIRuntime: without the OCI runtime, plugins change limits, and anything else is refused.
 func TestNRIWithoutOCIRuntime(t *testing.T) {
 	n := newNRINode(t, "--oci-runtime=off")
-	startPlugin(t, n.socket, "10", "adjuster", &nriPlugin{adjust: func(_ *api.PodSandbox, c *api.Container) (
-		*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-		a := &api.ContainerAdjustment{}
+	startPlugin(t, n.socket, "10", "adjuster", adjusting(func(c *api.Container, a *api.ContainerAdjustment) {
 		a.SetLinuxCPUShares(400)
 		if c.GetName() == "refused" {
 			a.AddEnv("A", "1")
 		}
-		return a, nil, nil
-	}})
+	}))
 	n.pod = runSandbox(t, n.server, n.config)
 	id, pid := n.run(noted("main", nil))
 	n.wantShares(id, pid, 400)
 	config := noted("refused", nil)
-	config.Image = &runtimeapi.ImageSpec{Image: n.image}
-	_, err := n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
+	_, err := n.create(config)
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "needs the OCI runtime criadapter-oci"), "got %v",
 		err)
 }

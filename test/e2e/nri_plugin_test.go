@@ -46,6 +46,16 @@ func startPlugin(t *testing.T, socket, index, name string, p *nriPlugin) *nriPlu
 	return p
 }
 
+// adjusting returns a plugin that adjusts each container.
+func adjusting(adjust func(c *api.Container, a *api.ContainerAdjustment)) *nriPlugin {
+	return &nriPlugin{adjust: func(_ *api.PodSandbox, c *api.Container) (
+		*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+		a := &api.ContainerAdjustment{}
+		adjust(c, a)
+		return a, nil, nil
+	}}
+}
+
 func (p *nriPlugin) note(event string, pod *api.PodSandbox, c *api.Container) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

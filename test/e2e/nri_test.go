@@ -122,14 +122,13 @@ func TestNRIRefusals(t *testing.T) {
 	refused = ""
 	n.pod = runSandbox(t, n.server, n.config)
 	config := noted("main", nil)
-	config.Image = &runtimeapi.ImageSpec{Image: n.image}
 	refused = "CreateContainer"
-	_, err = n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
+	_, err = n.create(config)
 	wantRefusal(t, "CreateContainer", err)
 	containers, err := n.server.Runtime.ListContainers(t.Context(), nil)
 	testutil.Assert(t, err == nil && len(containers) == 0, "containers: %v, %v", containers, err)
 	refused = "StartContainer"
-	id, err := n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
+	id, err := n.create(config)
 	testutil.Must(t, err)
 	wantRefusal(t, "StartContainer", n.server.Runtime.StartContainer(t.Context(), id))
 	refused = ""
@@ -172,19 +171,13 @@ func TestNRIBrokenPlugins(t *testing.T) {
 func TestNRIConflict(t *testing.T) {
 	n := newNRINode(t)
 	set := func(value string) *nriPlugin {
-		return &nriPlugin{adjust: func(*api.PodSandbox, *api.Container) (*api.ContainerAdjustment,
-			[]*api.ContainerUpdate, error) {
-			a := &api.ContainerAdjustment{}
-			a.AddEnv("SAME", value)
-			return a, nil, nil
-		}}
+		return adjusting(func(_ *api.Container, a *api.ContainerAdjustment) { a.AddEnv("SAME", value) })
 	}
 	startPlugin(t, n.socket, "10", "one", set("1"))
 	startPlugin(t, n.socket, "20", "two", set("2"))
 	n.pod = runSandbox(t, n.server, n.config)
 	config := noted("main", nil)
-	config.Image = &runtimeapi.ImageSpec{Image: n.image}
-	_, err := n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
+	_, err := n.create(config)
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "10-one") && strings.Contains(err.Error(), "20-two"),
 		"got %v", err)
 }
@@ -204,14 +197,11 @@ func (validator) ValidateContainerAdjustment(_ context.Context, r *api.ValidateC
 // TestNRIValidator: a validator refuses what another plugin adjusts.
 func TestNRIValidator(t *testing.T) {
 	n := newNRINode(t)
-	startPlugin(t, n.socket, "10", "setter", &nriPlugin{adjust: func(_ *api.PodSandbox, c *api.Container) (
-		*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-		a := &api.ContainerAdjustment{}
+	startPlugin(t, n.socket, "10", "setter", adjusting(func(c *api.Container, a *api.ContainerAdjustment) {
 		if c.GetName() == "refused" {
 			a.AddEnv("A", "1")
 		}
-		return a, nil, nil
-	}})
+	}))
 	plugin := validator{&nriPlugin{t: t, containers: map[string]*api.Container{}, pods: map[string]*api.PodSandbox{}}}
 	s, err := stub.New(plugin, stub.WithPluginName("validator"), stub.WithPluginIdx("90"),
 		stub.WithSocketPath(n.socket))
@@ -222,8 +212,7 @@ func TestNRIValidator(t *testing.T) {
 	n.pod = runSandbox(t, n.server, n.config)
 	n.run(noted("allowed", nil))
 	config := noted("refused", nil)
-	config.Image = &runtimeapi.ImageSpec{Image: n.image}
-	_, err = n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
+	_, err = n.create(config)
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no variables here"), "got %v", err)
 }
 

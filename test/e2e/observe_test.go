@@ -181,8 +181,7 @@ func TestOperatorsSeeWhatHappens(t *testing.T) {
 		status, err)
 	before := e.scrape()
 	// Without the rig's front, which asks for a kubelet's namespaces. The pod gets a sandbox container, counted below.
-	c.config = c.write("crictl.yaml",
-		map[string]any{"runtime-endpoint": c.server.Endpoint, "image-endpoint": c.server.Endpoint, "timeout": 60})
+	c.use(c.server.Endpoint)
 	p := c.runPod()
 	id := c.container(p, "main", "test/busybox:latest", "sh", "-c", "echo a line of output; sleep 1000")
 	r := c.try("inspect", "no-such-container")

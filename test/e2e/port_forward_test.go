@@ -145,7 +145,7 @@ func TestPortForwardOnTheHostsNetwork(t *testing.T) {
 			"security_context": map[string]any{"namespace_options": map[string]any{"network": 2}}},
 	})
 	id := c.run("runp", config)
-	t.Cleanup(func() { c.cleanUp(id) })
+	c.removeAtTheEnd(id)
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	testutil.Must(t, err)
 	defer listener.Close()
@@ -163,15 +163,6 @@ func TestPortForwardOnTheHostsNetwork(t *testing.T) {
 		_, address := c.on(t).forward(id, transport, listener.Addr().(*net.TCPAddr).Port)
 		same(t, "the host's echo", ask(t, address, "hello"), "hello")
 	})
-}
-
-// cleanUp removes a pod after the test.
-func (c *crictl) cleanUp(podID string) {
-	for _, command := range []string{"stopp", "rmp"} {
-		cmd := c.command([]string{command, podID})
-		cmd.Cancel = nil
-		_ = cmd.Run()
-	}
 }
 
 // port-forward on a terminal serves until ctrl-C.

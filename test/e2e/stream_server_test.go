@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +9,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
-	"github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -34,16 +31,9 @@ func TestStreamingRefusesOtherAddressesInTheClear(t *testing.T) {
 }
 
 func TestStreamingOverTLS(t *testing.T) {
-	env := rigenv.Require(t)
-	program, err := build.Crictl(t.Context(), runtime.GOARCH)
-	testutil.Must(t, err)
 	cert, key := testutil.Certificate(t, t.TempDir(), "localhost")
-	c := &crictl{t: t, env: env, program: program, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{
-		"--streaming-bind-addr=0.0.0.0:0", "--streaming-tls-cert-file=" + cert,
-		"--streaming-tls-private-key-file=" + key,
-	}})}
-	c.config = c.write("crictl.yaml",
-		map[string]any{"runtime-endpoint": c.endpoint(), "image-endpoint": c.endpoint(), "timeout": 60})
+	c := newCrictl(t, "--streaming-bind-addr=0.0.0.0:0", "--streaming-tls-cert-file="+cert,
+		"--streaming-tls-private-key-file="+key)
 	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
 	response, err := c.server.Runtime.Exec(t.Context(),
 		&runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
@@ -63,12 +53,7 @@ func TestStreamingIdleTimeout(t *testing.T) {
 		busy := c.background("exec", transport, id, "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.5; done")
 		silent := c.background("exec", transport, id, "sleep", "3000")
 		silent.wait()
-		testutil.Eventually(t, func() error {
-			if ps := c.run("exec", "-s", id, "ps"); strings.Contains(ps, "sleep 3000") {
-				return fmt.Errorf("the command goes on: %s", ps)
-			}
-			return nil
-		})
+		c.awaitNoProcess(id, "sleep 3000")
 		same(t, "exit code of a busy session", busy.wait(), 0)
 		same(t, "its last line", strings.HasSuffix(busy.stdout.String(), "8\n"), true)
 	})

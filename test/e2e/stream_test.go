@@ -155,12 +155,7 @@ func TestAttachStdinOnce(t *testing.T) {
 			!strings.HasPrefix(s.stderr.String(), "error one\nerror two\n") {
 			t.Errorf("stdout %q, stderr %q", s.stdout, s.stderr)
 		}
-		testutil.Eventually(t, func() error {
-			if got := inspect(c, id).Status; got.State != "CONTAINER_EXITED" || got.ExitCode != 4 {
-				return fmt.Errorf("state %s, exit code %d", got.State, got.ExitCode)
-			}
-			return nil
-		})
+		c.await(id, "CONTAINER_EXITED 4")
 	})
 }
 
@@ -197,12 +192,7 @@ func TestAttachOnTerminal(t *testing.T) {
 		s = c.onTerminal("attach", "-it", transport, id)
 		s.say("exit 5")
 		s.wait()
-		testutil.Eventually(t, func() error {
-			if got := inspect(c, id).Status; got.ExitCode != 5 {
-				return fmt.Errorf("state %s, exit code %d", got.State, got.ExitCode)
-			}
-			return nil
-		})
+		c.await(id, "CONTAINER_EXITED 5")
 	})
 }
 

@@ -2,7 +2,6 @@ package takeover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,9 +86,8 @@ func (n *node) startEngine() {
 	e := engine.ForTest(n.t, engine.Options{Env: n.env, Config: map[string]any{"cgroup-parent": "/" + n.env.Cgroup()}})
 	n.env = e.Use(n.env)
 	var err error
-	if n.engine, err = client.New(client.WithHost(e.Host())); err != nil {
-		n.t.Fatal(err)
-	}
+	n.engine, err = client.New(client.WithHost(e.Host()))
+	testutil.Must(n.t, err)
 	n.pull(shell)
 	testutil.Must(n.t, peers.LoadSandboxImage(n.t.Context(), e.Host()))
 }
@@ -183,9 +181,8 @@ func (n *node) startKubelet(socket string) {
 		program, args = n.programs.Kubelet, n.realArgs(socket)
 	}
 	var err error
-	if n.kubelet, err = process.Start(n.path("kubelet.log"), nil, program, args...); err != nil {
-		n.t.Fatal(err)
-	}
+	n.kubelet, err = process.Start(n.path("kubelet.log"), nil, program, args...)
+	testutil.Must(n.t, err)
 }
 
 func (n *node) coreArgs(socket string) []string {
@@ -230,10 +227,8 @@ func (n *node) write(name, text string) {
 	n.t.Helper()
 	text = strings.NewReplacer("SHELL", n.env.Image(shell), "HOST", n.path("host")).Replace(text)
 	fresh := n.path(name + ".new")
-	if err := errors.Join(os.WriteFile(fresh, []byte(text), 0o644),
-		os.Rename(fresh, filepath.Join(n.manifests(), name+".yaml"))); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.WriteFile(n.t, fresh, text)
+	testutil.Must(n.t, os.Rename(fresh, filepath.Join(n.manifests(), name+".yaml")))
 }
 
 // exec runs a command in a container.

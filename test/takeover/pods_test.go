@@ -1,7 +1,6 @@
 package takeover
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -233,27 +232,23 @@ func (n *node) same(before view) {
 // differs lists the differences.
 func (v view) differs(now view) string {
 	var diffs []string
-	for name := range keys(v.pods, now.pods) {
+	for name := range union(v.pods, now.pods) {
 		if a, b := fmt.Sprintf("%+v", v.pods[name]), fmt.Sprintf("%+v", now.pods[name]); a != b {
 			diffs = append(diffs, fmt.Sprintf("\npod %s was %s, is %s", name, a, b))
 		}
 	}
-	for name := range keys(v.containers, now.containers) {
+	for name := range union(v.containers, now.containers) {
 		if a, b := v.containers[name], now.containers[name]; a != b {
 			diffs = append(diffs, fmt.Sprintf("\ncontainer %s was %+v, is %+v", name, a, b))
 		}
 	}
-	slices.SortFunc(diffs, cmp.Compare[string])
+	slices.Sort(diffs)
 	return strings.Join(diffs, "")
 }
 
-func keys[V any](a, b map[string]V) map[string]bool {
-	all := map[string]bool{}
-	for key := range a {
-		all[key] = true
-	}
-	for key := range b {
-		all[key] = true
-	}
+// union has the entries of both maps.
+func union[V any](a, b map[string]V) map[string]V {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
 	return all
 }

@@ -158,10 +158,8 @@ func (n *node) restarts(before view) {
 func (n *node) rotates(before view) {
 	n.t.Helper()
 	path := n.logPath("pids", "app", 0)
-	if err := errors.Join(os.Rename(path, path+".20260101-000000"),
-		n.cri.ReopenContainerLog(n.t.Context(), before.containers["pids/app#0"].id)); err != nil {
-		n.t.Fatal(err)
-	}
+	testutil.Must(n.t, os.Rename(path, path+".20260101-000000"))
+	testutil.Must(n.t, n.cri.ReopenContainerLog(n.t.Context(), before.containers["pids/app#0"].id))
 	last := n.lastLine(path + ".20260101-000000")
 	n.wantContiguous(path, last+1, last+10)
 }
