@@ -12,7 +12,8 @@ import (
 
 const root = "/sys/fs/cgroup"
 
-// Find returns the directories of a control group, one in each hierarchy that has it. Its name is a path below the root.
+// Find returns the directories of a control group, one in each hierarchy that has it. Its name is a path below the
+// root.
 func Find(name string) []string {
 	var found []string
 	for _, pattern := range []string{filepath.Join(root, name), filepath.Join(root, "*", name)} {

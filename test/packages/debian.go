@@ -60,9 +60,5 @@ func openrc(ctx context.Context) (string, error) {
 
 // command runs a program in dir and returns its output. An error has the output, too.
 func command(ctx context.Context, dir, name string, args ...string) (string, error) {
-	return commandWith(ctx, dir, nil, name, args...)
-}
-
-func commandWith(ctx context.Context, dir string, environ []string, name string, args ...string) (string, error) {
-	return program.Output(ctx, dir, environ, name, args...)
+	return program.Output(ctx, dir, nil, name, args...)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/test/program"
 )
 
 // churnTime is how long pods come and go before the power is cut, a little longer each time.
@@ -43,10 +45,8 @@ func (s *suite) cut(ctx context.Context, after time.Duration) error {
 	if _, err := s.machine.Run(ctx, "systemd-run", "--unit", "churn", "bash", "-c", churnScript); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(after):
+	if err := program.Sleep(ctx, after); err != nil {
+		return err
 	}
 	if err := s.machine.CutPower(); err != nil {
 		return err

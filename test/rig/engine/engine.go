@@ -148,8 +148,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	if e.opts.Path != "" {
 		path = e.opts.Path + string(os.PathListSeparator) + path
 	}
-	cmd.Env = append(os.Environ(), "PATH="+path, "TMPDIR="+e.path("tmp")) // for dumps of a hanging containerd
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}                  // a Ctrl-C is for the rig, which stops the engine in order
+	// Dumps of a hanging containerd go to TMPDIR.
+	cmd.Env = append(os.Environ(), "PATH="+path, "TMPDIR="+e.path("tmp"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is for the rig, which stops the engine in order
 	end := func() {}
 	if e.opts.Rootless {
 		var err error
