@@ -42,7 +42,8 @@ func (k *worker) wake() {
 	}
 }
 
-// terminate keeps the request, and cancels a step that it makes pointless. The caller holds mu.
+// terminate keeps the request, and cancels a step that it makes pointless. As in the kubelet, a later request can only
+// shorten the grace period. The caller holds mu.
 func (k *worker) terminate(t Termination) {
 	if k.termination == nil {
 		k.termination = &t
@@ -52,6 +53,10 @@ func (k *worker) terminate(t Termination) {
 	merged := *k.termination
 	merged.Gone = merged.Gone || t.Gone
 	merged.Failure = cmp.Or(merged.Failure, t.Failure)
+	if merged.Grace == nil && t.Grace != nil {
+		// The first request left the pod its own period. The pod's latest object may have a longer deletion period.
+		merged.Grace = k.pod.Spec.TerminationGracePeriodSeconds
+	}
 	if t.Grace != nil && (merged.Grace == nil || *t.Grace < *merged.Grace) {
 		merged.Grace = t.Grace
 		k.cancel()
