@@ -45,8 +45,8 @@ var codesOf = []struct {
 	{errdefs.IsInternal, codes.Internal},
 }
 
-// toStatus turns an error into a gRPC status. Except for kubeletSentinels, an error that is or wraps a status becomes
-// that status.
+// toStatus turns an error into a gRPC status. Except for kubeletSentinels, an error that is or wraps a status keeps the
+// code and the details of that status.
 func toStatus(err error) error {
 	if err == nil {
 		return nil
@@ -56,9 +56,9 @@ func toStatus(err error) error {
 			return status.Error(codes.Unknown, bounded(sentinelFirst(sentinel, err)))
 		}
 	}
-	var known interface{ GRPCStatus() *status.Status }
-	if errors.As(err, &known) {
-		return known.GRPCStatus().Err()
+	var known grpcError
+	if errors.As(err, &known) && known.GRPCStatus().Code() != codes.OK {
+		return wrapped(err, known)
 	}
 	for _, c := range codesOf {
 		if c.is(err) {
@@ -66,6 +66,20 @@ func toStatus(err error) error {
 		}
 	}
 	return status.Error(codes.Unknown, bounded(err.Error()))
+}
+
+// grpcError is an error that has a gRPC status.
+type grpcError interface {
+	error
+	GRPCStatus() *status.Status
+}
+
+// wrapped returns the status of known, which err is or wraps, with the whole text of err. In this text the status's
+// message stands without "rpc error: code = …".
+func wrapped(err error, known grpcError) error {
+	answer := known.GRPCStatus().Proto()
+	answer.Message = bounded(strings.Replace(err.Error(), known.Error(), answer.GetMessage(), 1))
+	return status.ErrorProto(answer)
 }
 
 // maxText bounds a status's text, in bytes. Registries, plugins and images add text to errors. Clients refuse a header

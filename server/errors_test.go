@@ -56,13 +56,13 @@ func TestToStatus(t *testing.T) {
 	testutil.Assert(t, toStatus(nil) == nil, "no error became one")
 }
 
-// TestTextsDoNotRepeatTheCode shows what a person reads.
 // TestLongTextsAreCut: what a registry says may have any length, and its code and beginning arrive.
 func TestLongTextsAreCut(t *testing.T) {
 	endless := strings.Repeat("ö", 10<<20)
 	for want, err := range map[codes.Code]error{
 		codes.PermissionDenied: fmt.Errorf("pull image x: %s: %w", endless, errdefs.ErrPermissionDenied),
 		codes.Unknown:          fmt.Errorf("%w: %s", crierrors.ErrRegistryUnavailable, endless),
+		codes.Aborted:          status.Error(codes.Aborted, endless),
 	} {
 		got := status.Convert(toStatus(err))
 		if got.Code() != want || len(got.Message()) > maxText+100 || !utf8.ValidString(got.Message()) ||
@@ -72,6 +72,7 @@ func TestLongTextsAreCut(t *testing.T) {
 	}
 }
 
+// TestTextsDoNotRepeatTheCode shows what a person reads.
 func TestTextsDoNotRepeatTheCode(t *testing.T) {
 	for want, err := range map[string]error{
 		"config is required": fmt.Errorf("config is required: %w", errdefs.ErrInvalidArgument),
@@ -79,6 +80,7 @@ func TestTextsDoNotRepeatTheCode(t *testing.T) {
 		"pod web: is gone":   fmt.Errorf("pod web: %w", errdefs.ErrNotFound.WithMessage("is gone")),
 		"not found: pod web": fmt.Errorf("%w: pod web", errdefs.ErrNotFound),
 		"pod web: not found": fmt.Errorf("pod web: %w", errdefs.ErrNotFound),
+		"plugin: is full":    fmt.Errorf("plugin: %w", status.Error(codes.ResourceExhausted, "is full")),
 	} {
 		testutil.Equal(t, status.Convert(toStatus(err)).Message(), want, "Convert")
 	}
