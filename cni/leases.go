@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,7 +27,12 @@ const (
 // about to write one.
 func sweepLeases(ctx context.Context, networks map[string]*libcni.NetworkConfigList, boot time.Time) {
 	for _, list := range networks {
-		for _, path := range leasesOf(list) {
+		leases, err := leasesOf(list)
+		if err != nil {
+			log.G(ctx).WithError(err).WithField("network", list.Name).
+				Warn("cannot look for leases that a power cut left empty")
+		}
+		for _, path := range leases {
 			if !isLost(path, boot) {
 				continue
 			}
@@ -39,21 +46,24 @@ func sweepLeases(ctx context.Context, networks map[string]*libcni.NetworkConfigL
 }
 
 // Leases returns the files of host-local's leases in the network of a configuration file. The first line of each is the
-// pod's id. A file that is not a valid configuration has none.
-func Leases(file string) []string {
+// pod's id. A file that is not a valid configuration has none. The error is about directories that cannot be read; the
+// leases of the others are returned with it.
+func Leases(file string) ([]string, error) {
 	list, err := loadFile(file)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	return leasesOf(list)
 }
 
-func leasesOf(list *libcni.NetworkConfigList) []string {
+func leasesOf(list *libcni.NetworkConfigList) ([]string, error) {
 	var paths []string
+	var errs []error
 	for _, dir := range leaseDirs(list) {
 		leases, err := os.ReadDir(filepath.Join(dir, list.Name))
-		if err != nil {
-			continue // host-local makes the directory when the first pod joins
+		// host-local makes the directory when the first pod joins.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
 		}
 		for _, lease := range leases {
 			if isLease(lease.Name()) {
@@ -61,7 +71,7 @@ func leasesOf(list *libcni.NetworkConfigList) []string {
 			}
 		}
 	}
-	return paths
+	return paths, errors.Join(errs...)
 }
 
 // leaseDirs returns the directories of host-local's leases in a configuration.

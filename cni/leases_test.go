@@ -44,6 +44,19 @@ func TestSweepLeases(t *testing.T) {
 	testutil.Equal(t, strings.Join(left, " "), "10.1.0.4 10.1.0.5 last_reserved_ip.0 lock", "left are")
 }
 
+// TestLeasesOfADirectory: a missing directory has no leases. One that cannot be read is an error.
+func TestLeasesOfADirectory(t *testing.T) {
+	dir := t.TempDir()
+	config := filepath.Join(dir, "10-pods.conf")
+	testutil.WriteFile(t, config, `{"cniVersion": "1.0.0", "name": "pods", "type": "bridge",
+		"ipam": {"type": "host-local", "dataDir": "`+dir+`"}}`)
+	leases, err := Leases(config)
+	testutil.Assert(t, err == nil && len(leases) == 0, "without a directory: %v, %v", leases, err)
+	testutil.WriteFile(t, filepath.Join(dir, "pods"), "")
+	leases, err = Leases(config)
+	testutil.Assert(t, err != nil && len(leases) == 0, "with a file for a directory: %v, %v", leases, err)
+}
+
 func TestLeaseDirs(t *testing.T) {
 	list, err := parseList([]byte(`{"cniVersion": "1.0.0", "name": "pods", "plugins": [
 		{"type": "bridge", "ipam": {"type": "host-local"}}, {"type": "x", "ipam": {"type": "dhcp", "dataDir": "/d"}},

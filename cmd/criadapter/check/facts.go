@@ -116,6 +116,6 @@ type leftovers struct {
 	Pins, Attachments, Records, Leases, Rules []string
 	// Quarantined are corrupt records in the quarantine.
 	Quarantined []string
-	// RulesErr is the error of reading the rules.
-	RulesErr error
+	// LeasesErr and RulesErr are the errors of reading the leases and the rules.
+	LeasesErr, RulesErr error
 }

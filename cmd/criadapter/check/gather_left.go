@@ -42,7 +42,7 @@ func findLeftovers(ctx context.Context, f facts, engine pods) leftovers {
 		slices.Sort(l.Attachments)
 	}
 	if f.Config.NetworkPlugin == config.NetworkCNI {
-		l.Leases = staleLeases(f.Network.Config.File, gone)
+		l.Leases, l.LeasesErr = staleLeases(f.Network.Config.File, gone)
 		l.Rules, l.RulesErr = staleRules(ctx, gone)
 	}
 	return l
@@ -104,9 +104,10 @@ func names(dir string) []string {
 }
 
 // staleLeases returns the files of host-local's leases whose pods are gone, in the network of a configuration file.
-func staleLeases(file string, gone func(string) bool) []string {
+func staleLeases(file string, gone func(string) bool) ([]string, error) {
 	var stale []string
-	for _, path := range cni.Leases(file) {
+	leases, err := cni.Leases(file)
+	for _, path := range leases {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			continue
@@ -116,7 +117,7 @@ func staleLeases(file string, gone func(string) bool) []string {
 			stale = append(stale, path)
 		}
 	}
-	return stale
+	return stale, err
 }
 
 // ruleOwner finds the pod in the comment of portmap's rules: dnat name: \"net\" id: \"4f6c…\".

@@ -138,12 +138,13 @@ func TestLeftovers(t *testing.T) {
 	} {
 		write(t, filepath.Join(dir, path), content, 0o644)
 	}
+	leases, err := staleLeases(dir+"/net.conf", gone)
+	testutil.Must(t, err)
 	for name, test := range map[string]struct{ got, want []string }{
 		"pins":       {stalePins(dir+"/netns", gone), []string{dir + "/netns/criadapter-" + dead[:32]}},
 		"records":    {staleRecords(dir+"/root", gone), []string{dead}},
 		"quarantine": {quarantined(dir + "/root"), []string{dir + "/root/pods/quarantine/x.json"}},
-		"leases": {staleLeases(dir+"/net.conf", gone),
-			[]string{dir + "/leases/net/10.0.0.3", dir + "/leases/net/fd00::3"}},
+		"leases":     {leases, []string{dir + "/leases/net/10.0.0.3", dir + "/leases/net/fd00::3"}},
 	} {
 		testutil.Assert(t, slices.Equal(test.got, test.want), "%s: got %q, want %q", name, test.got, test.want)
 	}

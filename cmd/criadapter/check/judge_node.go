@@ -195,8 +195,14 @@ func judgeLeftovers(j *checklist.Group, f facts) {
 			l.Pins, "pinned for pods that are gone")
 		list(j, "CNI attachments", waits, l.Attachments, "kept for pods that are gone")
 		list(j, "records", waits, l.Records, "of pods that are gone")
-		list(j, "addresses", "remove the files, if no other runtime on this node uses the network", l.Leases,
-			"leased to pods that are gone")
+		if l.LeasesErr != nil {
+			j.Warn("addresses", "mend the directory, which host-local needs as well", "the leases cannot be read: %v",
+				l.LeasesErr)
+		}
+		if l.LeasesErr == nil || len(l.Leases) > 0 {
+			list(j, "addresses", "remove the files, if no other runtime on this node uses the network", l.Leases,
+				"leased to pods that are gone")
+		}
 		list(j, "host ports", "restart criadapter, or delete these rules (iptables-save -t nat | grep ID)", l.Rules,
 			"forwarded to pods that are gone")
 	}

@@ -177,6 +177,7 @@ var nodes = map[string]func(f *facts){
 		}
 		f.CRI = socketFacts{Path: "/run/criadapter/criadapter.sock"}
 	},
+	"unreadable-leases": func(f *facts) { f.Left.LeasesErr = errors.New("open /leases/pods: input/output error") },
 }
 
 func TestTranscripts(t *testing.T) {
