@@ -99,8 +99,11 @@ func judgeSandboxedRuntimes(j *checklist.Group, f facts) {
 				`set "default-runtime": "runc" in daemon.json, or set the present default up for CNI (docs/gvisor.md)`,
 				"%s has a network stack or machine of its own, which cannot join a CNI network", name)
 		default:
-			j.Warn("runtime "+name,
-				"see docs/gvisor.md for what the runtime needs; pods on the node's network do not need it",
+			hint := "pods on the node's network do not need it"
+			if slices.Contains(e.PodSandboxRuntimes, name) && e.OwnShims[name] == "" {
+				hint = "pods on the node's network need --network=host in its runtimeArgs" // gVisor's runsc
+			}
+			j.Warn("runtime "+name, "see docs/gvisor.md for what the runtime needs; "+hint,
 				"pods of it cannot join the CNI network")
 		}
 	}

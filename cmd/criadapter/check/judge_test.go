@@ -66,6 +66,10 @@ var nodes = map[string]func(f *facts){
 		f.Engine.SandboxedRuntimes = []string{"firecracker", "gvisor"}
 		f.Engine.PodSandboxRuntimes = []string{"gvisor"}
 	},
+	"gvisor-without-oci-runtime": func(f *facts) {
+		f.Engine.SandboxedRuntimes = []string{"gvisor", "kata"}
+		f.Engine.PodSandboxRuntimes, f.Engine.OwnShims = f.Engine.SandboxedRuntimes, map[string]string{"kata": "shim"}
+	},
 	"sandboxed-default-runtime": func(f *facts) {
 		f.Engine.SandboxedRuntimes, f.Engine.PodSandboxRuntimes = []string{"gvisor"}, []string{"gvisor"}
 		f.Engine.DefaultRuntime = "gvisor"
