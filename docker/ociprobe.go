@@ -182,13 +182,16 @@ func checkRecursive(mountinfo string) error {
 		if below, ok := strings.CutPrefix(place, probeWritable+"/"); ok {
 			writable[below] = slices.Contains(options, "rw")
 		}
-		if place != probeRecursive && !strings.HasPrefix(place, probeRecursive+"/") {
+		below, isBelow := strings.CutPrefix(place, probeRecursive+"/")
+		if !isBelow && place != probeRecursive {
 			continue
 		}
 		if !slices.Contains(options, "ro") {
 			return fmt.Errorf("the mount at %s is writable below a recursive read-only one", place)
 		}
-		readOnly = append(readOnly, strings.TrimPrefix(place, probeRecursive+"/"))
+		if isBelow {
+			readOnly = append(readOnly, below)
+		}
 	}
 	if !slices.ContainsFunc(readOnly, func(below string) bool { return writable[below] }) {
 		return fmt.Errorf(
