@@ -95,9 +95,9 @@ func connect(ctx context.Context, opts Options) (_ *Runtime, err error) {
 	return connected, nil
 }
 
-// New wraps connected services. Name and Version are placeholders, which Connect replaces by the runtime's.
+// New wraps connected services. Name and Version stay empty; Connect sets them.
 func New(runtime internalapi.RuntimeService, images internalapi.ImageManagerService, owner string) *Runtime {
-	return &Runtime{RuntimeService: runtime, Images: images, Name: "test", Version: "0", owner: owner}
+	return &Runtime{RuntimeService: runtime, Images: images, owner: owner}
 }
 
 // Close closes both connections.

@@ -51,14 +51,6 @@ func (s *State) Last() *runtimeapi.StatusResponse {
 	return s.last
 }
 
-// join joins the errors. If both are the same error, or nil, join returns it alone.
-func join(runtimeErr, networkErr error) error {
-	if runtimeErr == networkErr {
-		return runtimeErr
-	}
-	return errors.Join(runtimeErr, networkErr)
-}
-
 // Run calls Status each period until ctx ends, and sooner after an error. Changed is called when the readiness of the
 // runtime or its network changes.
 func (s *State) Run(ctx context.Context, period time.Duration, changed func()) {
@@ -105,7 +97,7 @@ func (s *State) ask(ctx context.Context) (turned bool, err error) {
 	}
 	runtimeErr := conditionError(answer.GetStatus(), runtimeapi.RuntimeReady)
 	networkErr := conditionError(answer.GetStatus(), runtimeapi.NetworkReady)
-	return s.keep(answer, runtimeErr, networkErr), join(runtimeErr, networkErr)
+	return s.keep(answer, runtimeErr, networkErr), errors.Join(runtimeErr, networkErr)
 }
 
 func (s *State) keep(answer *runtimeapi.StatusResponse, runtimeErr, networkErr error) (turned bool) {
