@@ -30,22 +30,40 @@ func checkVersion(runtime ocinote.Runtime, environ []string, want string) error 
 		return fmt.Errorf("what NRI plugins adjust needs a runtime with OCI version %s; %s features: %w", want,
 			runtime.Path, err)
 	}
-	if older(features.OCIVersionMax, want) {
+	tooOld, err := older(features.OCIVersionMax, want)
+	if err != nil {
+		return fmt.Errorf("what NRI plugins adjust needs a runtime with OCI version %s; %s features: ociVersionMax: %w",
+			want, runtime.Path, err)
+	}
+	if tooOld {
 		return fmt.Errorf("what NRI plugins adjust needs a runtime with OCI version %s; %s has %s: install a newer one",
 			want, runtime.Path, features.OCIVersionMax)
 	}
 	return nil
 }
 
-// older reports whether a version, such as 1.0.2-dev, is before another one.
-func older(version, than string) bool { return slices.Compare(numbers(version), numbers(than)) < 0 }
-
-func numbers(version string) []int {
-	version, _, _ = strings.Cut(version, "-")
-	var all []int
-	for part := range strings.SplitSeq(version, ".") {
-		number, _ := strconv.Atoi(part) // a part that is not a number counts as 0
-		all = append(all, number)
+// older reports whether a version, such as 1.0.2-dev, is before another one. Text that is not a version is an error.
+func older(version, than string) (bool, error) {
+	have, err := numbers(version)
+	if err != nil {
+		return false, err
 	}
-	return all
+	want, err := numbers(than)
+	return slices.Compare(have, want) < 0, err
+}
+
+// numbers returns the three numbers of a version. They do not include what follows a hyphen or a plus sign.
+func numbers(version string) ([]int, error) {
+	core, _, _ := strings.Cut(version, "+")
+	core, _, _ = strings.Cut(core, "-")
+	parts := strings.Split(core, ".")
+	all := make([]int, len(parts))
+	for i, part := range parts {
+		number, err := strconv.Atoi(part)
+		if len(parts) != 3 || err != nil {
+			return nil, fmt.Errorf("%q is not a version", version)
+		}
+		all[i] = number
+	}
+	return all, nil
 }

@@ -19,7 +19,10 @@ func TestVersionOfTheRuntime(t *testing.T) {
 		"too old":        {`echo '{"ociVersionMax":"1.0.2-dev"}'`, "1.1.0", "1.0.2-dev: install a newer one"},
 		"no features":    {`echo unknown command >&2; exit 1`, "1.1.0", "exit status 1"},
 		"garbage":        {`echo x`, "1.1.0", "invalid character"},
-		"no version":     {`echo '{}'`, "1.1.0", "install a newer one"},
+		"a build":        {`echo '{"ociVersionMax":"1.1.1+dev"}'`, "1.1.1", ""},
+		"no version":     {`echo '{}'`, "1.1.0", `ociVersionMax: "" is not a version`},
+		"no number":      {`echo '{"ociVersionMax":"1.x.0"}'`, "1.1.0", `"1.x.0" is not a version`},
+		"two numbers":    {`echo '{"ociVersionMax":"1.1"}'`, "1.1.0", `"1.1" is not a version`},
 	} {
 		runtime := filepath.Join(t.TempDir(), "runc")
 		script := "#!/bin/sh\n[ \"$1\" = --flag ] && [ \"$2\" = features ] || exit 9\n" + c.features + "\n"
