@@ -105,7 +105,7 @@ cluster: ## Make a cluster of two nodes with kubeadm, and leave it running; DOWN
 conformance: ## Run Kubernetes' own specs with the real kubelet; SET=name, FOCUS=pattern, SERVER=containerd, KUBELET=1.34, NODE=kubelet-core, ENGINE=name, FAST=1 for minutes; SET=certified runs the certified suite on make cluster's cluster, with FAMILY, NODE2, RUNTIME_MODE as there
 ifeq ($(SET),certified)
 	@go build -o build/bin/cluster ./test/cluster/kubeadm
-	@build/bin/cluster -certified $(if $(FOCUS),-focus '$(value FOCUS)') $(CLUSTER)
+	@build/bin/cluster $(if $(CACHED),-cached) -certified $(if $(FOCUS),-focus '$(value FOCUS)') $(CLUSTER)
 else
 	@go build -o build/bin/conformance ./test/conformance
 	@build/bin/conformance $(if $(CACHED),-cached) -set $(if $(FAST),fast,$(or $(SET),node-conformance)) $(if $(FOCUS),-focus '$(value FOCUS)') $(if $(SERVER),-server $(SERVER)) $(if $(KUBELET),-kubelet $(KUBELET)) $(if $(NODE),-node $(NODE))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 
@@ -33,7 +34,12 @@ func certifiedPrograms() []program {
 
 // Certified is WithKubeadm with the certified suite's programs, which take some minutes more the first time.
 func Certified(ctx context.Context, progress io.Writer) (Programs, error) {
-	return fill(ctx, append(append(programs(), kubeadmPrograms()...), certifiedPrograms()...), progress)
+	return fill(ctx, slices.Concat(programs(), kubeadmPrograms(), certifiedPrograms()), progress)
+}
+
+// MissingCertified returns the names of the programs of Certified that the cache does not have.
+func MissingCertified(ctx context.Context) ([]string, error) {
+	return missing(ctx, slices.Concat(programs(), kubeadmPrograms(), certifiedPrograms()))
 }
 
 // certifiedList is the release's list of the specs that a certified cluster must pass.

@@ -83,7 +83,7 @@ func (o options) certifiedName() string {
 		name = "focus-certified"
 	}
 	if mode := os.Getenv("RUNTIME_MODE"); mode != "" {
-		name += "-" + filepath.Base(mode)
+		name += "-" + mode
 	}
 	if o.node2 != runtimeCriadapter {
 		name += "-" + o.node2

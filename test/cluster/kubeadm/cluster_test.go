@@ -2,6 +2,7 @@ package main
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,7 @@ func TestManifestsTakeImagesFromTheRegistry(t *testing.T) {
 }
 
 func TestStepsOfTheCommandLine(t *testing.T) {
+	t.Setenv("RUNTIME_MODE", "")
 	chosen, err := options{check: true, run: "^(DNS|Drain)$", node2: runtimeContainerd, family: familyIPv4}.steps()
 	testutil.Must(t, err)
 	var names []string
@@ -51,6 +53,26 @@ func TestStepsOfTheCommandLine(t *testing.T) {
 		if _, err := wrong.steps(); err == nil {
 			t.Errorf("%+v: no error", wrong)
 		}
+	}
+}
+
+// The cluster's engines know the OCI runtime or not. Another mode would have no effect, and name a run wrongly.
+func TestModesOfACluster(t *testing.T) {
+	for mode, good := range map[string]bool{"": true, "oci": true, "container": false, "../x": false} {
+		t.Setenv("RUNTIME_MODE", mode)
+		_, err := options{certified: true, node2: runtimeCriadapter}.steps()
+		testutil.Assert(t, (err == nil) == good, "RUNTIME_MODE=%s: %v", mode, err)
+	}
+}
+
+// With -cached the certified suite needs its own programs, too.
+func TestMissingPrograms(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for _, certified := range []bool{false, true} {
+		missing, err := options{certified: certified}.missingPrograms(t.Context())
+		testutil.Must(t, err)
+		testutil.Assert(t, slices.Contains(missing, "kubeadm") && slices.Contains(missing, "hydrophone") == certified,
+			"certified %t: %q", certified, missing)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // keepFlag makes the process the keeper. It is not for people.
@@ -67,9 +68,10 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if o.cached {
-		missing, err := missingParts(ctx)
+		missing, err := missingParts(ctx, o)
 		if err != nil || len(missing) > 0 {
-			fmt.Println("cluster skipped: not in the cache, make cluster fetches it: " + strings.Join(missing, ", "))
+			fmt.Printf("cluster skipped: not in the cache, the same command without CACHED=1 fetches it: %s\n",
+				strings.Join(missing, ", "))
 			return err
 		}
 	}
@@ -101,6 +103,14 @@ func (o options) programs(ctx context.Context) (build.Programs, error) {
 	return build.WithKubeadm(ctx, os.Stdout)
 }
 
+// missingPrograms returns the names of the programs that the cache does not have.
+func (o options) missingPrograms(ctx context.Context) ([]string, error) {
+	if o.certified {
+		return build.MissingCertified(ctx)
+	}
+	return build.MissingWithKubeadm(ctx)
+}
+
 // removeAll removes the cluster and its logs.
 func removeAll(ctx context.Context) error {
 	if err := takeDown(ctx); err != nil {
@@ -116,6 +126,9 @@ func (o options) steps() ([]step, error) {
 	}
 	if _, err := networksOf(o.family); err != nil {
 		return nil, err
+	}
+	if mode := os.Getenv("RUNTIME_MODE"); mode != "" && mode != rigenv.ModeOCI {
+		return nil, fmt.Errorf("RUNTIME_MODE=%s: want %s, or leave it out", mode, rigenv.ModeOCI)
 	}
 	if o.run != "" && !o.check {
 		return nil, errors.New("-run names steps of -check: give both")

@@ -63,8 +63,8 @@ func readPlan() (plan, error) {
 }
 
 // missingParts names what prepare would build or download.
-func missingParts(ctx context.Context) ([]string, error) {
-	missing, err := build.MissingWithKubeadm(ctx)
+func missingParts(ctx context.Context, o options) ([]string, error) {
+	missing, err := o.missingPrograms(ctx)
 	if err != nil {
 		return nil, err
 	}
