@@ -105,10 +105,6 @@ func (o options) checkNode() error {
 
 // chosen is the set of specs to run.
 func (o options) chosen() (set, error) {
-	if o.focus != "" {
-		named, err := setNamed(o.set)
-		return set{name: "focus", focus: o.focus, node: named.node, kubelet: named.kubelet}, err
-	}
 	chosen, err := setNamed(o.set)
 	if err == nil && chosen.kubelet != "" && o.node == single.KubeletCore {
 		err = fmt.Errorf("-set %s tests a setting of the real kubelet: leave out -node %s", o.set, o.node)
@@ -116,6 +112,9 @@ func (o options) chosen() (set, error) {
 	if err == nil && chosen.node && o.node == machineNode {
 		err = fmt.Errorf("the specs of -set %s call the CRI server, which is inside the machine: leave out -node %s",
 			o.set, o.node)
+	}
+	if o.focus != "" {
+		chosen = set{name: "focus", focus: o.focus, node: chosen.node, kubelet: chosen.kubelet}
 	}
 	return chosen, err
 }

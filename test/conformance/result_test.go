@@ -62,3 +62,23 @@ func TestCheckNode(t *testing.T) {
 		testutil.Check(t, (options{kubelet: release, node: single.Kubelet}).checkNode())
 	}
 }
+
+// A pattern replaces the one of the set. It does not lift the limits of the set's suite and setting.
+func TestChosenSet(t *testing.T) {
+	for _, c := range []struct {
+		set, node string
+		good      bool
+	}{
+		{"sidecars", single.Kubelet, true}, {"sidecars", single.KubeletCore, true}, {"sidecars", machineNode, false},
+		{"node-suite", single.KubeletCore, false}, {"evented-pleg", single.KubeletCore, false},
+		{setFast, machineNode, true}, {"none such", single.Kubelet, false},
+	} {
+		for _, focus := range []string{"", "Ephemeral"} {
+			chosen, err := options{set: c.set, node: c.node, focus: focus}.chosen()
+			testutil.Assert(t, (err == nil) == c.good, "-set %s -node %s -focus %q: %v", c.set, c.node, focus, err)
+			if err == nil && focus != "" && (chosen.focus != focus || chosen.name != "focus" || chosen.skip != "") {
+				t.Errorf("-set %s -focus %s: %+v", c.set, focus, chosen)
+			}
+		}
+	}
+}
