@@ -60,14 +60,16 @@ func (k *kubelet) run(t *testing.T, p pace, wanted func(*kubelet) demand) int {
 // clock is the time of the node.
 func (k *kubelet) clock() time.Time { return time.Unix(0, 0).Add(time.Duration(k.tick) * look) }
 
-// A rollout replaces each pod once, whatever the number of pods.
+// A rollout replaces each pod once, whatever the number of pods and the speed of the node.
 func TestRollout(t *testing.T) {
 	for _, pods := range []int{1, 4, 20, 100, usualPods} {
-		p := newPace(pods, usualPods)
-		k := &kubelet{tally: tally{ready: pods, old: pods}, up: 30, down: 15}
-		k.run(t, p, func(*kubelet) demand { return p.all })
-		testutil.Assert(t, k.deleted == pods && k.old == 0 && k.is(pods) == nil,
-			"%d pods: %+v in the end", pods, k.tally)
+		for _, speed := range [][2]int{{30, 15}, {1, 1}, {100, 1}, {1, 100}, {100, 50}} {
+			p := newPace(pods, usualPods)
+			k := &kubelet{tally: tally{ready: pods, old: pods}, up: speed[0], down: speed[1]}
+			k.run(t, p, func(*kubelet) demand { return p.all })
+			testutil.Assert(t, k.deleted == pods && k.old == 0 && k.is(pods) == nil,
+				"%d pods, up and down in %v ticks: %+v in the end", pods, speed, k.tally)
+		}
 	}
 }
 
