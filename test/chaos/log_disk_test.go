@@ -60,10 +60,10 @@ func TestLogDiskIsFull(t *testing.T) {
 		"%v; the numbers jump from %v", got, got.Gaps)
 }
 
-// TestExitOnAFullLogDisk: a full log disk delays neither a container's exit nor its removal by more than most.
+// TestExitOnAFullLogDisk: a full log disk delays a container's exit and removal by no more than criadapter's limits.
 func TestExitOnAFullLogDisk(t *testing.T) {
-	// The longer of criadapter's limits: exitDrainTimeout is 2 s, and removeDrainTimeout is 10 s.
-	const most = 10 * time.Second
+	// mostExit is exitDrainTimeout of 2 s, and 4 s for a busy machine. mostRemoval is removeDrainTimeout.
+	const mostExit, mostRemoval = 6 * time.Second, 10 * time.Second
 	env := rigenv.Require(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env})
 	smallLogDisk(t, server)
@@ -81,7 +81,7 @@ func TestExitOnAFullLogDisk(t *testing.T) {
 	removal := time.Since(began)
 	fmt.Printf("logs: on a full disk the exit is seen after %v, the removal takes %v\n", exit.Round(time.Millisecond),
 		removal.Round(time.Millisecond))
-	testutil.Assert(t, err == nil && exit <= most && removal <= most,
+	testutil.Assert(t, err == nil && exit <= mostExit && removal <= mostRemoval,
 		"the exit was seen after %v, the removal took %v: %v", exit, removal, err)
 	listed, err := server.Runtime.ListContainers(t.Context(), &runtimeapi.ContainerFilter{Id: w.id})
 	if err == nil && len(listed) != 0 {
