@@ -146,6 +146,33 @@ func TestPreloadedImages(t *testing.T) {
 	n.wantUses(map[string]string{"": model.ReasonErrImagePull, "good": "present"})
 }
 
+// TestAllowlistOfShortNames: an entry and an image mean the same repository whether or not they name Docker Hub.
+func TestAllowlistOfShortNames(t *testing.T) {
+	for _, c := range []struct {
+		entry   string
+		in, out []string
+	}{
+		{"library/*", []string{"nginx", "docker.io/library/nginx:1", "library/nginx"}, []string{"team/nginx",
+			"r.example/library/nginx"}},
+		{"docker.io/library/*", []string{"nginx:1"}, []string{"team/nginx"}},
+		{"team/*", []string{"team/app", "docker.io/team/app"}, []string{"nginx", "teams/app"}},
+		{"docker.io/*", []string{"nginx", "team/app"}, []string{"r.example/app"}},
+		{"index.docker.io/*", []string{"nginx", "team/app"}, []string{"r.example/app"}},
+		{"r.example:5000/*", []string{"r.example:5000/app", "r.example:5000/team/app"}, []string{"r.example/app"}},
+		{"localhost:5000/team/*", []string{"localhost:5000/team/app"}, []string{"localhost:5000/app"}},
+		{"nginx", []string{"docker.io/library/nginx"}, []string{"nginx/nginx"}},
+	} {
+		testutil.Must(t, CheckVerification(NeverVerifyAllowlistedImages, []string{c.entry}), c.entry)
+		p := &Puller{opts: Options{Verification: NeverVerifyAllowlistedImages, Allowlist: []string{c.entry}}}
+		for _, name := range c.in {
+			testutil.Assert(t, !p.verifiesPreloaded(name), "%s does not stand for %s", c.entry, name)
+		}
+		for _, name := range c.out {
+			testutil.Assert(t, p.verifiesPreloaded(name), "%s stands for %s", c.entry, name)
+		}
+	}
+}
+
 // TestCrashInAPull: an image of an unfinished pull does not count as preloaded.
 func TestCrashInAPull(t *testing.T) {
 	n := newAccessNode(t)
@@ -193,7 +220,8 @@ func TestCheckVerification(t *testing.T) {
 	}{
 		{"Sometimes", nil}, {AlwaysVerify, []string{"a"}}, {NeverVerifyAllowlistedImages, []string{"a:1"}},
 		{NeverVerifyAllowlistedImages, []string{"a*"}}, {NeverVerifyAllowlistedImages, []string{"*/a/*"}},
-		{NeverVerifyAllowlistedImages, []string{""}},
+		{NeverVerifyAllowlistedImages, []string{""}}, {NeverVerifyAllowlistedImages, []string{"/*"}},
+		{NeverVerifyAllowlistedImages, []string{"*"}}, {NeverVerifyAllowlistedImages, []string{"a:x/*"}},
 	} {
 		err := CheckVerification(c.policy, c.allowlist)
 		testutil.Assert(t, err != nil, "%s with %q is valid", c.policy, c.allowlist)

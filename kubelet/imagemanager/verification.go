@@ -23,6 +23,7 @@ const (
 
 // CheckVerification reports whether a policy and its allowlist are valid. An entry of the list is the name of an image
 // without tag and digest. With /* at its end, an entry stands for all names below a registry or a part of a repository.
+// Short names are Docker Hub's: library/* stands for docker.io/library/*.
 func CheckVerification(policy Verification, allowlist []string) error {
 	known := []Verification{NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages, AlwaysVerify}
 	if policy != "" && !slices.Contains(known, policy) {
@@ -32,12 +33,30 @@ func CheckVerification(policy Verification, allowlist []string) error {
 		return fmt.Errorf("a list of images needs the policy %s", NeverVerifyAllowlistedImages)
 	}
 	for _, entry := range allowlist {
-		named, err := reference.ParseNormalizedNamed(strings.TrimSuffix(entry, "/*"))
-		if err != nil || !reference.IsNameOnly(named) || strings.Contains(strings.TrimSuffix(entry, "/*"), "*") {
+		if _, err := prefixOf(entry); err == nil {
+			continue
+		}
+		if named, err := reference.ParseNormalizedNamed(entry); err != nil || !reference.IsNameOnly(named) {
 			return fmt.Errorf("%q is not the name of an image without tag and digest, with or without /*", entry)
 		}
 	}
 	return nil
+}
+
+// prefixOf returns the beginning of the whole names that an entry with /* at its end stands for. Any other entry is an
+// error.
+func prefixOf(entry string) (string, error) {
+	prefix, wild := strings.CutSuffix(entry, "/*")
+	if !wild {
+		return "", fmt.Errorf("%q does not end with /*", entry)
+	}
+	// With one element, docker.io/x would become docker.io/library/x.
+	const below = "x/x"
+	named, err := reference.ParseNormalizedNamed(prefix + "/" + below)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(named.Name(), below), nil
 }
 
 // allowed reports whether the pod may use a present image without another pull (KEP-2535). Either the policy allows it,
@@ -64,8 +83,10 @@ func (p *Puller) verifiesPreloaded(name string) bool {
 	case NeverVerifyAllowlistedImages:
 		repository := repositoryOf(name)
 		return !slices.ContainsFunc(p.opts.Allowlist, func(entry string) bool {
-			prefix, wild := strings.CutSuffix(entry, "*")
-			return wild && strings.HasPrefix(repository, prefix) || repository == repositoryOf(entry)
+			if prefix, err := prefixOf(entry); err == nil {
+				return strings.HasPrefix(repository, prefix)
+			}
+			return repository == repositoryOf(entry)
 		})
 	}
 	return false
