@@ -30,7 +30,7 @@ type NodeOptions struct {
 	Port int32
 	// RootDir is a directory on the filesystem of the pods' files.
 	RootDir string
-	// Pressure and Kept are the eviction manager's answers for memory and disk, as in node.Options.
+	// Pressure and Kept are the eviction manager's answers, as in node.Options.
 	Pressure func(kind v1.NodeConditionType) (bool, error)
 	Kept     func(capacity v1.ResourceList) v1.ResourceList
 	// ShutdownErr returns an error during a shutdown of the node.

@@ -1,15 +1,12 @@
 package node
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/criadapter/criadapter/kubelet/processids"
 )
 
 // nodeCondition is the current value of a condition.
@@ -40,10 +37,10 @@ var pressureKinds = []pressureKind{
 }
 
 // pressures returns the conditions for memory, disks and process ids.
-func (r *Reporter) pressures(now time.Time) []nodeCondition {
+func (r *Reporter) pressures() []nodeCondition {
 	var conditions []nodeCondition
 	for _, p := range pressureKinds {
-		short, err := r.short(p.kind, now)
+		short, err := r.opts.Pressure(p.kind)
 		switch {
 		case err != nil:
 			conditions = append(conditions,
@@ -55,23 +52,6 @@ func (r *Reporter) pressures(now time.Time) []nodeCondition {
 		}
 	}
 	return conditions
-}
-
-// short reports whether a resource is short. This package checks process ids, too, which need no threshold.
-func (r *Reporter) short(kind v1.NodeConditionType, now time.Time) (bool, error) {
-	if short, err := r.opts.Pressure(kind); kind != v1.NodePIDPressure || short {
-		return short, err
-	}
-	running, limit, err := processids.Count(filepath.Join(r.machine.root, "proc"))
-	return r.lasting(err == nil && float64(limit-running) < float64(limit)*float64(r.opts.pidPercent)/100, now), err
-}
-
-// lasting reports whether process ids are short or were short within pidTransition.
-func (r *Reporter) lasting(short bool, now time.Time) bool {
-	if short {
-		r.pidsShort = now
-	}
-	return short || !r.pidsShort.IsZero() && now.Sub(r.pidsShort) < r.opts.pidTransition
 }
 
 // readiness returns the Ready condition, with every reason if the node cannot run pods.

@@ -5,7 +5,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
@@ -51,14 +50,14 @@ func TestPressure(t *testing.T) {
 			want: "False KubeletHasNoDiskPressure"},
 		{name: "disk unknown", opts: unknown, kind: v1.NodeDiskPressure, want: "Unknown KubeletCannotMeasure"},
 
-		{name: "tasks", different: map[string]string{"proc/loadavg": "0 0 0 1/31200 1\n"}, kind: v1.NodePIDPressure,
+		{name: "process ids", opts: short(v1.NodePIDPressure), kind: v1.NodePIDPressure,
 			want: "True KubeletHasInsufficientPID"},
-		{name: "tasks enough", different: map[string]string{"proc/loadavg": "0 0 0 1/31000 1\n"},
+		{name: "process ids while memory is short", opts: short(v1.NodeMemoryPressure), kind: v1.NodePIDPressure,
+			want: "False KubeletHasSufficientPID"},
+		{name: "process ids unknown", opts: unknown, kind: v1.NodePIDPressure, want: "Unknown KubeletCannotMeasure"},
+		// As in the kubelet, only a threshold of pid.available says that there are too few.
+		{name: "few process ids without a threshold", different: map[string]string{"proc/loadavg": "0 0 0 1/31900 1\n"},
 			kind: v1.NodePIDPressure, want: "False KubeletHasSufficientPID"},
-		{name: "threads", different: map[string]string{"proc/sys/kernel/threads-max": "100\n"},
-			kind: v1.NodePIDPressure, want: "True KubeletHasInsufficientPID"},
-		{name: "tasks unknown", different: map[string]string{"proc/loadavg": "nothing\n"}, kind: v1.NodePIDPressure,
-			want: "Unknown KubeletCannotMeasure"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -67,22 +66,6 @@ func TestPressure(t *testing.T) {
 			got := condition(&v1.Node{Status: status}, test.kind)
 			testutil.Equal(t, string(got.Status)+" "+got.Reason, test.want, "%s", got.Message)
 		})
-	}
-}
-
-// TestPressureLasts: PIDPressure is reported for five minutes after the last shortage.
-func TestPressureLasts(t *testing.T) {
-	r := newTest(t, Options{}, nil)
-	began := time.Now()
-	for _, step := range []struct {
-		after time.Duration
-		short bool
-		want  bool
-	}{
-		{0, false, false}, {time.Minute, true, true}, {2 * time.Minute, true, true}, {3 * time.Minute, false, true},
-		{7*time.Minute - time.Second, false, true}, {7 * time.Minute, false, false}, {8 * time.Minute, false, false},
-	} {
-		testutil.Equal(t, r.lasting(step.short, began.Add(step.after)), step.want, "after %v", step.after)
 	}
 }
 

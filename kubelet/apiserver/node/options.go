@@ -41,17 +41,11 @@ type Options struct {
 	version string
 	// RootDir is a directory on the filesystem of the pods' files. Empty means /.
 	RootDir string
-	// Pressure reports whether the node is short of memory or disk, by the condition's type; the error says why that is
-	// unknown. Kept returns the part of a capacity that must stay free to avoid pressure. Nil functions mean no
-	// pressure and nothing kept.
+	// Pressure reports whether the node is short of memory, disk or process ids, by the condition's type. The error
+	// says why that is unknown. Kept returns the part of a capacity that must stay free to avoid pressure. Nil
+	// functions mean no pressure and nothing kept.
 	Pressure func(kind v1.NodeConditionType) (bool, error)
 	Kept     func(capacity v1.ResourceList) v1.ResourceList
-	// pidPercent is the percentage of process ids that must be free, else the node has PIDPressure. Zero means 5. The
-	// kubelet has no default: without pid.available in evictionHard it never reports PIDPressure.
-	pidPercent int64
-	// pidTransition is how long PIDPressure is still reported after a shortage, so that the scheduler does not
-	// oscillate. Zero means 5 minutes.
-	pidTransition time.Duration
 
 	// RuntimeVersion returns the runtime as name://version. Nil or "" means unknown.
 	RuntimeVersion func() string
@@ -81,8 +75,6 @@ func (o *Options) complete() error {
 	o.MaxPods = cmp.Or(o.MaxPods, 110)
 	o.version = cmp.Or(o.version, moduleVersion())
 	o.RootDir = cmp.Or(o.RootDir, "/")
-	o.pidPercent = cmp.Or(o.pidPercent, 5)
-	o.pidTransition = cmp.Or(o.pidTransition, 5*time.Minute)
 	o.StatusEvery = cmp.Or(o.StatusEvery, 10*time.Second)
 	o.reportEvery = cmp.Or(o.reportEvery, 5*time.Minute)
 	o.leaseSeconds = cmp.Or(o.leaseSeconds, 40)

@@ -23,12 +23,11 @@ type Reporter struct {
 	// gone is true while the API server does not have the node.
 	gone atomic.Bool
 
-	// turn has a value while a goroutine compares the status with the API server's. That goroutine owns the three
-	// fields below.
-	turn      chan struct{}
-	images    imageList
-	pidsShort time.Time // the last time of a shortage
-	reported  time.Time
+	// turn has a value while a goroutine compares the status with the API server's. That goroutine owns the two fields
+	// below.
+	turn     chan struct{}
+	images   imageList
+	reported time.Time
 
 	mu   sync.RWMutex
 	node *v1.Node

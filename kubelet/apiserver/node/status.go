@@ -22,7 +22,7 @@ func (r *Reporter) statusOf(current v1.NodeStatus) v1.NodeStatus {
 	withCapacity(&status, ours)
 	status.Allocatable = r.opts.allocatable(status.Capacity)
 	maps.Copy(status.Allocatable, healthy)
-	withConditions(&status, append(r.pressures(now), r.readiness(err)), now)
+	withConditions(&status, append(r.pressures(), r.readiness(err)), now)
 	status.Addresses = r.addresses(status.Addresses)
 	status.DaemonEndpoints.KubeletEndpoint.Port = r.opts.Port
 	status.NodeInfo = r.info()
