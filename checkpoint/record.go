@@ -7,7 +7,7 @@ import (
 
 // schemaVersion is the version of Record's layout that this program writes. Each change of Record raises it, see the
 // package comment.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // Phase is the progress of a pod's set-up when its record was written.
 type Phase string
@@ -104,6 +104,9 @@ type Container struct {
 	// User is the user of the container's last run, nil if unknown. The engine does not report it after the container
 	// has ended.
 	User *User `json:"user,omitempty"`
+	// OOMRun is the start of the run in which the kernel killed a process of the container for want of memory, zero for
+	// none. It is zero in records before schema version 4. The engine does not report each kill.
+	OOMRun time.Time `json:"oomRun,omitzero"`
 }
 
 // User is the identity of a process.

@@ -134,9 +134,9 @@ func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 	saved := make(chan struct{})
 	go func() { // ends when its disk answers
 		defer close(saved)
-		if err := s.saveUser(ctx, c.SandboxID, c.ID); err != nil {
+		if err := s.saveFacts(ctx, c.SandboxID, c.ID); err != nil {
 			log.G(ctx).WithError(err).WithFields(c.LogFields()).
-				Warn("cannot save user of exited container, unknown after a restart of criadapter")
+				Warn("cannot save user or memory kill of exited container, unknown after a restart of criadapter")
 		}
 	}()
 	if err := s.opts.Logs.Drain(limited, c.ID); err != nil {

@@ -58,6 +58,8 @@ func TestOutOfMemoryKillThatTheEngineMissed(t *testing.T) {
 			_, err := n.cache.RefreshContainer(t.Context(), id)
 			testutil.Must(t, err)
 			testutil.Equal(t, n.look(id).Status.OOMKilled, test.want, "OOMKilled at the next inspect")
+			n.restart(func() {})
+			testutil.Equal(t, n.look(id).Status.OOMKilled, test.want, "OOMKilled after a restart")
 		})
 	}
 }

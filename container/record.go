@@ -36,35 +36,43 @@ func (s *Service) saveRecord(ctx context.Context, sandboxID, id string, change f
 	}))
 }
 
-// savePosition saves the position of a container's log and, if known, the user that the container started as. It never
-// recreates the record of a removed container.
+// savePosition saves the position of a container's log and the facts of its run. It never recreates the record of a
+// removed container.
 func (s *Service) savePosition(ctx context.Context, sandboxID, id string, at checkpoint.LogPosition) error {
-	user := s.user(id)
+	addFacts := s.facts(id)
 	return s.changeRecord(ctx, sandboxID, id, func(kept *checkpoint.Container) {
 		kept.LogPosition = at
-		if user != nil {
-			kept.User = user
+		if addFacts != nil {
+			addFacts(kept)
 		}
 	})
 }
 
-// saveUser saves the user that a container started as, because the user is unknown after the container's end. It writes
-// nothing if the user is unknown or already saved.
-func (s *Service) saveUser(ctx context.Context, sandboxID, id string) error {
-	user := s.user(id)
-	if user == nil {
+// saveFacts saves the facts of a container's run, because they are unknown after a restart of criadapter. It writes
+// nothing if they are unknown or already saved.
+func (s *Service) saveFacts(ctx context.Context, sandboxID, id string) error {
+	addFacts := s.facts(id)
+	if addFacts == nil {
 		return nil
 	}
-	return s.changeRecord(ctx, sandboxID, id, func(kept *checkpoint.Container) { kept.User = user })
+	return s.changeRecord(ctx, sandboxID, id, addFacts)
 }
 
-// user returns the user that the container started as, nil if unknown.
-func (s *Service) user(id string) *checkpoint.User {
+// facts returns a change that adds to a container's record what the engine may not report later: the user that the
+// container started as, and an out-of-memory kill. It returns nil if neither is known.
+func (s *Service) facts(id string) func(*checkpoint.Container) {
 	c, err := s.opts.Cache.Snapshot().Container(id)
-	if err != nil || c.Status.Identity == nil {
+	if err != nil || c.Status.Identity == nil && !c.Status.OOMReported() {
 		return nil
 	}
-	return &checkpoint.User{UID: c.Status.Identity.UID, GID: c.Status.Identity.GID, Groups: c.Status.Identity.Groups}
+	return func(kept *checkpoint.Container) {
+		if user := c.Status.Identity; user != nil {
+			kept.User = &checkpoint.User{UID: user.UID, GID: user.GID, Groups: user.Groups}
+		}
+		if c.Status.OOMReported() {
+			kept.OOMRun = c.Status.StartedAt
+		}
+	}
 }
 
 // changeRecord changes a container's part of the checkpoint, if it exists.

@@ -171,6 +171,9 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 				entry.Status.Identity = &docker.Identity{UID: kept.User.UID, GID: kept.User.GID,
 					Groups: kept.User.Groups}
 			}
+			if !kept.OOMRun.IsZero() && kept.OOMRun.Equal(entry.Status.StartedAt) {
+				entry.Status = entry.Status.WithOOM()
+			}
 		}
 	}
 	if entry.Meta.Config.Image == nil {

@@ -73,6 +73,9 @@ func sameRun(old, now ContainerStatus) bool {
 // killedExitCode is the exit code after SIGKILL.
 const killedExitCode = 128 + 9
 
+// OOMReported reports whether an out-of-memory kill in the present or last run was reported.
+func (s ContainerStatus) OOMReported() bool { return s.oomReported }
+
 // WithOOM merges a report of an out-of-memory kill into a status. The kernel may have killed another process than the
 // container's first one, so the exit code decides.
 func (s ContainerStatus) WithOOM() ContainerStatus {

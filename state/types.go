@@ -139,8 +139,8 @@ type ContainerStatus struct {
 	ExitCode  int
 	OOMKilled bool
 	Error     string
-	// oomReported says that the engine sent an out-of-memory event in the present or last run. Docker 20.10 can send it
-	// after the exit, and its inspect then never says OOMKilled.
+	// oomReported says that the engine sent an out-of-memory event in the present or last run, or that WithOOM was
+	// called for it. Docker 20.10 can send the event after the exit, and its inspect then never says OOMKilled.
 	oomReported bool
 	// Resources are the present limits.
 	Resources *runtimeapi.ContainerResources
