@@ -29,7 +29,7 @@ func TestOptions(t *testing.T) {
 	testutil.Assert(t, err == nil && file == "result-nodes-29-containerd.json", "nodes: %s, %v", file, err)
 	testutil.Assert(t, slices.Equal(o.columns(), []column{{"kubelet", "criadapter", "kubelet"},
 		{"kubelet-core", "criadapter", "kubelet-core"}}), "nodes: %v", o.columns())
-	for _, args := range [][]string{{"-nodes", "k3s"}, {"-pods", "111"}, {"-pods", "0"}, {"-churn", "0"},
+	for _, args := range [][]string{{"-nodes", "k3s"}, {"-pods", "501"}, {"-pods", "0"}, {"-churn", "0"},
 		{"-rest", "0s"}, {"-servers", "crio"}, {"more"}, {"-unknown"}} {
 		_, err := read(args...)
 		testutil.Assert(t, err != nil, "%q is not an error", args)
