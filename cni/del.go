@@ -1,12 +1,14 @@
 package cni
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/containerd/log"
@@ -21,7 +23,9 @@ import (
 // configuration. network names that configuration (Result.Config of Add), empty means the current one. With an empty
 // network and a missing plugin it runs none, because the pod may never have been joined.
 //
-// Plugins of an unfinished ADD are killed first. Del fails while one of them has not ended.
+// Plugins of an unfinished ADD are killed first. Del fails while one of them has not ended. If DEL fails after an ADD
+// that never succeeded, Del tries the directory's configuration of the same network and the same plugins: an add-on may
+// have written an incomplete configuration first, with which neither ADD nor DEL can succeed.
 //
 // It is idempotent: it succeeds for pods that were never joined, for removed ones, and for pods without a namespace. Of
 // pod, only ID is needed while the cache is there. After success nothing of the pod is left in Options.CacheDir; after
@@ -54,7 +58,11 @@ func (n *Network) Del(ctx context.Context, pod Pod, network string) (err error) 
 		if pod.NetnsPath != "" {
 			a.rt.NetNS = pod.NetnsPath
 		}
-		if err := n.delAttachment(ctx, a.list, a.rt); err != nil {
+		err := n.delAttachment(ctx, a.list, a.rt)
+		if corrected := n.corrected(a.list); err != nil && pending != nil && corrected != nil {
+			err = n.delAttachment(ctx, corrected, a.rt)
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("CNI DEL for pod %s: %w", pod.ID, err))
 		}
 	}
@@ -62,6 +70,18 @@ func (n *Network) Del(ctx context.Context, pod Pod, network string) (err error) 
 		return errors.Join(errs...)
 	}
 	return n.forget(pod.ID)
+}
+
+// corrected returns the directory's configuration of the same network, if it has the same plugins with other settings.
+func (n *Network) corrected(list *libcni.NetworkConfigList) *libcni.NetworkConfigList {
+	now := n.current.Load().byName[list.Name]
+	if now == nil || bytes.Equal(now.Bytes, list.Bytes) ||
+		!slices.EqualFunc(now.Plugins, list.Plugins, func(a, b *libcni.PluginConfig) bool {
+			return a.Network.Type == b.Network.Type
+		}) {
+		return nil
+	}
+	return now
 }
 
 // Joined reports whether the pod is attached: an Add has begun, and no Del has succeeded since. It reads the disk only.

@@ -151,6 +151,33 @@ func TestUndoThatFailsIsReportedAndRepeated(t *testing.T) {
 	}
 }
 
+// kube-router, for one, copies a configuration without addresses and completes it a moment later.
+func TestPodOfAnIncompleteConfigurationIsDeletedByTheCompleteOne(t *testing.T) {
+	const incomplete = `if ! grep -q complete "$dir/$me.stdin"; then echo "no ranges" >&2; exit 1; fi`
+	for name, one := range map[string]struct {
+		now  string
+		gone bool
+	}{
+		"completed":     {strings.ReplaceAll(chain, `"fake"`, `"fake","complete":true`), true},
+		"other plugins": {`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake","complete":true}]}`, false},
+		"other name":    {strings.ReplaceAll(chain, `"net"`, `"new","complete":true`), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, n := scripted(t)
+			s.script("fake.ADD", incomplete)
+			s.script("fake.DEL", incomplete)
+			_, err := n.Add(t.Context(), testPod("p"))
+			var notUndone *NotUndoneError
+			testutil.Assert(t, errors.As(err, &notUndone), "Add: %v", err)
+			n.Close()
+			s.configure("net.conflist", one.now)
+			err = s.network().Del(t.Context(), Pod{ID: "p"}, "")
+			testutil.Assert(t, (err == nil) == one.gone && (len(s.cached()) == 0) == one.gone, "Del: %v, left %v", err,
+				s.cached())
+		})
+	}
+}
+
 func TestCancelKillsThePluginAndItsChildren(t *testing.T) {
 	s, n := scripted(t)
 	s.script("fake.ADD", `sleep 300 & echo $! > "$dir/child.new"; mv "$dir/child.new" "$dir/child"; wait`)
