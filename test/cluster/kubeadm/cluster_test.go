@@ -60,7 +60,7 @@ func TestStepsOfTheCommandLine(t *testing.T) {
 func TestModesOfACluster(t *testing.T) {
 	for mode, good := range map[string]bool{"": true, "oci": true, "container": false, "../x": false} {
 		t.Setenv("RUNTIME_MODE", mode)
-		_, err := options{certified: true, node2: runtimeCriadapter}.steps()
+		_, err := options{certified: true, node2: runtimeCriadapter, family: familyIPv4}.steps()
 		testutil.Assert(t, (err == nil) == good, "RUNTIME_MODE=%s: %v", mode, err)
 	}
 }
