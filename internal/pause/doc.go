@@ -1,13 +1,13 @@
 // Package pause holds the built-in sandbox program and its image, so that the first pod of a node needs no registry.
 //
-// The sandbox container of a pod only has to exist: it holds the pod's namespaces. Where the pod's containers share its
-// PID namespace it is also process 1 there and must reap the children that other processes leave behind. The program,
-// written here instruction by instruction, does just that:
+// The sandbox container of a pod only has to exist: it holds the pod's namespaces. If the containers share the pod's
+// PID namespace, the program is also process 1 of that namespace. It must then reap the children that other processes
+// leave behind. The program, written here instruction by instruction, does just that:
 //
 //  1. It blocks SIGTERM and SIGINT. The kernel discards a signal with default
 //     action that is sent to process 1 of a PID namespace, unless the signal is
-//     blocked: then it stays pending (signal(7), pid_namespaces(7)). Blocking
-//     them and waiting for them makes them work.
+//     blocked: then it stays pending (signal(7), pid_namespaces(7)). Step 3
+//     then receives it.
 //  2. It ignores SIGCHLD. The kernel then reaps every child itself, adopted
 //     ones included, and none stays a zombie (POSIX sigaction, wait(2)).
 //  3. It waits with rt_sigtimedwait, which needs no handler and no stack, and

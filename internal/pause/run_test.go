@@ -21,8 +21,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// programs writes the sandbox program of each architecture into a file and returns the command lines that run it here:
-// itself, or under qemu-user. An architecture with neither is left out.
+// programs writes the sandbox program of each architecture into a file. It returns the command lines that run the files
+// here, directly or under qemu-user. It leaves out an architecture that cannot run here.
 func programs(t *testing.T) map[string][]string {
 	t.Helper()
 	commands := map[string][]string{}
@@ -61,7 +61,8 @@ func program(t *testing.T) string {
 	return args[0]
 }
 
-// start runs a command in new namespaces as the clone flags say. After the test it kills the process if it still runs.
+// start runs a command in the new namespaces that the clone flags name. After the test it kills the process if it still
+// runs.
 func start(t *testing.T, flags uintptr, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
@@ -146,8 +147,8 @@ func TestSignalsEndProcess1(t *testing.T) {
 	t.Run("from inside the namespace", func(t *testing.T) {
 		cmd := start(t, unix.CLONE_NEWPID, program(t))
 		waitReady(t, cmd.Process.Pid)
-		// Process 1 is gone only when its whole namespace is, so the sender
-		// must be reaped too; it may be killed with the namespace.
+		// Process 1 ends only after all other processes of its namespace have been reaped. So the test waits for the
+		// sender, which the end of the namespace may kill.
 		startInside(t, cmd.Process.Pid, "sh", "-c", "kill -TERM 1").Wait()
 		requireExit(t, cmd, 0)
 	})

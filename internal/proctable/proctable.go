@@ -112,8 +112,8 @@ func Lives(pid int) bool {
 	return len(seen) == 1 && !seen[0].zombie
 }
 
-// InContainer reports whether the cgroup of a process is the container's: every
-// engine and cgroup driver has the container's id in its path.
+// InContainer reports whether a process is in the container's cgroup. Every engine and cgroup driver puts the
+// container's id into the path of that cgroup.
 func InContainer(pid int, containerID string) bool {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	return err == nil && bytes.Contains(content, []byte(containerID))
@@ -132,8 +132,8 @@ func Read(pid int) (Stat, error) {
 	return p, nil
 }
 
-// Tree returns the ids of a process tree. The tree has pid, and every process of all whose parent or session leader is
-// in the tree.
+// Tree returns the ids of the process tree of pid. Besides pid, the tree has each process in all whose parent or
+// session leader is in the tree.
 func Tree(all []Stat, pid int) []int {
 	in := map[int]bool{pid: true}
 	for grown := true; grown; {

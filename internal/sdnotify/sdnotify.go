@@ -10,17 +10,16 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// send sends a state.
 func send(ctx context.Context, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		log.G(ctx).WithError(err).Warn("cannot notify systemd")
 	}
 }
 
-// Ready says that the service is ready, or that a reload has ended. status is its status in `systemctl status`.
+// Ready says that the service is ready, or that a reload has ended. status is the text that `systemctl status` shows.
 func Ready(ctx context.Context, status string) { send(ctx, daemon.SdNotifyReady+"\nSTATUS="+status) }
 
-// Status sets the status in `systemctl status`.
+// Status sets the text that `systemctl status` shows.
 func Status(ctx context.Context, status string) { send(ctx, "STATUS="+status) }
 
 // Reloading says that the service reloads. Ready has to follow.
@@ -38,7 +37,7 @@ func Watchdog(ctx context.Context, check func(context.Context) error, status fun
 	if err != nil || period == 0 {
 		return
 	}
-	// A little more than twice in a period, because a machine may be busy at one of the two.
+	// The watchdog is fed a little more than twice in a period, because the machine may be busy at one of these times.
 	pause := period * 2 / 5
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()

@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// walker writes each point that is reached to the file trace of a directory, as a line "before NAME" or "after NAME".
-// The file armed names one point as "POINT\tN". The walker kills the process when it reaches this point for the N-th
-// time since the file has that content.
+// walker appends each point that the program reaches to dir/trace, as a line "before NAME" or "after NAME". The file
+// dir/armed names one point as "POINT\tN". The walker kills the process when it reaches this point for the N-th time
+// since the file has that content.
 type walker struct {
 	dir string
 

@@ -45,7 +45,7 @@ func TestAlertsNameExistingMetrics(t *testing.T) {
 	for _, a := range readAlerts(t) {
 		if a.Alert == "" || seen[a.Alert] || a.Annotations["summary"] == "" || a.Annotations["description"] == "" ||
 			a.Labels["severity"] == "" {
-			t.Errorf("%q has no name of its own, or lacks severity, summary or description", a.Alert)
+			t.Errorf("%q has no unique name, or lacks severity, summary or description", a.Alert)
 		}
 		seen[a.Alert] = true
 		names, queries := metricName.FindAllString(a.Expr, -1), selected.FindAllStringSubmatch(a.Expr, -1)
@@ -74,7 +74,7 @@ func TestAlertsNameExistingMetrics(t *testing.T) {
 	testutil.Assert(t, len(seen) >= 10, "only %d alerts were read", len(seen))
 }
 
-// The rules use existing words for outcomes only.
+// A rule that leaves out outcomes leaves out exactly ok and canceled.
 func TestAlertsKnowTheOutcomes(t *testing.T) {
 	for _, a := range readAlerts(t) {
 		for _, m := range regexp.MustCompile(`outcome!~"([^"]*)"`).FindAllStringSubmatch(a.Expr, -1) {

@@ -17,14 +17,15 @@ type operations struct {
 	span string
 	kind trace.SpanKind
 
-	// count is by name and outcome. time is by name, or has no label if there is only one name.
+	// count is by name and outcome, and time is by name. The field one says that there is only one name: then neither
+	// has a label for the name.
 	count *prometheus.CounterVec
 	time  *prometheus.HistogramVec
 	one   bool
 }
 
-// begin starts the clock and the span of an operation. The function stops both. The span gets the kind of the error
-// only: its text may quote a container's configuration, and traces leave the machine.
+// begin starts the clock and the span of an operation. The returned function stops both. The span gets only the kind of
+// the error. The error's text may quote a container's configuration, and traces leave the machine.
 func (o *operations) begin(ctx context.Context, name string) (context.Context, func(error)) {
 	started := time.Now()
 	ctx, span := o.tracer.Start(ctx, o.span+name, trace.WithSpanKind(o.kind))

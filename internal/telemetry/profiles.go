@@ -15,8 +15,8 @@ import (
 )
 
 // Profiles of the Go runtime, at the paths of `go tool pprof` and `go tool trace`. The standard library's handlers
-// (net/http/pprof) use templates, which find methods by name. Then the linker must keep every method of every type: 4
-// MB of the program, most of it resident.
+// (net/http/pprof) use templates, which find methods by name. With templates the linker must keep every method of every
+// type. That adds 4 MB to the program, most of it resident.
 
 const (
 	// cpuProfileTime and traceTime are the default lengths of a recording without ?seconds, as with the standard

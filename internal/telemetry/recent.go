@@ -20,7 +20,7 @@ const (
 	slowOperation = 5 * time.Second
 )
 
-// unhurried are calls that last as long as the operation they wait for. It is constant.
+// unhurried are calls that last as long as the operation they wait for. The map does not change.
 var unhurried = map[string]bool{
 	"ExecSync": true, "PullImage": true, "StopContainer": true, "StopPodSandbox": true, "GetContainerEvents": true,
 	"stop container": true, "pull image": true, "load image": true, "save image": true,
@@ -38,7 +38,7 @@ type recent struct {
 
 // SlowCall is a call that took long.
 type SlowCall struct {
-	// Kind is "CRI", "engine" or "CNI". Call is its name.
+	// Kind is "CRI", "engine" or "CNI". Call names the RPC, the engine call or the CNI operation.
 	Kind  string        `json:"kind"`
 	Call  string        `json:"call"`
 	Ended time.Time     `json:"ended"`

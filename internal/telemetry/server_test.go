@@ -107,7 +107,7 @@ func TestCloseCutsOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Close(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Close: %v, want that it was cut off", err)
+		t.Errorf("Close: %v, want context.Canceled", err)
 	}
 	testutil.Check(t, <-served)
 	if err := <-scraped; err == nil {

@@ -26,8 +26,8 @@ const perMillion = 1_000_000
 type TracingOptions struct {
 	// Endpoint is the OTLP collector over gRPC: http://host:port without TLS, https://host:port with TLS.
 	Endpoint string
-	// SamplesPerMillion is how many of a million requests without a trace of their own are traced, like the kubelet's
-	// samplingRatePerMillion. The client decides for requests with a trace.
+	// SamplesPerMillion is the number of traced requests in a million, like the kubelet's samplingRatePerMillion. It
+	// applies to requests without a trace of their own. For requests with a trace, the client decides.
 	SamplesPerMillion int
 	// Version is the program's version.
 	Version string
@@ -75,8 +75,8 @@ func (t *Tracing) Close(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	// If ctx has ended, a request of the exporter to the collector may still be under way, for which the provider does
-	// not wait. The shutdown of the exporter aborts that request.
+	// If ctx has ended, the exporter may still have a request to the collector under way. The provider does not wait
+	// for that request. The shutdown of the exporter aborts it.
 	err = errors.Join(err, t.exporter.Shutdown(ctx))
 	return fmt.Errorf("sending the last spans: %w", err)
 }

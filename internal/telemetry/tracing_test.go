@@ -41,7 +41,7 @@ func collect(t *testing.T) *collected {
 	return c
 }
 
-// serveGRPC serves until the test ends, or until the server is stopped. It returns the server and its address.
+// serveGRPC serves until the test ends, or until the server is stopped. It returns the server's address and the server.
 func serveGRPC(t *testing.T, register func(*grpc.Server), opts ...grpc.ServerOption) (string, *grpc.Server) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

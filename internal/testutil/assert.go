@@ -29,7 +29,7 @@ func Equal[T comparable](t testing.TB, got, want T, format string, args ...any) 
 	}
 }
 
-// quoted returns text as Go source, so that a failure shows spaces and line ends, and other values as they are.
+// quoted returns text as Go source, so that a failure shows spaces and line ends. Other values stay as they are.
 func quoted(value any) any {
 	if text, ok := value.(string); ok {
 		return fmt.Sprintf("%q", text)

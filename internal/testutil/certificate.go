@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Certificate writes a self-signed certificate for 127.0.0.1 and a DNS name, good for an hour, and its key.
+// Certificate writes a self-signed certificate and its key. The certificate is for 127.0.0.1 and a DNS name, and is
+// valid for an hour.
 func Certificate(t testing.TB, dir, name string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

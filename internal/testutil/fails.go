@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Fails fails the test unless is holds for err, such as errdefs.IsNotFound, and goes on. The format and args name what
-// returned err.
+// Fails fails the test unless is(err) is true, and goes on. errdefs.IsNotFound is an example of is. The format and args
+// name what returned err.
 func Fails(t testing.TB, err error, is func(error) bool, format string, args ...any) {
 	t.Helper()
 	if !is(err) {

@@ -11,16 +11,16 @@ import (
 // inNamespace is set in the environment of a test that InUserNamespace runs again.
 const inNamespace = "TESTUTIL_IN_USER_NAMESPACE"
 
-// AsRoot is InUserNamespace for a test that needs the rights of root, such as a mount. It returns false at once if root
-// runs the test.
+// AsRoot is InUserNamespace for a test that needs the rights of root, for example to mount. It returns false at once if
+// root runs the test.
 func AsRoot(t *testing.T) bool {
 	t.Helper()
 	return os.Geteuid() != 0 && InUserNamespace(t)
 }
 
 // InUserNamespace runs the calling test again as root of a user namespace and a mount namespace of its own. It returns
-// true when that program has ended, and false in the namespace. The test begins with it and ends if it is true. It must
-// not be a subtest.
+// true after that run has ended, and false inside the namespace. Call it first in the test, and return if it returns
+// true. The test must not be a subtest.
 func InUserNamespace(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inNamespace) != "" {
@@ -36,7 +36,8 @@ func InUserNamespace(t *testing.T) bool {
 	return true
 }
 
-// RootOfUserNamespace starts a process as root of a user namespace, where it is the user of this process.
+// RootOfUserNamespace returns the attributes that start a process as root of a new user namespace. Outside of the
+// namespace the process has this process's user and group.
 func RootOfUserNamespace() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
@@ -45,8 +46,7 @@ func RootOfUserNamespace() *syscall.SysProcAttr {
 	}
 }
 
-// LimitInotify sets how many inotify "instances" or "watches" there are in the
-// test's user namespace, see InUserNamespace.
+// LimitInotify limits the inotify "instances" or "watches" of the test's user namespace, see InUserNamespace.
 func LimitInotify(t *testing.T, what string, limit int) {
 	t.Helper()
 	if err := os.WriteFile("/proc/sys/user/max_inotify_"+what, fmt.Append(nil, limit), 0); err != nil {

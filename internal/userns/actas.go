@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// capabilities is struct __user_cap_data_struct, for two times 32 capabilities.
+// capabilities is two times struct __user_cap_data_struct. Each has 32 capabilities.
 type capabilities [2]struct{ effective, permitted, inheritable uint32 }
 
 // capabilityVersion is _LINUX_CAPABILITY_VERSION_3.

@@ -95,7 +95,7 @@ func (n Namespace) mapTree(tree uintptr) error {
 		return nil
 	case errors.Is(errno, syscall.EINVAL):
 		return fmt.Errorf(
-			"%w: the kernel cannot do so for this file system (tmpfs since Linux 6.3), or they are mapped already",
+			"%w: the kernel cannot map owners on this file system (tmpfs since Linux 6.3), or has mapped them already",
 			errno)
 	case errors.Is(errno, syscall.ENOSYS):
 		return fmt.Errorf("%w: Linux 5.12 or newer is needed", errno)

@@ -47,7 +47,7 @@ func TestMake(t *testing.T) {
 		t.Errorf("%s is there after the end", proc)
 	}
 	if _, err := Make([]Mapping{{ContainerID: 0, HostID: -1, Size: 1}}, some(), 0); err == nil {
-		t.Error("an empty mapping is accepted")
+		t.Error("an invalid mapping is accepted")
 	}
 }
 
@@ -107,7 +107,7 @@ func TestForbiddenTracing(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pin") // a pin's file, where its mount is not visible
+	file := filepath.Join(t.TempDir(), "pin") // the file of a pinned namespace, without the pin's mount
 	testutil.Must(t, os.WriteFile(file, nil, 0o444))
 	for _, path := range []string{file, "/proc/self/ns/net", "/dev/null"} {
 		if ns, err := Open(path); err == nil || !strings.Contains(err.Error(), path+" is not a user namespace") {

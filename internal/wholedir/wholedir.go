@@ -13,7 +13,7 @@ const (
 	removingPrefix = ".removing-"
 )
 
-// Open makes the root for its owner alone, and removes what a crash left in it. It returns the names of the whole
+// Open makes the root with mode 0700, and removes what a crash left in it. It returns the names of the whole
 // directories.
 func Open(root string) ([]string, error) {
 	if err := os.MkdirAll(root, 0o700); err != nil {
