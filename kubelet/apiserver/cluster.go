@@ -93,8 +93,8 @@ func (c *Cluster) connect(clients *connect.Clients) {
 	c.opts.Events.SetSink(c.conn.events.Record)
 }
 
-// Run keeps the node and its parts running until ctx ends, and then returns nil. Finished reports whether nothing of a
-// pod is left on this node. Then the API server may remove the pod.
+// Run runs the node's reporter and the parts of the connection until ctx ends, and then returns nil. Finished reports
+// whether nothing of a pod is left on this node. Then the API server may remove the pod.
 func (c *Cluster) Run(ctx context.Context, finished func(types.UID) bool) error {
 	if c.conn == nil {
 		return c.node.Run(ctx)
@@ -229,8 +229,8 @@ func (c *Cluster) ReconcileMirrorPods(config PodConfig, shown func() []*v1.Pod) 
 	if c.conn == nil {
 		return
 	}
-	// SeenSource is called before MirrorPods: otherwise all mirror pods would look missing if a source lists its first
-	// pods in between.
+	// SeenSource is called before MirrorPods. Otherwise all mirror pods would look missing if the API server's first
+	// list came in between.
 	seen := config.SeenSource(model.SourceAPI)
 	mirrorPods := config.MirrorPods()
 	c.conn.mirrorPods.SetMirrorPods(mirrorPods)
@@ -244,8 +244,8 @@ func (c *Cluster) ReconcileMirrorPods(config PodConfig, shown func() []*v1.Pod) 
 	}
 }
 
-// mirrorPodProblem records an event with the reason why a mirror pod is not right. Static is nil if the static pod is
-// gone.
+// mirrorPodProblem records an event with the reason why a mirror pod could not be synced. Static is nil if the static
+// pod is gone.
 func (c *Cluster) mirrorPodProblem(fullName string, static *v1.Pod, err error) {
 	message := err.Error()
 	if static == nil {

@@ -5,9 +5,11 @@
 //	connect    the clients
 //	node       registers the node, keeps its lease and status
 //	podsource  the pods that the scheduler bound to the node
-//	objects    the config maps and secrets that pods name; services the variables, token the service account tokens
+//	objects    the config maps and secrets that pods name
+//	services   the pods' environment variables for services
+//	token      the service account tokens of pods
 //	report     sends statuses and events, and lets the server remove deleted pods that have ended
-//	mirrorpod  shows static pods there
+//	mirrorpod  shows static pods on the API server
 //
 // No part delays a pod: pods go on without the server, and the parts catch up when it is back.
 package apiserver

@@ -69,7 +69,8 @@ func (o NodeOptions) reporter(clients *connect.Clients, recorder *events.Recorde
 func (c *Cluster) Node() *v1.Node { return c.node.Node() }
 
 // RefreshNode gets the node from the API server. If that fails, err has the reason and current is the last known
-// version. Known is false if the server has never had it. Without a cluster known is true.
+// version. Known says whether the server has the node: it is false before the registration and after a deletion.
+// Without a cluster known is true.
 func (c *Cluster) RefreshNode(ctx context.Context) (current *v1.Node, known bool, err error) {
 	if c.conn == nil {
 		return c.node.Node(), true, nil
@@ -81,8 +82,8 @@ func (c *Cluster) RefreshNode(ctx context.Context) (current *v1.Node, known bool
 // WakeNodeStatus starts a check of the node's status, because a condition may have changed. It does not wait.
 func (c *Cluster) WakeNodeStatus() { c.node.Wake() }
 
-// registeredNode returns the API server's node, or nil. A deleted node must own no new objects, because the API server
-// would collect them at once.
+// registeredNode returns the API server's node, or nil. A deleted node must own no new objects, because the garbage
+// collector would remove them at once.
 func (c *Cluster) registeredNode() *v1.Node {
 	if !c.node.Exists() {
 		return nil

@@ -7,5 +7,5 @@
 // hash shows an older manifest and is replaced. A deleted mirror pod is created again. A mirror pod without a static
 // pod is removed. Changes of a mirror pod never reach the static pod.
 //
-// Run does all of this, apart from the pods' workers: a static pod does not wait for the API server.
+// Run does all of this outside of the pods' workers, so a static pod does not wait for the API server.
 package mirrorpod

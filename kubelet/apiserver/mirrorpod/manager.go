@@ -44,7 +44,7 @@ type Manager struct {
 	sourcesReady bool
 }
 
-// New makes a manager. It works after Run is called.
+// New makes a manager. Nothing is sent before Run.
 func New(opts Options) *Manager { return &Manager{opts: opts, mirrors: map[string]*v1.Pod{}} }
 
 // SetStaticPods sets the static pods that need mirror pods, one per full name. It ignores other pods in the list. The

@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/test/apitest"
 )
 
-// bench has mirrors on a server, all in fake time.
+// bench has a manager of mirror pods and its API server, both in fake time.
 type bench struct {
 	*testing.T
 	server   *apitest.Server
@@ -62,7 +62,8 @@ func (b *bench) want(pods ...*v1.Pod) {
 	b.show()
 }
 
-// show does the pod source's work: it sets the server's pod "a", repeatedly until nothing changes.
+// show does the pod source's work: it passes the server's pod "a" to the manager. It does so three times, until nothing
+// changes.
 func (b *bench) show() {
 	for range 3 {
 		synctest.Wait()
@@ -127,7 +128,7 @@ func TestMirrorIsMadeAnew(t *testing.T) {
 			testutil.Must(b, b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}))
 		}},
 		{"removed by force", func(b *bench) { b.server.Remove("ns", "a") }},
-		{"replaced by another one's", func(b *bench) {
+		{"replaced by the mirror of another pod", func(b *bench) {
 			b.server.Remove("ns", "a")
 			other := static("a", "other")
 			other.UID, other.Annotations[model.AnnotationConfigMirror] = "", "other"

@@ -80,7 +80,7 @@ func (m *Manager) create(ctx context.Context, static *v1.Pod) error {
 }
 
 // newMirrorPod makes the mirror pod of a static pod. Its owner is the node: the API server's admission requires it, and
-// the mirror pod is collected with the node.
+// the mirror pod is garbage-collected with the node.
 func newMirrorPod(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
 	if node == nil || node.UID == "" || node.DeletionTimestamp != nil {
 		return nil, fmt.Errorf("mirror pod %s/%s: this node is not registered: %w", static.Namespace, static.Name,

@@ -46,8 +46,8 @@ func hugepage(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
 }
 
-// allocatable returns the part of the capacity that pods can use. It excludes reserved resources, what must stay free
-// to avoid pressure, and memory set aside as huge pages. No amount is negative.
+// allocatable returns the part of the capacity that pods can use. It excludes reserved resources, amounts that must
+// stay free to avoid pressure, and memory set aside as huge pages. No amount is negative.
 func (o *Options) allocatable(capacity v1.ResourceList) v1.ResourceList {
 	list, kept := v1.ResourceList{}, o.Kept(capacity)
 	for name, amount := range capacity {

@@ -15,7 +15,7 @@ const (
 	// maxImages and maxNames limit the images of a status, as in the kubelet. The scheduler prefers nodes that have a
 	// pod's images, which matters only for large images.
 	maxImages, maxNames = 50, 5
-	// imagesEvery is how long a list of images is reported. imagesTimeout bounds the list request, because the status
+	// imagesEvery is the time between two lists of images. imagesTimeout bounds the list request, because the status
 	// must still be sent when the runtime hangs.
 	imagesEvery, imagesTimeout = 30 * time.Second, 2 * time.Second
 )

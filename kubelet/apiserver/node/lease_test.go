@@ -38,7 +38,7 @@ func TestLease(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		testutil.Assert(t, currentLease(s).Annotations["a"] == "b" && len(currentLease(s).OwnerReferences) == 1 &&
 			time.Since(currentLease(s).Spec.RenewTime.Time) <= 10*time.Second,
-			"a lease that another changed became %+v", currentLease(s))
+			"a lease that another client changed became %+v", currentLease(s))
 	})
 }
 

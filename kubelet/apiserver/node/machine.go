@@ -23,7 +23,6 @@ type machine struct {
 	statfs func(dir string) (filesystem, error)
 }
 
-// filesystem has its size in bytes.
 type filesystem struct{ bytes int64 }
 
 func thisMachine() machine { return machine{root: "/", statfs: statfs} }
@@ -92,7 +91,7 @@ func (m machine) hugepages() (v1.ResourceList, error) {
 	return list, nil
 }
 
-// info identifies machine and system. Unknown fields are empty.
+// info identifies the machine and its system. Unknown fields are empty, except OSImage.
 func (m machine) info() v1.NodeSystemInfo {
 	machineID := m.first("etc/machine-id", "var/lib/dbus/machine-id")
 	systemUUID := m.first("sys/class/dmi/id/product_uuid", "proc/device-tree/system-id", "proc/device-tree/vm,uuid")
@@ -107,7 +106,7 @@ func (m machine) info() v1.NodeSystemInfo {
 	}
 }
 
-// osImage returns the distribution's name.
+// osImage returns the distribution's name, or "Unknown".
 func (m machine) osImage() string {
 	for line := range strings.Lines(m.first("etc/os-release", "usr/lib/os-release")) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {

@@ -35,7 +35,7 @@ func TestPressure(t *testing.T) {
 		kind      v1.NodeConditionType
 		want      string // status and reason
 	}{
-		{name: "nobody knows", kind: v1.NodeMemoryPressure, want: "False KubeletHasSufficientMemory"},
+		{name: "memory without a measurement", kind: v1.NodeMemoryPressure, want: "False KubeletHasSufficientMemory"},
 		{name: "memory", opts: short(v1.NodeMemoryPressure), kind: v1.NodeMemoryPressure,
 			want: "True KubeletHasInsufficientMemory"},
 		{name: "memory while the disk is short", opts: short(v1.NodeDiskPressure), kind: v1.NodeMemoryPressure,
@@ -105,14 +105,15 @@ func TestCapacity(t *testing.T) {
 		{"memory: threshold and huge pages", kept, v1.ResourceMemory, "8Gi", "8088Mi"},
 		{"memory reserved", Options{Reserved: list("memory", "1Gi"), Kept: kept.Kept}, v1.ResourceMemory, "8Gi",
 			"7064Mi"},
-		{"memory reserved beyond", Options{Reserved: list("memory", "9Gi")}, v1.ResourceMemory, "8Gi", "0"},
+		{"more memory reserved than there is", Options{Reserved: list("memory", "9Gi")}, v1.ResourceMemory, "8Gi", "0"},
 		{"disk", kept, v1.ResourceEphemeralStorage, "100Gi", "90Gi"},
 		{"pods", Options{}, v1.ResourcePods, "110", "110"},
 		{"few pods", Options{MaxPods: 3}, v1.ResourcePods, "3", "3"},
 		{"cpu", Options{capacity: list("cpu", "8"), Reserved: list("cpu", "500m")}, v1.ResourceCPU, "8", "7500m"},
 		{"huge pages", Options{}, "hugepages-2Mi", "4Mi", "4Mi"},
-		{"huge pages of which there are none", Options{}, "hugepages-1Gi", "0", "0"},
-		{"what only the options know", Options{capacity: list("example.com/card", "2")}, "example.com/card", "2", "2"},
+		{"a size without huge pages", Options{}, "hugepages-1Gi", "0", "0"},
+		{"a resource that only the options have", Options{capacity: list("example.com/card", "2")}, "example.com/card",
+			"2", "2"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

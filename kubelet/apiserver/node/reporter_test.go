@@ -121,7 +121,7 @@ func TestAdopt(t *testing.T) {
 		testutil.Assert(t, cards.Value() == 3 && capacity.Cpu().Value() != 1000 && capacity.Memory().Value() == 8<<30,
 			"capacity %v", capacity)
 		_, stale := capacity["hugepages-16Mi"]
-		testutil.Assert(t, !stale, "huge pages of a size that the machine has not are still there")
+		testutil.Assert(t, !stale, "huge pages of a size that the machine lacks are still there")
 		cards = node.Status.Allocatable["example.com/card"]
 		testutil.Equal(t, cards.Value(), 3, "allocatable cards")
 		testutil.Assert(t, slices.Contains(events, "Rebooted") && slices.Contains(events, "NodeReady") &&
@@ -236,7 +236,7 @@ func TestRuntimeHangs(t *testing.T) {
 	})
 }
 
-// TestServerAway: while the server is away, the status in memory is right. After a minute without a server, the server
+// TestServerAway: while the server is away, the status in memory is right. When the server is back after a minute, it
 // gets the right status.
 func TestServerAway(t *testing.T) {
 	var short atomic.Bool

@@ -1,6 +1,6 @@
 // Package objects returns the config maps and secrets that a pod sees. It corresponds to pkg/kubelet/configmap and
-// secret with the watching manager of util/manager. A static pod sees objects of the manifests, and a pod of the API
-// server sees the server's objects: ByOrigin distinguishes them.
+// pkg/kubelet/secret with the watch-based manager of pkg/kubelet/util/manager. A static pod sees objects of the
+// manifests, and a pod of the API server sees the server's objects: ByOrigin distinguishes them.
 //
 // Manager has the API server's objects. It watches each object that a registered pod names, by name. A node may not
 // read other objects, so it cannot watch a whole namespace. An object that several pods name is watched once. An

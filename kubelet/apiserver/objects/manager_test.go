@@ -69,7 +69,7 @@ func eventually(t *testing.T, s *Manager, what string, ok func() bool) {
 		select {
 		case <-s.Changed():
 		case <-deadline:
-			t.Fatalf("%s: not so, and nothing more changes", what)
+			t.Fatalf("%s: not so after three minutes", what)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func TestTrackBeforeRun(t *testing.T) {
 	s.watches.Wait()
 }
 
-// answers is an Objects whose objects have its own name.
+// answers is a volumekinds.Objects. Its value is the name of all its objects.
 type answers string
 
 func (a answers) ConfigMap(*v1.Pod, string) (*v1.ConfigMap, error) {
@@ -249,7 +249,8 @@ func TestByOrigin(t *testing.T) {
 		configMap, _ := both.ConfigMap(pod, "x")
 		secret, _ := both.Secret(pod, "x")
 		testutil.Assert(t, configMap.Name == want && secret.Name == want,
-			"a pod from %q sees what %s and %s have, want %s", source, configMap.Name, secret.Name, want)
+			"a pod from %q sees the config map of %s and the secret of %s, want %s", source, configMap.Name,
+			secret.Name, want)
 	}
 }
 

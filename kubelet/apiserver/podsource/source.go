@@ -27,8 +27,8 @@ type Options struct {
 	Pods corev1.PodsGetter
 	// NodeName selects the pods by their spec.nodeName.
 	NodeName string
-	// Problem is called with the reason why the server cannot be asked, once until the reason changes. It is called
-	// with nil when the server can be asked again. A nil Problem logs the reasons.
+	// Problem is called once with the reason why the server cannot be asked, and again when the reason changes. It is
+	// called with nil when the server can be asked again. A nil Problem logs the reasons.
 	Problem func(where string, err error)
 	// retry sets the pauses before a retry. Zero values are the kubelet's.
 	retry reflector.Retry
@@ -150,8 +150,8 @@ func (s *podStore) change(do func()) {
 	}
 }
 
-// fromServer marks a pod as the server's, so no annotation can make it look static. It keeps the time of the first
-// list, sets defaults that an older server lacks, and drops the managed fields.
+// fromServer marks a pod as the server's, so no annotation can make it look static. It keeps the time when the pod was
+// first listed, sets defaults that an older server lacks, and drops the managed fields.
 func fromServer(pod, known *v1.Pod) *v1.Pod {
 	manifest.SetDefaults(pod)
 	pod.ManagedFields = nil

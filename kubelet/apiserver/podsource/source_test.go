@@ -164,7 +164,7 @@ func TestBetweenListAndWatch(t *testing.T) {
 	})
 	r := run(t, server.Client(t), podconfig.New(podconfig.Options{}))
 	wanted := map[types.UID]bool{}
-	for len(wanted) != 1 || !wanted["2"] { // the first pod may come, or never
+	for len(wanted) != 1 || !wanted["2"] { // pod 1 may come before its deletion, or never
 		u := r.Next()
 		for _, pod := range u.Pods {
 			if delete(wanted, pod.UID); u.Op == podconfig.Add {
@@ -211,7 +211,7 @@ func TestFails(t *testing.T) {
 			testutil.Assert(t, n == 1, "reported %d times: %v", n, r.errors.All())
 			server.Set(bound("2", "two", "n"))
 			server.Fail(nil)
-			r.Want("right again", "ADD:2") // and nothing of the first one: it was kept
+			r.Want("right again", "ADD:2") // and nothing about pod 1, which was kept
 			testutil.Check(t, r.errors.Await(t), "the problem has not ended")
 		})
 	}

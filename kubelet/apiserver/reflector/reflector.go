@@ -38,7 +38,7 @@ type Options[T runtime.Object] struct {
 	// Store receives the objects.
 	Store Store[T]
 	// Problem is called once for each kind of reason why the server cannot be asked, and with nil when it can be asked
-	// again. It must return soon. Nil drops it.
+	// again. It must return soon. A nil Problem drops the reasons.
 	Problem func(error)
 	// Retry sets the pauses before a retry.
 	Retry Retry

@@ -89,7 +89,7 @@ func (b *statusBench) sawMirrors(names ...string) {
 	b.statuses.ObserveMirrorPods(mirrors)
 }
 
-// set stores a status with that phase, and waits until it is sent if it can be.
+// set stores a status with that phase, and waits until the syncer has nothing more to do.
 func (b *statusBench) set(pod *v1.Pod, phase v1.PodPhase, change ...func(*v1.PodStatus)) {
 	s := v1.PodStatus{
 		Phase: phase, ObservedGeneration: pod.Generation, PodIP: "10.0.0.1", PodIPs: []v1.PodIP{{IP: "10.0.0.1"}},

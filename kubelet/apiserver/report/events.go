@@ -53,7 +53,7 @@ type EventSink struct {
 	sent, suppressed, dropped, refused atomic.Int64
 }
 
-// NewEvents makes a sink. It sends after Run is called.
+// NewEvents makes a sink. Nothing is sent before Run.
 func NewEvents(opts EventOptions) *EventSink {
 	opts.queue = cmp.Or(opts.queue, 1000)
 	opts.tries = cmp.Or(opts.tries, 12)
@@ -170,7 +170,7 @@ func (s *EventSink) write(ctx context.Context, next *record.EventCorrelateResult
 	case err == nil:
 		s.correlator.UpdateState(stored)
 		s.sent.Add(1)
-	case apierrors.IsAlreadyExists(err): // the last attempt succeeded, and its answer was lost
+	case apierrors.IsAlreadyExists(err): // an earlier attempt succeeded, and its answer was lost
 		s.sent.Add(1)
 		return nil
 	case !temporary(err):

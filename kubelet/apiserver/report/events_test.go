@@ -167,8 +167,8 @@ func TestAnswersToEvents(t *testing.T) {
 	}{
 		{"refused", apierrors.NewForbidden(group, "e", errors.New("the namespace is being terminated")),
 			EventCounts{Refused: 1}},
-		{"taken before", apierrors.NewAlreadyExists(group, "e"), EventCounts{Sent: 1}},
-		{"not able to", apierrors.NewInternalError(errors.New("no leader")), EventCounts{Sent: 1}},
+		{"created by an earlier attempt", apierrors.NewAlreadyExists(group, "e"), EventCounts{Sent: 1}},
+		{"internal error", apierrors.NewInternalError(errors.New("no leader")), EventCounts{Sent: 1}},
 		{"overloaded", apierrors.NewServiceUnavailable("later"), EventCounts{Sent: 1}},
 	}
 	for _, test := range tests {

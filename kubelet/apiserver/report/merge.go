@@ -75,7 +75,8 @@ func mergedConditions(server, ours []v1.PodCondition) []v1.PodCondition {
 	return list
 }
 
-// ended reports whether the kubelet set this condition because the node ends the pod. Other components set it, too.
+// ended reports whether the kubelet set this condition because the node ends the pod. Other components set conditions
+// of this type, too.
 func ended(c *v1.PodCondition) bool {
 	return c != nil && c.Type == v1.DisruptionTarget && c.Reason == v1.PodReasonTerminationByKubelet
 }

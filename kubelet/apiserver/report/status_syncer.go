@@ -59,7 +59,7 @@ type sentStatus struct {
 	gone bool
 }
 
-// NewStatusSyncer makes a syncer. It works after Run is called.
+// NewStatusSyncer makes a syncer. Nothing is sent before Run.
 func NewStatusSyncer(opts StatusOptions) *StatusSyncer {
 	return &StatusSyncer{
 		opts: opts, sent: map[types.UID]sentStatus{}, queued: map[types.UID]*v1.Pod{},

@@ -23,7 +23,7 @@ func TestHandler(t *testing.T) {
 	server.Set(class)
 	m := New(client)
 	_, err = m.Handler(t.Context(), "none")
-	testutil.Assert(t, err != nil && strings.Contains(err.Error(), `"none"`), "a class that there is not: %v", err)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), `"none"`), "a class that does not exist: %v", err)
 	want := func(when string) {
 		t.Helper()
 		got, err := m.Handler(t.Context(), "sandboxed")

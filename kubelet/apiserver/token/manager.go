@@ -145,7 +145,8 @@ func (m *Manager) issue(ctx context.Context, pod *v1.Pod, wanted request) (issue
 	return issued{token: answer.Status.Token, renew: renewal(until, life), until: until}, nil
 }
 
-// renewal returns the time at which a token with this expiry and lifetime must be replaced. Up to maxJitter is random.
+// renewal returns the time at which a token with this expiry and lifetime must be replaced. A random part makes it up
+// to maxJitter earlier.
 func renewal(until time.Time, life time.Duration) time.Time {
 	from := until.Add(-life)
 	return from.Add(min(life*4/5, maxAge) - rand.N(min(maxJitter, life/10+1)))

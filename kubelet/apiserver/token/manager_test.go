@@ -169,7 +169,7 @@ func TestTokenOutlivesAServerThatRefuses(t *testing.T) {
 	f.at(time.Hour, http.StatusForbidden)
 	_, err := f.Token(context.Background(), pod(), wanted)
 	testutil.Assert(t, apierrors.IsForbidden(err) && strings.Contains(err.Error(), `"shop/seller"`),
-		"with a token that is over: %v", err)
+		"with an expired token: %v", err)
 	f.at(time.Hour, 0)
 	f.want(t, pod(), wanted, "token-2")
 }
