@@ -45,10 +45,10 @@
 // changes, and failed steps are repeated. No step needs the result of a missed event.
 //
 // Package prober has a goroutine per probe of each running container. Package housekeeping ends unwanted pods, removes
-// leftovers and keeps the disk free. Package eviction evicts pods that use too much local storage. It evicts others
-// while the node is short of memory or disk. Package podstats measures the usage for it and for the stats summary.
-// Package nodeshutdown ends all pods in order when logind announces a shutdown of the machine. Package metrics wraps
-// the runtime's client and the pod syncer, to measure them.
+// leftovers and keeps the disk free. Package eviction evicts pods that use too much local storage. It also evicts pods
+// while the node is short of memory, disk or process ids. Package podstats measures the usage for evictions and for the
+// stats summary. Package nodeshutdown ends all pods in order when logind announces a shutdown of the machine. Package
+// metrics wraps the runtime's client and the pod syncer, to measure them.
 //
 // # In a cluster
 //
@@ -56,7 +56,9 @@
 // through apiserver.Cluster, and no pod waits for the server:
 //
 //	apiserver/podsource  the pods that the scheduler bound to this node, once apiserver/node has registered it
-//	apiserver/objects    the config maps and secrets of pods; services has their variables, token their tokens
+//	apiserver/objects    the config maps and secrets of pods
+//	apiserver/services   the pods' environment variables for services
+//	apiserver/token      the service account tokens of pods
 //	apiserver/report     sends the statuses of the status manager, and removes deleted pods that have ended
 //	apiserver/mirrorpod  makes the mirror pods of static pods
 //	nodeapi              serves kubectl logs, exec, attach and port-forward over TLS, through the API server

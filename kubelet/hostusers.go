@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/userns"
 )
 
-// hostUsers gives ids to pods with hostUsers: false, if the runtime reports user namespaces.
+// hostUsers gives ids to pods with hostUsers: false, if the runtime reports support for user namespaces.
 type hostUsers struct {
 	ids     *userns.Manager
 	runtime *cri.Runtime

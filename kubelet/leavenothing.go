@@ -20,7 +20,7 @@ const (
 )
 
 // Empty returns a channel that is closed when no pod is left: all sources have listed their pods, no pod is known, and
-// none runs. It stays open if ctx ends before.
+// none runs. It stays open if ctx ends first.
 func (k *Kubelet) Empty(ctx context.Context) <-chan struct{} {
 	empty := make(chan struct{})
 	go func() {

@@ -28,7 +28,7 @@ import (
 
 // syncLoop handles all causes of work, one after the other, and wakes the pods' workers.
 type syncLoop struct {
-	// tick is the period of the search for due pods, housekeeping the period of housekeeping.
+	// tick is the period of the search for due pods. housekeeping is the period of the clean-up.
 	tick, housekeeping time.Duration
 	hostIPs            []string
 	runtimeErr         func() error

@@ -33,8 +33,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// steps do nothing. A pod has ended if its phase is terminal; a pod with the label slow never ends. steps are also a
-// runtime without pods.
+// steps is a PodSyncer that does nothing. A pod has ended if its phase is terminal. The termination of a pod with the
+// label slow never ends. steps is also a runtime without pods.
 type steps struct{}
 
 func (steps) SyncPod(_ context.Context, pod *v1.Pod) (bool, time.Duration, error) {
@@ -202,7 +202,7 @@ func TestChangedObjectWakesItsUsers(t *testing.T) {
 	})
 }
 
-// TestChangeThatIsNotHonoured: an unsupported field of a running pod is an event, and the pod goes on.
+// TestChangeThatIsNotHonoured: an unsupported field of a running pod causes an event, and the pod keeps running.
 func TestChangeThatIsNotHonoured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLoop(t)

@@ -23,8 +23,8 @@ const refreshTimeout = 2 * time.Second
 type Node interface {
 	// Node returns the last observed node.
 	Node() *v1.Node
-	// RefreshNode gets the node from the API server. Known is false if the server has never had it. err says why the
-	// server cannot be reached.
+	// RefreshNode gets the node from the API server. Known says whether the server has the node: it is false before the
+	// registration and after a deletion. err says why the server cannot be reached.
 	RefreshNode(ctx context.Context) (node *v1.Node, known bool, err error)
 }
 
@@ -68,7 +68,7 @@ func (a *Admitter) Sort(pods []*v1.Pod) {
 	})
 }
 
-// Admit says whether the node admits a pod. A rejected pod gets the status Failed and never starts.
+// Admit says whether the node admits a pod. A rejected pod never starts. Reject sets its status.
 func (a *Admitter) Admit(ctx context.Context, pod *v1.Pod) bool {
 	if model.Terminal(pod.Status.Phase) {
 		return true
@@ -93,7 +93,8 @@ func (a *Admitter) Admit(ctx context.Context, pod *v1.Pod) bool {
 	return false
 }
 
-// preempt makes room for a critical pod that a resource alone keeps from the node. It reports whether the pod fits.
+// preempt ends other pods for a critical pod that was rejected because a resource is short. It reports whether the pod
+// then fits.
 func (a *Admitter) preempt(in input, why Rejection) bool {
 	if !model.IsCritical(in.Pod) || !strings.HasPrefix(why.Reason, prefixOutOf) {
 		return false
@@ -120,7 +121,8 @@ func (a *Admitter) preempt(in input, why Rejection) bool {
 }
 
 // newestNode gets the node from the API server, or the last observed one if that fails. Admitted says to trust the
-// scheduler about the node's labels: the server has not answered since the start of the process, so they are unknown.
+// scheduler about the node's labels. It is true for a pod that is not static, if the request fails before the
+// registration or after a deletion of the node.
 func (a *Admitter) newestNode(ctx context.Context, in input) (node *v1.Node, admitted bool) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()

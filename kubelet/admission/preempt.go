@@ -33,7 +33,8 @@ func (n needs) without(pods ...*v1.Pod) needs {
 	return left
 }
 
-// distance says how far a pod's requests are from the needs: 0 if they cover all, 1 for each resource that they lack.
+// distance says how far a pod's requests are from covering the needs. It is the sum of the squares of the missing
+// shares: 0 if nothing is missing, 1 for each resource without a request.
 func (n needs) distance(pod *v1.Pod) (sum float64) {
 	for name, amount := range n {
 		if left := amount - requestOf(pod, name); left > 0 {
@@ -43,7 +44,7 @@ func (n needs) distance(pod *v1.Pod) (sum float64) {
 	return sum
 }
 
-// requestOf is a pod's request as in amount. A pod is one pod.
+// requestOf returns a pod's request in the unit of amount. Each pod requests 1 of the resource pods.
 func requestOf(pod *v1.Pod, name v1.ResourceName) int64 {
 	if name == v1.ResourcePods {
 		return 1
@@ -51,9 +52,9 @@ func requestOf(pod *v1.Pod, name v1.ResourceName) int64 {
 	return amount(name, model.PodResources(pod).Requests[name])
 }
 
-// victims returns the pods to end so that a critical pod fits (pkg/kubelet/preemption). It returns false if the node is
-// too small without all of them, too. Pods without requests go first, then pods with some, then guaranteed ones. Of
-// each class it takes only as many as the classes before it cannot spare.
+// victims returns the pods to end so that a critical pod fits (pkg/kubelet/preemption). It returns false if the pod
+// would not fit after the end of all preemptable pods. BestEffort pods go first, then Burstable ones, then Guaranteed
+// ones. A class gives only what all classes before it together cannot give.
 func victims(critical *v1.Pod, others []*v1.Pod, missing []shortage) (chosen []*v1.Pod, ok bool) {
 	wanted := needs{}
 	for _, s := range missing {
@@ -81,8 +82,8 @@ func victims(critical *v1.Pod, others []*v1.Pod, missing []shortage) (chosen []*
 	return chosen, true
 }
 
-// nearest returns pods that cover the needs: each time the pod that is nearest to what is left, and of two the one with
-// the smaller requests.
+// nearest returns pods that together cover the needs. Each step takes the pod with the least distance to the remaining
+// needs. Of two equally near pods, it takes the one with the smaller requests.
 func nearest(pods []*v1.Pod, left needs) (chosen []*v1.Pod) {
 	pods = slices.Clone(pods)
 	for len(left) > 0 && len(pods) > 0 {

@@ -103,7 +103,7 @@ func TestCriticalPodPreempts(t *testing.T) {
 	})
 	admit := func(pod *v1.Pod) bool { return a.Admit(t.Context(), pod) }
 	testutil.Assert(t, !admit(sized("plain", 100, "1", "", false)) && len(ended) == 0,
-		"a pod without a system's priority preempted %q", ended)
+		"a pod without a system priority preempted %q", ended)
 	selective := sized("selective", systemPriority, "1", "", false)
 	selective.Spec.NodeSelector = map[string]string{"disk": "fast"}
 	testutil.Assert(t, !admit(selective) && len(ended) == 0, "a pod of another node preempted %q", ended)

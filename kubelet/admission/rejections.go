@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Rejections are the rejected pods. It is safe for concurrent use.
+// Rejections has the rejected pods. It is safe for concurrent use.
 type Rejections struct {
 	mu   sync.RWMutex
 	pods map[types.UID]*v1.Pod

@@ -9,8 +9,8 @@ import (
 )
 
 // actual derives a container's requests and limits from the limits that the runtime reports. Reported limits are
-// rounded, so a wanted amount stays if it gives the reported limit. A memory request sets no limit, so it stays unless
-// it equals the limit.
+// rounded, so a wanted amount stays if rounding it gives the reported limit. A memory request sets no limit, so it
+// stays unless it equals the limit.
 func actual(wanted v1.ResourceRequirements, now *model.ActualLimits) v1.ResourceRequirements {
 	out := resizable(wanted)
 	request, ok := wanted.Requests[v1.ResourceCPU]

@@ -1,7 +1,7 @@
 // Package backoff keeps the pauses after crashes of containers and failed pulls, which double with each failure. The
-// kubelet uses flowcontrol.Backoff of k8s.io/client-go/util. That type cannot return the rest of a pause, which a sync
-// plans with. It cannot return the time of the last failure, which shows that a pull is in back-off. It cannot forget
-// all keys of a pod at once.
+// kubelet uses flowcontrol.Backoff of k8s.io/client-go/util. That type cannot return the rest of a pause, which sets
+// the time of the next sync. It cannot return the time of the last failure, which shows that a pull is in back-off. It
+// cannot forget all keys of a pod at once.
 package backoff
 
 import (

@@ -11,7 +11,7 @@ import (
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(Options{})
-		testutil.Assert(t, b.Remaining("k", time.Now()) == 0, "the first failure waits")
+		testutil.Assert(t, b.Remaining("k", time.Now()) == 0, "a key without a failure waits")
 		for _, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
 			b.Fail("k", time.Now())
 			testutil.Equal(t, b.Remaining("k", time.Now()), want*time.Second, "the pause")

@@ -15,12 +15,13 @@ const (
 	maxWeight            = 10000
 )
 
-// Unlimited stands for no memory limit where -1 is not possible. It is the kernel's maximum in bytes, in whole pages.
+// Unlimited stands for no memory limit where -1 is not possible. It is the kernel's maximum in bytes, rounded down to
+// whole pages.
 const Unlimited = math.MaxInt64 &^ (4<<10 - 1)
 
 // Limited is a memory limit in bytes, 0 if the value means no limit.
 func Limited(memory int64) int64 {
-	if memory < 0 || memory >= math.MaxInt64&^(1<<20-1) { // the kernel's maximum, in pages of up to 1 MiB
+	if memory < 0 || memory >= math.MaxInt64&^(1<<20-1) { // the kernel's maximum, rounded down to pages of up to 1 MiB
 		return 0
 	}
 	return memory
@@ -47,8 +48,8 @@ func MilliOfShares(shares int64) int64 {
 	return (shares*1000 + 1023) / 1024
 }
 
-// QuotaPer converts a quota per period to one per Period. A quota that is not positive becomes 0, no limit. A period of
-// 0 means Period.
+// QuotaPer converts a quota for the given period to a quota for Period. A quota that is not positive becomes 0, no
+// limit. A period of 0 means Period.
 func QuotaPer(quota, period int64) int64 {
 	if quota <= 0 {
 		return 0

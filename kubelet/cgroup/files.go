@@ -32,7 +32,7 @@ func newFiles(mount string) (*files, error) {
 	}
 	f := &files{}
 	for _, entry := range entries {
-		// Controllers may share a hierarchy, by links.
+		// Controllers that share a hierarchy may be links to its directory.
 		real, err := filepath.EvalSymlinks(filepath.Join(mount, entry.Name()))
 		if err != nil {
 			return nil, err
@@ -100,8 +100,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// controls says whether a hierarchy of cgroup v1 has the file's controller. It goes by the hierarchy's name, because
-// the root lacks some files.
+// controls says whether a hierarchy of cgroup v1 has the file's controller. It looks at the hierarchy's name, because
+// the root cgroup lacks some files.
 func controls(hierarchy, file string) bool {
 	controller, _, _ := strings.Cut(file, ".")
 	return slices.Contains(strings.Split(filepath.Base(hierarchy), ","), controller)

@@ -54,7 +54,7 @@ type limits struct {
 	shares, quota, memory, pids int64
 }
 
-// noLimit removes a limit, set before a resize or by an earlier process.
+// noLimit removes a limit that was set before a resize, or by an earlier process.
 const noLimit = -1
 
 // tree makes and removes cgroups with one driver.

@@ -57,7 +57,8 @@ type Manager struct {
 	topology topology
 	// all are the online CPUs, and free the ones that are not reserved.
 	all, free cpuset.CPUSet
-	// path is the file of the grants. It is missing if no container has ever had CPUs for itself.
+	// path is the file of the grants. It is missing until a container gets CPUs for itself, and after all CPUs were
+	// given back.
 	path string
 	// wake wakes Run.
 	wake chan struct{}
@@ -206,7 +207,7 @@ func union(texts []string) cpuset.CPUSet {
 	return all
 }
 
-// parse reads a grant. One that is no list of CPUs has none, so that its container gets others.
+// parse reads a grant. An invalid grant has no CPUs, so that its container gets others.
 func parse(text string) cpuset.CPUSet {
 	cpus, err := cpuset.Parse(text)
 	if err != nil {

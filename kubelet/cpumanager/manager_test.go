@@ -24,8 +24,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// system makes the kernel's files of two sockets with two cores each, and two CPUs a core: 0 and 4 are the first core,
-// 1 and 5 the second, and 2, 6, 3, 7 are on the second socket.
+// system makes the kernel's files of a machine with two sockets, two cores per socket, and two CPUs per core. CPUs 0
+// and 4 are the first core, and 1 and 5 the second. CPUs 2, 3, 6 and 7 are on the second socket.
 func system(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -143,7 +143,7 @@ func start(t *testing.T, root string, change func(*Options)) (*fixture, error) {
 	return f, err
 }
 
-// pod returns a pod with one container, guaranteed if it has an amount.
+// pod returns a pod with one container. The pod is guaranteed unless cpu is empty.
 func pod(name, cpu string) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(name)}}
 	p.Spec.Containers = []v1.Container{{Name: "c"}}
@@ -251,7 +251,7 @@ func TestOpenRefuses(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "cpus.json"), "%v", err)
 }
 
-// runs runs the manager until the function ends.
+// runs calls Run, and ends Run after during has returned.
 func (f *fixture) runs(t *testing.T, during func()) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

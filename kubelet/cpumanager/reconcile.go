@@ -44,7 +44,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// reconcile gives each running container its CPUs. applied has the CPUs by container id that this process has seen or
+// reconcile gives each running container its CPUs. applied has, by container id, the CPUs that this process has seen or
 // set.
 func (m *Manager) reconcile(ctx context.Context, applied map[string]cpuset.CPUSet) error {
 	pods, err := m.opts.Runtime.Attempts(ctx)

@@ -13,7 +13,7 @@ import (
 // systemCPUs is the kernel's directory of CPUs.
 const systemCPUs = "/sys/devices/system/cpu"
 
-// core is a physical core, which may have several CPUs. Numbers of cores count within a socket.
+// core is a physical core, which may have several CPUs. A core's number is unique only within its socket.
 type core struct{ socket, number int }
 
 // topology maps the online CPUs to their cores.

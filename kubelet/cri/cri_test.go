@@ -160,7 +160,7 @@ func TestNewestIsTheLastAttempt(t *testing.T) {
 		"%+v, %v", seen, err)
 }
 
-// TestContainerStatus converts what only some runtimes report.
+// TestContainerStatus converts fields that only some runtimes report.
 func TestContainerStatus(t *testing.T) {
 	got := containerStatus(t.Context(), "sandbox", &runtimeapi.ContainerStatus{
 		User: &runtimeapi.ContainerUser{

@@ -106,7 +106,7 @@ func (r *Runtime) Attempts(ctx context.Context) (map[types.UID]*model.PodStatus,
 	return pods, nil
 }
 
-// list lists the owner's sandboxes and containers, of one pod or, without a UID, of all.
+// list returns the sandboxes and containers of one of the owner's pods. An empty UID means all of the owner's pods.
 func (r *Runtime) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
 	sandboxes, err := r.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: r.selector(uid)})
 	if err != nil {
@@ -131,7 +131,7 @@ func newestFirst(pod *model.PodStatus) {
 }
 
 // PodStatus returns the details of one pod. An unknown pod has a status without sandboxes and containers. PodStatus
-// leaves out a container that is removed between its list and its status.
+// leaves out sandboxes and containers that are removed between the list and their status.
 func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
 	pod := &model.PodStatus{UID: uid, ObservedAt: time.Now()}
 	sandboxes, containers, err := r.list(ctx, uid)
@@ -182,7 +182,7 @@ func (r *Runtime) Owner() string { return r.owner }
 // Owns says whether a sandbox or container with these labels belongs to the owner.
 func (r *Runtime) Owns(labels map[string]string) bool { return labels[model.LabelOwner] == r.owner }
 
-// selector matches the owner's sandboxes and containers, of one pod or, without a UID, of all.
+// selector matches the sandboxes and containers of one of the owner's pods. An empty UID means all of the owner's pods.
 func (r *Runtime) selector(uid types.UID) map[string]string {
 	labels := map[string]string{model.LabelOwner: r.owner}
 	if uid != "" {
