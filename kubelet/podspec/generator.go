@@ -100,7 +100,7 @@ type ContainerInput struct {
 	Kind      model.Kind
 	// Attempt counts the container's restarts.
 	Attempt uint32
-	// ImageID is the runtime's identity of the image to run. Image is its description, for runAsNonRoot.
+	// ImageID is the runtime's id of the image to run. Image describes that image, for runAsNonRoot.
 	ImageID string
 	Image   *runtimeapi.Image
 	// ImageVolumes has the images of the pod's image volumes by the volume's name. The images that the container mounts

@@ -132,6 +132,6 @@ func TestRecursiveReadOnly(t *testing.T) {
 		g := testGenerator(t, func(o *Options) { o.RecursiveReadOnly = c.runtime })
 		got, err := g.recursiveReadOnly(&v1.VolumeMount{RecursiveReadOnly: &c.mode})
 		testutil.Assert(t, got == c.want && (err == nil) == c.ok,
-			"%s, runtime can %t: %t, %v", c.mode, c.runtime, got, err)
+			"%s, runtime support %t: got %t, %v", c.mode, c.runtime, got, err)
 	}
 }

@@ -191,7 +191,7 @@ func TestServiceVariablesAreExpanded(t *testing.T) {
 		o.Services = func(*v1.Pod) (map[string]string, error) { return nil, errors.New("not known") }
 	})
 	_, err := unknown.Container(context.Background(), input(pod))
-	testutil.Assert(t, err != nil, "a container is made although its services are not known")
+	testutil.Assert(t, err != nil, "a container is configured although the pod's services are unknown")
 }
 
 func TestInvalidNamesAreReportedAndLeftOut(t *testing.T) {
@@ -205,7 +205,7 @@ func TestInvalidNamesAreReportedAndLeftOut(t *testing.T) {
 	})
 	testutil.Equal(t, environmentOf(mustContainer(t, g, input(pod))), "color=red size=xl", "environmentOf")
 	testutil.Assert(t, len(told) == 1 && strings.HasPrefix(told[0], "InvalidEnvironmentVariableNames ") &&
-		strings.Contains(told[0], "no=name"), "told %q", told)
+		strings.Contains(told[0], "no=name"), "warnings %q", told)
 }
 
 func TestCommandIsExpanded(t *testing.T) {

@@ -60,7 +60,7 @@ func TestSandbox(t *testing.T) {
 	testutil.Assert(t, r.GetCpuQuota() == 50_000 && r.GetMemoryLimitInBytes() == 64<<20, "resources %v", r)
 }
 
-// A sysctl may have sysctl(8)'s slashes, and the runtime gets dots.
+// A sysctl's name may have slashes, as for sysctl(8). The runtime gets dots.
 func TestSysctls(t *testing.T) {
 	pod := testPod(func(pod *v1.Pod) {
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{

@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// security returns the container's security context. Its own settings override the pod's. If neither names a user, the
-// container has the image's user.
+// security returns the container's security context. The container's own settings override the pod's. If neither names
+// a user, the container has the image's user.
 func (g *Generator) security(in ContainerInput) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	pod, own := podSecurity(in.Pod), containerSecurity(in.Container)
 	user, err := effectiveUser(in)
@@ -87,7 +87,7 @@ func capabilities(c *v1.Capabilities) *runtimeapi.Capability {
 	return out
 }
 
-// procPaths returns the masked and the read-only paths. An unmasked container gets empty lists, which differ from nil.
+// procPaths returns the masked and the read-only paths. An unmasked container gets empty lists, as in the kubelet.
 func procPaths(mount *v1.ProcMountType) (masked, readOnly []string) {
 	if mount != nil && *mount == v1.UnmaskedProcMount {
 		return []string{}, []string{}

@@ -69,7 +69,7 @@ func TestSeccomp(t *testing.T) {
 			want:    runtimeapi.SecurityProfile_Localhost, file: "/seccomp/a/b.json"},
 		{name: "localhost without a file", profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost},
 			bad: true},
-		{name: "localhost elsewhere",
+		{name: "localhost outside of the directory",
 			profile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: new("../x")},
 			bad:     true},
 		{name: "nonsense", profile: &v1.SeccompProfile{Type: "Nonsense"}, bad: true},
@@ -110,7 +110,7 @@ func TestAppArmor(t *testing.T) {
 					"main": c.annotation}
 				pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{AppArmorProfile: c.profile}
 			})
-			//lint:ignore SA1019 runtimes from before the field apparmor read this one
+			//lint:ignore SA1019 runtimes older than the field Apparmor read this field
 			old := got.GetApparmorProfile()
 			testutil.Assert(t, old == c.want && oldAppArmor(got.GetApparmor()) == c.want,
 				"got %q and %v, want %q", old, got.GetApparmor(), c.want)
@@ -145,12 +145,12 @@ func TestUser(t *testing.T) {
 		{name: "image's number", image: numeric(7), want: user{id: new(int64(7))}},
 		{name: "image's name", image: &runtimeapi.Image{Username: "www"}, want: user{name: "www"}},
 		{name: "pod's number", runAsUser: new(int64(9)), image: numeric(7), want: user{id: new(int64(9))}},
-		{name: "root although not", runAsUser: new(int64(0)), nonRoot: true, bad: "runAsUser 0"},
-		{name: "image's root although not", nonRoot: true, image: numeric(0), bad: "image will run as root"},
-		{name: "no user although not root", nonRoot: true, bad: "image will run as root"},
-		{name: "a name says nothing", nonRoot: true, image: &runtimeapi.Image{Username: "www"},
+		{name: "root with runAsNonRoot", runAsUser: new(int64(0)), nonRoot: true, bad: "runAsUser 0"},
+		{name: "image's root with runAsNonRoot", nonRoot: true, image: numeric(0), bad: "image will run as root"},
+		{name: "image without user, with runAsNonRoot", nonRoot: true, bad: "image will run as root"},
+		{name: "image's name with runAsNonRoot", nonRoot: true, image: &runtimeapi.Image{Username: "www"},
 			bad: "non-numeric user (www)"},
-		{name: "a number does", nonRoot: true, image: numeric(7), want: user{id: new(int64(7))}},
+		{name: "image's number with runAsNonRoot", nonRoot: true, image: numeric(7), want: user{id: new(int64(7))}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := input(testPod(func(pod *v1.Pod) {

@@ -39,8 +39,8 @@ type Options struct {
 	OnDisk func(pod *v1.Pod) map[string]string
 }
 
-// Provider measures the usage of pods. Only one goroutine may call Stats. Its background work ends with the contexts of
-// Stats; Wait waits for that.
+// Provider measures the usage of pods. Only one goroutine may call Stats. Stats also measures in the background, at
+// most until its context ends. Wait waits for that work.
 type Provider struct {
 	opts    Options
 	volumes volumes
@@ -65,7 +65,7 @@ type Pod struct {
 	Volumes map[string]Disk
 }
 
-// Places selects among the places of a pod's files.
+// Places selects where a pod's files are counted.
 type Places struct{ WritableLayers, Logs, Volumes bool }
 
 // Everything is all places.

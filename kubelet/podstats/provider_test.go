@@ -116,7 +116,8 @@ func TestSlowVolumes(t *testing.T) {
 		}
 		time.Sleep(rest * 2 * volumesWait)
 		got := v.count(ctx, []*v1.Pod{pod})
-		testutil.Assert(t, len(got["uid"]) == 1 && begun.Load() == 2, "then %v with %d counts", got, begun.Load())
+		testutil.Assert(t, len(got["uid"]) == 1 && begun.Load() == 2, "after the pause: %v with %d counts", got,
+			begun.Load())
 		cancel()
 		v.running.Wait()
 	})

@@ -46,8 +46,8 @@ func (v *volumes) count(ctx context.Context, pods []*v1.Pod) map[types.UID]map[s
 	return v.known
 }
 
-// begin starts a measurement, unless one runs or the pause after the last one is not over. The channel is closed at its
-// end.
+// begin starts a measurement, unless one runs or the pause after the last one is not over. The returned channel is
+// closed once no measurement runs.
 func (v *volumes) begin(ctx context.Context, pods []*v1.Pod) <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()

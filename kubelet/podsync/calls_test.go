@@ -177,7 +177,7 @@ func (n *node) since(wait time.Duration) string {
 	return strings.Join(words, " ")
 }
 
-// TestCRICallsOfAPod counts the CRI calls of a pod's life. Without events, a list each second is among them. The pod's
+// TestCRICallsOfAPod counts the CRI calls of a pod's life. Without events, they include one list per second. The pod's
 // status is requested once after each step that changes the pod, and once after each change in the runtime.
 func TestCRICallsOfAPod(t *testing.T) {
 	for _, test := range []struct {

@@ -61,7 +61,7 @@ func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again ti
 	s.opts.Prober.Update(pod, observed, false)
 	published := s.publish(pod, observed, syncing, nil)
 	if model.Terminal(published.Phase) || model.IsFailure(published.Reason) {
-		return true, 0, nil // an earlier process may have begun to end it
+		return true, 0, nil // an earlier kubelet process may have begun to end the pod
 	}
 	left, limited := timeLeft(pod, published)
 	if limited && left <= 0 {

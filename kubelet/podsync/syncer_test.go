@@ -140,12 +140,12 @@ func TestNetworkNotReady(t *testing.T) {
 	_, _, err = b.SyncPod(t.Context(), pod)
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "network is not ready: no CNI configuration"),
 		"error %v", err)
-	testutil.Assert(t, !b.running(t, pod), "a pod of the pod network runs without one")
+	testutil.Assert(t, !b.running(t, pod), "a pod runs without the pod network that it needs")
 	_, _, err = b.SyncPod(t.Context(), old)
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "network is not ready") && b.running(t, old),
 		"a pod that runs already: %v", err)
 	shown := b.opts.Status.Status(pod)
-	testutil.Assert(t, shown.Phase == v1.PodPending, "its phase is %s", shown.Phase)
+	testutil.Assert(t, shown.Phase == v1.PodPending, "phase %s of the pod that waits", shown.Phase)
 	recorded := b.events.List()
 	testutil.Assert(t, len(recorded) != 0 && recorded[len(recorded)-1].Reason == "NetworkNotReady",
 		"events %v", recorded)
@@ -265,9 +265,10 @@ func TestPodIsNotTerminalBeforeItIsStopped(t *testing.T) {
 	pod := testPod("pod", false)
 	b.fake.InjectError("StartContainer", context.Canceled)
 	_, _, err := b.SyncPod(t.Context(), pod)
-	testutil.Assert(t, err != nil, "it starts")
+	testutil.Assert(t, err != nil, "SyncPod succeeds although the start was cancelled")
 	b.fake.InjectError("StopPodSandbox", errors.New("it does not stop"))
-	testutil.Assert(t, b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}) != nil, "it stops")
+	testutil.Assert(t, b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}) != nil,
+		"the end succeeds although the sandbox does not stop")
 	shown := b.opts.Status.Status(pod)
 	testutil.Assert(t, shown.Phase == v1.PodPending, "phase %s while the sandbox runs", shown.Phase)
 	testutil.Must(t, b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}))

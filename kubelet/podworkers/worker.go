@@ -54,7 +54,7 @@ func (k *worker) terminate(t Termination) {
 	merged.Gone = merged.Gone || t.Gone
 	merged.Failure = cmp.Or(merged.Failure, t.Failure)
 	if merged.Grace == nil && t.Grace != nil {
-		// The first request left the pod its own period. The pod's latest object may have a longer deletion period.
+		// The first request kept the pod's own grace period. The pod's latest object may have a longer deletion period.
 		merged.Grace = k.pod.Spec.TerminationGracePeriodSeconds
 	}
 	if t.Grace != nil && (merged.Grace == nil || *t.Grace < *merged.Grace) {

@@ -22,8 +22,8 @@ type PodSyncer interface {
 	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination) error
 	// SyncTerminatedPod removes the rest of the pod, such as volumes and cgroups.
 	SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error
-	// Forget drops the state of an ended pod that no source names: another pod with its UID is a new one. It must not
-	// block or call Workers.
+	// Forget drops the state of an ended pod that no source names: another pod with its UID is a new one. Forget must
+	// not block or call Workers.
 	Forget(uid types.UID)
 }
 
@@ -49,11 +49,11 @@ type Options struct {
 	// Retry is the longest pause before a failed step is repeated. The pause begins with half a second and doubles.
 	// Zero means ten seconds, the kubelet's pause.
 	Retry time.Duration
-	// NameInUse says whether the runtime still runs another pod of that full name, from before this process. Nil means
-	// no.
+	// NameInUse says whether the runtime still runs another pod with this full name, which an earlier process started.
+	// Nil means no.
 	NameInUse func(fullName string, uid types.UID) bool
-	// Ended is called for each finished pod, in its goroutine, after its Finished is true. It must not block. It may be
-	// nil.
+	// Ended is called for each finished pod, in the pod's goroutine. Workers.Finished is already true for the pod.
+	// Ended must not block. It may be nil.
 	Ended func(pod *v1.Pod)
 }
 
@@ -114,7 +114,7 @@ func (w *Workers) Refresh(pod *v1.Pod) {
 	}
 }
 
-// Terminate ends the pod. A second call may shorten the grace period, the requested or the pod's own, and may add Gone
+// Terminate ends the pod. A second call may shorten the requested grace period, or else the pod's own, and may add Gone
 // or a Failure. The steps get this pod, with its deletion timestamp, unless no source names it any more.
 func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
 	w.mu.Lock()
@@ -277,7 +277,7 @@ func (w *Workers) Finished(uid types.UID) bool {
 	return known != nil && known.state == Finished
 }
 
-// Holders returns one pod for each full name: the pod that runs or is ending, before one that waits for the name.
+// Holders returns one pod for each full name. It prefers a running or ending pod to one that waits for the name.
 func (w *Workers) Holders() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -379,11 +379,11 @@ func TestFinished(t *testing.T) {
 		w.Terminate(deleted, Termination{Gone: true})
 		tick(0)
 		testutil.Assert(t, !w.Finished("a") && len(ended) == 1,
-			"after its source let go: finished %v, ended %q", w.Finished("a"), ended)
+			"after its source dropped it: finished %v, ended %q", w.Finished("a"), ended)
 	})
 }
 
-// TestHolders: an ending pod holds its name before the pod that waits for it.
+// TestHolders: an ending pod holds its name. A pod that waits for the name does not hold it.
 func TestHolders(t *testing.T) {
 	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		release := s.holdTermination()

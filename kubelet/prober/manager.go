@@ -152,7 +152,7 @@ type Results struct {
 	Assumed bool
 }
 
-// Results returns the results. A container without a probe passes it while it runs.
+// Results returns the results. A running container without a probe counts as passing.
 func (m *Manager) Results(pod *v1.Pod, observed *model.PodStatus) Results {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,8 +194,8 @@ func (m *Manager) assumed(c *v1.Container, id string) bool {
 	return false
 }
 
-// reported is the container's status in the API server, if it has the same id. It counts until the first result: a
-// restart of the kubelet must not make a container unready.
+// reported returns the container's status from the API server, or an empty status if that has another container id. The
+// status counts until the first result: a restart of the kubelet must not make a container unready.
 func reported(pod *v1.Pod, name, id string) v1.ContainerStatus {
 	if status := model.FindStatus(pod, name); status != nil && model.RuntimeID(status.ContainerID) == id {
 		return *status

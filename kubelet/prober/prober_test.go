@@ -191,7 +191,7 @@ func TestProbeThatCannotBeMade(t *testing.T) {
 			e.set(cmd, errors.New("connection refused"))
 		}
 		time.Sleep(10 * time.Minute)
-		want(t, "away", results(), "ready=true started=true failed=false")
+		want(t, "runtime away", results(), "ready=true started=true failed=false")
 		e.set("live", fmt.Errorf("%w: x", cri.ErrCommandTimedOut))
 		time.Sleep(time.Minute)
 		want(t, "too slow", results(), "ready=true started=true failed=true")
@@ -206,13 +206,14 @@ func TestStartupHoldsTheOthers(t *testing.T) {
 		update("1", false)
 		time.Sleep(15 * time.Second)
 		want(t, "starting", results(), "ready=false started=false failed=false")
-		testutil.Assert(t, e.count("live")+e.count("ready") == 0, "the others do not wait")
+		testutil.Assert(t, e.count("live")+e.count("ready") == 0,
+			"liveness and readiness probes do not wait for the startup probe")
 		e.set("start", nil)
 		time.Sleep(10 * time.Second)
 		want(t, "started", results(), "ready=true started=true failed=false")
 		calls := e.count("start")
 		time.Sleep(time.Minute)
-		testutil.Assert(t, e.count("start") == calls, "the startup probe goes on")
+		testutil.Assert(t, e.count("start") == calls, "the startup probe goes on after its success")
 		e.set("start", errFailed)
 		update("2", false)
 		time.Sleep(30 * time.Second)
@@ -366,7 +367,7 @@ func TestTCP(t *testing.T) {
 	testutil.Assert(t, strings.Contains(got.failure, "refused") && err == nil, "closed: %q, %v", got.failure, err)
 	target.probe.TCPSocket.Port = intstr.FromString("nosuch")
 	_, err = m.probe(t.Context(), target)
-	testutil.Assert(t, err != nil, "a port without a number is probed")
+	testutil.Assert(t, err != nil, "a port name that the container does not have is probed")
 }
 
 func TestGRPC(t *testing.T) {
@@ -446,8 +447,8 @@ func TestMain(m *testing.M) {
 // proxied counts the connections to the proxy.
 var proxied atomic.Int32
 
-// TestNoProxy: probes ignore the proxy of the environment. The address is not a loopback address, for which no proxy
-// would be used.
+// TestNoProxy: probes ignore the proxy of the environment. Go uses no proxy for loopback addresses, so the test probes
+// another address.
 func TestNoProxy(t *testing.T) {
 	listener, err := net.Listen("tcp", "0.0.0.0:0")
 	testutil.Must(t, err)

@@ -24,7 +24,7 @@ type target struct {
 	probe     *v1.Probe
 	id        string
 	started   time.Time
-	// ip is the pod's address.
+	// ip is the address at which the pod is probed.
 	ip string
 }
 
