@@ -37,7 +37,7 @@ func phase(in Input, status *v1.PodStatus) v1.PodPhase {
 	}
 }
 
-// phaseOfContainers is the phase by the init and app containers alone. A running sidecar does not count here.
+// phaseOfContainers is the phase that follows from the init and app containers. A running sidecar does not count here.
 func phaseOfContainers(in Input, status *v1.PodStatus) v1.PodPhase {
 	spec := &in.Pod.Spec
 	if initFailed(spec, status) {
@@ -114,8 +114,8 @@ func initFailed(spec *v1.PodSpec, status *v1.PodStatus) bool {
 	return false
 }
 
-// initializedByRuntime says, by the runtime, whether all init containers succeeded and all sidecars started. An
-// existing app container is proof enough: the runtime may no longer have the init containers.
+// initializedByRuntime says whether, according to the runtime, all init containers succeeded and all sidecars started.
+// An existing app container is proof enough: the runtime may no longer have the init containers.
 func initializedByRuntime(in Input) bool {
 	for i := range in.Pod.Spec.Containers {
 		if in.Runtime.Container(in.Pod.Spec.Containers[i].Name) != nil {
@@ -139,7 +139,7 @@ func initializedByRuntime(in Input) bool {
 	return true
 }
 
-// initializedByStatus says, by the statuses of the init containers, whether the app containers may run.
+// initializedByStatus says whether, according to the statuses of the init containers, the app containers may run.
 func initializedByStatus(spec *v1.PodSpec, status *v1.PodStatus) bool {
 	for i := range spec.InitContainers {
 		state := &status.InitContainerStatuses[i]
@@ -162,9 +162,9 @@ func anyRuns(status *v1.PodStatus) bool {
 	return slices.ContainsFunc(all, func(c v1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
-// terminateContainers is for a pod that has ended: containers whose end was not observed become terminated. These are
-// the init containers up to the last one that was tried, at least the first one. The app containers follow if one of
-// them was tried or the pod was initialized. All other containers stay waiting, as in the kubelet.
+// terminateContainers is for a pod that has ended: containers whose end was not observed become terminated. It does so
+// for the init containers up to the last one that was tried, and always for the first one. It includes the app
+// containers if one of them was tried or the pod was initialized. Other containers stay waiting, as in the kubelet.
 func terminateContainers(status *v1.PodStatus, initialized bool) {
 	tried := func(c *v1.ContainerStatus) bool {
 		return c.State.Waiting == nil || c.LastTerminationState.Terminated != nil

@@ -24,7 +24,7 @@ func TestPhaseAndReady(t *testing.T) {
 		pod    string
 		seen   string
 		ending bool
-		want   string // phase, then "ready" and "initialized" if so
+		want   string // the phase, then the conditions that are true
 	}{
 		{"nothing yet", alwaysRestart, "app:a", "", false, "Pending initialized"},
 		{"created", alwaysRestart, "app:a", "a=created", false, "Pending initialized"},

@@ -13,7 +13,8 @@ type Resize struct {
 	Pending *v1.PodCondition
 	// Actuated returns the actuated resources of a container. Nil means that they are unknown for all containers.
 	Actuated func(*v1.Container, *model.ContainerStatus) (resources v1.ResourceRequirements, known bool)
-	// Err is the runtime's error from applying the allocated resources. Unknown means that no sync has tried since Old.
+	// Err is the runtime's error from applying the allocated resources. Unknown means that no sync has applied them
+	// since Old, so Err says nothing.
 	Err     error
 	Unknown bool
 }

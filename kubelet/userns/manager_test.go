@@ -28,7 +28,7 @@ func allocate(t *testing.T, m *Manager, uid types.UID) uint32 {
 	return id
 }
 
-// TestRanges: ranges are unique, stay over a restart, and are used again when their pod is gone.
+// TestRanges: ranges are unique, survive a restart, and are used again when their pod is gone.
 func TestRanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ids.json")
 	m := open(t, path)

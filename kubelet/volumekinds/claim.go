@@ -36,7 +36,7 @@ var persistentVolumeClaim = Kind{
 }
 
 // OfPersistentVolume returns a persistent volume's path on the host, with the type that the path must have. It returns
-// nil for a volume of another kind.
+// nil for a volume that is neither local nor a hostPath.
 func OfPersistentVolume(volume *v1.PersistentVolume) *v1.HostPathVolumeSource {
 	if local := volume.Spec.Local; local != nil {
 		// A missing directory may be a disk that is not mounted.

@@ -18,7 +18,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// sources is a VolumeSource for each of its fields, by the field's name, all with empty values.
+// sources returns one VolumeSource for each field of that type, by the field's name. Only this field is set, to an
+// empty value.
 func sources() map[string]*v1.VolumeSource {
 	all := map[string]*v1.VolumeSource{}
 	for f := range reflect.TypeFor[v1.VolumeSource]().Fields() {
@@ -61,7 +62,7 @@ func TestKinds(t *testing.T) {
 		directories[kind.Directory] = true
 	}
 	for _, name := range refused {
-		testutil.Assert(t, all[name] != nil, "%s is refused and no field of v1.VolumeSource", name)
+		testutil.Assert(t, all[name] != nil, "%s is refused, but is no field of v1.VolumeSource", name)
 	}
 }
 
@@ -114,8 +115,8 @@ func TestReferencesAreKnown(t *testing.T) {
 	}
 }
 
-// namesObject says whether the field of a struct can name a config map or a secret, itself or below. any means every
-// field.
+// namesObject says whether a struct's field with this name, or a field below it, can name a config map or a secret. The
+// name any stands for every field.
 func namesObject(of reflect.Type, name string) bool {
 	const any = ""
 	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
@@ -185,6 +186,6 @@ func TestDescribe(t *testing.T) {
 	}
 	if got, err := Of(&v1.VolumeSource{RBD: &v1.RBDVolumeSource{}}); err == nil ||
 		!strings.HasPrefix(Describe(&v1.VolumeSource{RBD: &v1.RBDVolumeSource{}}), "rbd: ") {
-		t.Errorf("a volume that is refused is %v", got)
+		t.Errorf("a refused volume has the kind %v", got)
 	}
 }

@@ -64,8 +64,8 @@ const (
 	privateToken fs.FileMode = 0o600
 )
 
-// validateTokens validates the service account tokens of a projected volume. Static pods get none, because the API
-// server does not have them.
+// validateTokens validates the service account tokens of a projected volume. A static pod gets no token, because the
+// API server does not have the pod.
 func validateTokens(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range source.Projected.Sources {

@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// binding is what a claim is bound to. It stays, also when the manifest of a persistent volume is gone or cannot be
-// read: ClaimsDir has a directory of the claim's name, or a link to the path of a persistent volume.
+// binding is the path that a claim is bound to. ClaimsDir records it: as a directory with the claim's name, or as a
+// link to the path of a persistent volume. So it stays even if the volume's manifest is gone or cannot be read.
 type binding struct {
 	// entry is the claim's name in ClaimsDir, and path the directory or file for the pod.
 	entry, path string
@@ -45,8 +45,8 @@ func (o *Options) claim(namespace, name string) (binding, error) {
 	return b, b.compare()
 }
 
-// compare looks for an earlier binding. Another one is an errdefs.ErrFailedPrecondition: the pod would find the files
-// of another claim, or none.
+// compare looks for an earlier binding. A binding to another path is an errdefs.ErrFailedPrecondition: the pod would
+// find the files of another claim, or none.
 func (b *binding) compare() error {
 	bound := b.entry
 	target, err := os.Readlink(b.entry)
@@ -56,7 +56,7 @@ func (b *binding) compare() error {
 	case err == nil:
 		b.linked, bound = true, target
 	}
-	// Any other error is a directory's.
+	// Any other error means that the entry is a directory.
 	b.exists = true
 	if b.volume == nil {
 		b.path = bound

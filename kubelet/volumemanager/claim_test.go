@@ -78,7 +78,8 @@ func TestClaimStaysBound(t *testing.T) {
 	fresh := claiming("ns", "fresh")
 	mustMount(t, m, fresh)
 	bound["ns/fresh"] = localVolume(disk)
-	testutil.Assert(t, errdefs.IsFailedPrecondition(m.Mount(t.Context(), fresh)), "a volume took a claim with files")
+	testutil.Assert(t, errdefs.IsFailedPrecondition(m.Mount(t.Context(), fresh)),
+		"a volume was bound to a claim that has files")
 }
 
 // TestClaimOfAMissingDisk: no directory is made in place of a disk that is not mounted.
@@ -86,9 +87,10 @@ func TestClaimOfAMissingDisk(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "disk")
 	m := claimManager(t, claims{"ns/data": localVolume(missing)})
 	testutil.Assert(t, m.Mount(t.Context(), claiming("ns", "data")) != nil, "a missing disk was mounted")
-	testutil.Gone(t, missing, "it was made")
+	testutil.Gone(t, missing, "the directory of the missing disk")
 	for _, name := range []string{"", "..", "a/b"} {
 		testutil.Assert(t, m.Mount(t.Context(), claiming("ns", name)) != nil, "the claim %q was mounted", name)
-		testutil.Assert(t, m.Mount(t.Context(), claiming(name, "data")) != nil, "the namespace %q was taken", name)
+		testutil.Assert(t, m.Mount(t.Context(), claiming(name, "data")) != nil,
+			"a claim of the namespace %q was mounted", name)
 	}
 }

@@ -108,9 +108,9 @@ func TestTokenIsReadByThePodsUser(t *testing.T) {
 			0o600, 1001, 0},
 		"users differ": {v1.PodSecurityContext{RunAsUser: &user}, []v1.Container{{}, as(&other)}, 0o644, 0,
 			0},
-		"a container does not say": {v1.PodSecurityContext{}, []v1.Container{as(&user), {}}, 0o644, 0, 0},
-		"a group":                  {v1.PodSecurityContext{FSGroup: &group}, []v1.Container{{}}, 0o640, 0, 4242},
-		"a user and a group": {v1.PodSecurityContext{RunAsUser: &user, FSGroup: &group}, []v1.Container{{}},
+		"one container sets no user": {v1.PodSecurityContext{}, []v1.Container{as(&user), {}}, 0o644, 0, 0},
+		"an fsGroup":                 {v1.PodSecurityContext{FSGroup: &group}, []v1.Container{{}}, 0o640, 0, 4242},
+		"a user and an fsGroup": {v1.PodSecurityContext{RunAsUser: &user, FSGroup: &group}, []v1.Container{{}},
 			0o640, 1001, 4242},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // RemoveClaim removes a claim of ClaimsDir with its files. The files stay if the claim is bound to a persistent volume:
-// its entry is a link, which is removed even while the volume is mounted. A local volume is often a disk, which the
+// its entry is a link. The link is removed even while the volume is mounted: a local volume is often a disk, which the
 // node itself keeps mounted. A claim without a persistent volume stays while it is mounted anywhere on the machine,
 // whole or in part. The error is then an errdefs.ErrFailedPrecondition. A missing claim is no error.
 func RemoveClaim(claimsDir, namespace, name string) error {

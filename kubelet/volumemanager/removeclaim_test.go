@@ -25,7 +25,7 @@ func TestRemoveClaim(t *testing.T) {
 	testutil.Exists(t, filepath.Join(disk, "file"), "the persistent volume")
 }
 
-// A claim that is mounted stays, also when only a directory of it is mounted, as with a subPath.
+// A mounted claim stays, even if only a directory in it is mounted, as for a subPath.
 func TestRemoveMountedClaim(t *testing.T) {
 	if testutil.AsRoot(t) {
 		return

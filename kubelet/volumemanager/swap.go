@@ -35,7 +35,7 @@ const (
 
 // swap replaces the content of the volume at path. Finish may change owners and modes of a generation before it is
 // visible. Equal content is not written again. If the new generation cannot be written, the old content stays visible.
-// An error in the links or in the removal of old files comes after the swap.
+// After an error in the links or in the removal of old files, the new content is already visible.
 func swap(path string, want volumekinds.Files, finish func(directory string) error) error {
 	for name := range want {
 		if err := checkName(name); err != nil {
