@@ -8,8 +8,8 @@ import (
 	"github.com/containerd/log"
 )
 
-// gap is output that the engine dropped before it was read. The engine does not count it. The gap's time span is known,
-// and the rate of the remaining output.
+// gap is output that the engine dropped before it was read. The engine does not count it. The gap's size is estimated
+// from its time span and the rate of the remaining output.
 type gap struct {
 	// since is the time of the last entry before the gap, 0 without one. open is that entry's stream if its line is
 	// unfinished.
@@ -31,7 +31,7 @@ type rate struct {
 // openGap begins a gap at the end of the CRI log.
 func (c *copier) openGap() {
 	c.gap = &gap{}
-	if c.passing.met { // in front of the gap
+	if c.passing.met { // the CRI log's last entry is before the gap, so nothing after the gap is skipped
 		c.passing = passing{}
 	}
 	c.gap.since, c.gap.open = c.out.lastTime()
@@ -51,8 +51,8 @@ func (c *copier) gapWritten() {
 	c.gap = nil
 }
 
-// append appends the gap's marker in the CRI log format. until is the time of the next entry. It ends an unfinished
-// line before the gap first, so that readers do not join it with the marker.
+// append appends the gap's marker in the CRI log format. until is the time of the next entry. An unfinished line before
+// the gap is ended first, so that readers do not join it with the marker.
 func (g *gap) append(dst []byte, until int64) []byte {
 	g.until = until
 	if g.open != "" {
@@ -72,8 +72,8 @@ func (g *gap) text() string {
 		text += fmt.Sprintf(", of %.1f seconds, from %s to %s", g.seconds(), stamp(g.since), stamp(g.until))
 	}
 	if bytes, entries := g.missing(); bytes > 0 {
-		text += fmt.Sprintf(", by the rate of what is left about %d entries, %d bytes of the engine's log", entries,
-			bytes)
+		text += fmt.Sprintf(", about %d entries and %d bytes of the engine's log by the rate of the remaining output",
+			entries, bytes)
 	}
 	return text + ": the engine dropped it before it was read"
 }
@@ -97,7 +97,7 @@ func (g *gap) missing() (bytes, entries uint64) {
 	return uint64(size), uint64(size / g.rate.recordSize)
 }
 
-// measureRate measures the rate of the output that the engine has.
+// measureRate measures the rate of the output that the engine still has.
 func measureRate(path string, format format) rate {
 	list, err := generations(path)
 	if err != nil || len(list) == 0 {
@@ -124,7 +124,8 @@ func measureRate(path string, format format) rate {
 	return rate{bytesPerSecond: float64(size) / time.Duration(last-first).Seconds(), recordSize: mean}
 }
 
-// beginning returns the time of a file's first record and the mean size of its first records, 0 without one.
+// beginning returns the time of a file's first record and the mean size of its first records. Without a record, both
+// are 0.
 func beginning(path string, format format) (unixNano int64, mean float64) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -77,7 +77,7 @@ func TestGoldenFiles(t *testing.T) {
 			drain(t, s, "c")
 			times, lines := readCRI(t, logPath)
 			equalLines(t, lines, tt.want)
-			testutil.Assert(t, times[0] == tt.first, "first entry is of %s, want %s", times[0], tt.first)
+			testutil.Assert(t, times[0] == tt.first, "the first entry has the time %s, want %s", times[0], tt.first)
 		})
 	}
 }
@@ -106,7 +106,7 @@ func readCRI(t *testing.T, path string) (times, lines []string) {
 	return splitCRI(t, content)
 }
 
-// splitCRI is readCRI for what was read.
+// splitCRI is readCRI for content that was already read.
 func splitCRI(t *testing.T, content []byte) (times, lines []string) {
 	t.Helper()
 	if len(content) == 0 {

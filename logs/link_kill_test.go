@@ -30,7 +30,7 @@ func linkedRecords(first, last int) string {
 }
 
 // criadapter is killed at each step of a reopening, and the kubelet renames the log back, or asks again. Each line is
-// in one of the files, once and in order, and what comes later is seen at the log's path.
+// in one of the files, once and in order. Later lines are seen at the log's path.
 func TestReopenLinkThroughKills(t *testing.T) {
 	const rotated = ".20240101-000000"
 	kills := map[string]func(t *testing.T, enginePath, rotatedPath, logPath string){
@@ -38,14 +38,14 @@ func TestReopenLinkThroughKills(t *testing.T) {
 		"in the copy": func(t *testing.T, enginePath, _, logPath string) {
 			testutil.WriteFile(t, copyPath(logPath), linkedRecords(1, 50)+"{")
 		},
-		"behind the copy's rename": func(t *testing.T, enginePath, rotatedPath, _ string) {
+		"after the copy's rename": func(t *testing.T, enginePath, rotatedPath, _ string) {
 			replace(t, rotatedPath, linkedRecords(1, 100))
 		},
-		"behind the emptying": func(t *testing.T, enginePath, rotatedPath, _ string) {
+		"after the emptying": func(t *testing.T, enginePath, rotatedPath, _ string) {
 			replace(t, rotatedPath, linkedRecords(1, 100))
 			truncate(t, enginePath, 0)
 		},
-		"behind the new link": func(t *testing.T, enginePath, rotatedPath, logPath string) {
+		"after the new link": func(t *testing.T, enginePath, rotatedPath, logPath string) {
 			replace(t, rotatedPath, linkedRecords(1, 100))
 			truncate(t, enginePath, 0)
 			testutil.Must(t, os.Symlink(enginePath, logPath))
@@ -65,13 +65,13 @@ func TestReopenLinkThroughKills(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !renamedBack {
-					rename(t, logPath+rotated, logPath) // a kubelet that is slower
+					rename(t, logPath+rotated, logPath) // a slower kubelet
 					testutil.Must(t, RestoreLink(enginePath, logPath))
 				}
 				testutil.AppendFile(t, enginePath, linkedRecords(121, 130))
 				text, err := os.ReadFile(logPath)
 				testutil.Assert(t, err == nil && strings.HasSuffix(string(text), linkedRecords(101, 130)),
-					"at the log's path are %d bytes, not what came last: %v", len(text), err)
+					"the log's path has %d bytes that do not end with the last lines: %v", len(text), err)
 				rename(t, logPath, logPath+".29990101-000000") // the next rotation
 				testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath))
 				testutil.AppendFile(t, enginePath, linkedRecords(131, 140))
@@ -85,7 +85,7 @@ func TestReopenLinkThroughKills(t *testing.T) {
 	}
 }
 
-// A log in the CRI format, and one of another's, is left alone.
+// A plain file at the log's path stays if it is in the CRI format or empty.
 func TestRestoreLinkLeavesOthersAlone(t *testing.T) {
 	for name, content := range map[string]string{
 		"CRI format": "2024-01-01T00:00:00Z stdout F line 1\n",
@@ -117,7 +117,7 @@ func rename(t *testing.T, from, to string) {
 	testutil.Must(t, os.Rename(from, to))
 }
 
-// allLinked returns what the rotated logs and the log hold, the oldest first.
+// allLinked returns the content of the rotated logs and of the log, the oldest first.
 func allLinked(t *testing.T, logPath string) string {
 	t.Helper()
 	paths, err := filepath.Glob(logPath + ".*")

@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestLinesShareAWakeUp: lines that come within one pause are one copy for each container, also after a quiet time.
+// TestLinesShareAWakeUp: lines that come within one pause are one batch for each container, even after a quiet time.
 func TestLinesShareAWakeUp(t *testing.T) {
 	const pause = 500 * time.Millisecond
 	var batches atomic.Int64
@@ -33,10 +33,10 @@ func TestLinesShareAWakeUp(t *testing.T) {
 		o.wait(5)
 	}
 	testutil.Assert(t, batches.Load() == 2*int64(len(logs)),
-		"%d logs with two times of output were written in %d batches", len(logs), batches.Load())
+		"%d logs, each with two bursts of output, were written in %d batches", len(logs), batches.Load())
 }
 
-// TestOnlyLinesWaitForThePause: the end of a container, a reopening and the end of the service do not.
+// TestOnlyLinesWaitForThePause: a reopening and the end of the service do not wait.
 func TestOnlyLinesWaitForThePause(t *testing.T) {
 	o := newTestLog(t, 2, 1<<20)
 	o.s = New(Options{batchPause: time.Hour})

@@ -37,7 +37,7 @@ func TestChecksumEqualsSpews(t *testing.T) {
 			{Protocol: &tcp, ContainerPort: &port, HostPort: &host, HostIP: "127.0.0.1"},
 			{Protocol: &tcp, ContainerPort: &port, HostPort: &host},
 		}},
-		"what is missing": {PortMappings: []*shimPort{{}}},
+		"a port without values": {PortMappings: []*shimPort{{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			printer := spew.ConfigState{Indent: " ", SortKeys: true, DisableMethods: true, SpewKeys: true}
@@ -111,15 +111,15 @@ func TestDamagedCheckpoints(t *testing.T) {
 	}
 	bad, odd := int32(70000), "carrier pigeon"
 	for name, content := range map[string][]byte{
-		"empty":                        nil,
-		"cut short":                    marshal(t, whole)[:40],
-		"of another version":           changed(func(c *shimCheckpoint) { c.Version = "v2" }),
-		"without data":                 changed(func(c *shimCheckpoint) { c.Data = nil }),
-		"with another port":            changed(func(c *shimCheckpoint) { *c.Data.PortMappings[0].HostPort++ }),
-		"with another sum":             changed(func(c *shimCheckpoint) { c.Checksum++ }),
-		"with a port too far":          resummed(func(d *shimData) { d.PortMappings[0].HostPort = &bad }),
-		"with a null":                  resummed(func(d *shimData) { d.PortMappings = append(d.PortMappings, nil) }),
-		"with a protocol that is none": resummed(func(d *shimData) { d.PortMappings[0].Protocol = &odd }),
+		"empty":                    nil,
+		"cut short":                marshal(t, whole)[:40],
+		"of another version":       changed(func(c *shimCheckpoint) { c.Version = "v2" }),
+		"without data":             changed(func(c *shimCheckpoint) { c.Data = nil }),
+		"with another port":        changed(func(c *shimCheckpoint) { *c.Data.PortMappings[0].HostPort++ }),
+		"with another checksum":    changed(func(c *shimCheckpoint) { c.Checksum++ }),
+		"with a port out of range": resummed(func(d *shimData) { d.PortMappings[0].HostPort = &bad }),
+		"with a null":              resummed(func(d *shimData) { d.PortMappings = append(d.PortMappings, nil) }),
+		"with an unknown protocol": resummed(func(d *shimData) { d.PortMappings[0].Protocol = &odd }),
 	} {
 		got, err := parseCheckpoint(content)
 		testutil.Assert(t, err != nil, "a checkpoint %s reads as %+v", name, got)

@@ -95,8 +95,8 @@ func logNote(inspect *container.InspectResponse) string {
 	}
 	driver := inspect.HostConfig.LogConfig.Type
 	if driver != logs.DriverJSONFile && driver != logs.DriverLocal {
-		return fmt.Sprintf("container %s: the log driver %s writes no file, its log begins when it is next created",
-			containerName(inspect), driver)
+		return fmt.Sprintf("container %s: the log driver %s writes no file, the CRI log begins when the container is "+
+			"next created", containerName(inspect), driver)
 	}
 	return ""
 }

@@ -56,7 +56,7 @@ func (n *Node) plan(ctx context.Context, ids map[string][]string) (*Plan, error)
 				return err
 			}
 			// A container that the engine cannot describe must not hide the other pods.
-			log.G(ctx).WithError(err).WithField("podSandboxID", id).Warn("cannot take pod of cri-dockerd over")
+			log.G(ctx).WithError(err).WithField("podSandboxID", id).Warn("cannot take over pod of cri-dockerd")
 			return nil
 		})
 	}
@@ -109,7 +109,7 @@ func (n *Node) unrecorded(ctx context.Context, list []container.Summary) bool {
 	})
 }
 
-// settled reports whether a container of another shim needs no migration. Its pod's record has the container, and its
+// settled reports whether a container of another shim needs no migration: its pod's record has the container, and its
 // log is not a link or may stay one. A container of a pod whose record cannot be read also counts as settled.
 func (n *Node) settled(ctx context.Context, sandboxID string, c container.Summary, kind translate.Kind) bool {
 	record, err := n.opts.Store.Load(ctx, sandboxID)
@@ -267,8 +267,8 @@ func (n *Node) lookAtNetwork(ctx context.Context, s *seen) {
 	}
 }
 
-// caches returns libcni's cache directories that may have entries. It includes ours, because a flag may have set it for
-// cri-dockerd.
+// caches returns libcni's cache directories that may have entries. It includes criadapter's own directory, because a
+// flag may have set it for cri-dockerd.
 func (n *Node) caches() []string { return append([]string{n.opts.CNICacheDir}, n.opts.CNICacheDirs...) }
 
 // readCheckpoint returns nil and no error if no shim has a checkpoint of the pod.

@@ -53,7 +53,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// container makes one as cri-dockerd does.
+// container makes a container as cri-dockerd does.
 func (f *fixture) container(name string, labels map[string]string, host *container.HostConfig) string {
 	f.t.Helper()
 	labels["io.kubernetes.pod.uid"] = "u"
@@ -112,7 +112,7 @@ func (f *fixture) record(id string) (checkpoint.Record, *runtimeapi.PodSandboxCo
 	return record, config
 }
 
-// bound is the engine's configuration of a sandbox with a port of the host.
+// bound is the engine's configuration of a sandbox with a host port.
 func bound() *container.HostConfig {
 	return &container.HostConfig{NetworkMode: "none", Resources: container.Resources{CgroupParent: "/kubepods/podu"},
 		PortBindings: network.PortMap{
@@ -271,7 +271,7 @@ func TestAPodOfWhichOnlyTheCheckpointIsLeft(t *testing.T) {
 		"recorded %+v", record)
 	testutil.Must(t, f.node.Forget(id))
 	entries, err := os.ReadDir(filepath.Join(f.opts.RootDirectories[0], shimDir))
-	testutil.Assert(t, err == nil && len(entries) == 1, "left are %v, %v", entries, err)
+	testutil.Assert(t, err == nil && len(entries) == 1, "left: %v, %v", entries, err)
 }
 
 func TestContainersThatCRIDockerdMadeMeanwhile(t *testing.T) {
@@ -314,7 +314,7 @@ const asPeer = "CRIADAPTER_TEST_AS_PEER"
 // TestMain is cri-dockerd in the process that startPeer starts.
 func TestMain(m *testing.M) {
 	if os.Getenv(asPeer) != "" {
-		_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends it
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the test closes the pipe
 		return
 	}
 	os.Exit(m.Run())
@@ -351,7 +351,8 @@ func (f *fixture) startPeer() (stop func()) {
 	return stop
 }
 
-// Beside a running cri-dockerd, recorded pods are served. Pods that a kubelet would replace are not shown.
+// While cri-dockerd runs, Adopt takes nothing over. It fails if a running pod has no record, because the kubelet would
+// replace a pod that is shown without its address.
 func TestBesideARunningCRIDockerd(t *testing.T) {
 	f := newFixture(t)
 	f.opts.DockerEndpoint = "unix://" + filepath.Join(t.TempDir(), "docker.sock")
@@ -363,7 +364,7 @@ func TestBesideARunningCRIDockerd(t *testing.T) {
 		return list
 	}
 	id := f.sandbox(bound())
-	f.adopt() // a sandbox that does not run is no matter
+	f.adopt() // a sandbox that does not run is taken over later
 	testutil.Must(t, f.engine.StartContainer(t.Context(), id))
 	err := f.node.Adopt(t.Context(), list())
 	testutil.Assert(t, errdefs.IsUnavailable(err) && strings.Contains(err.Error(), "cri-dockerd runs"),
@@ -375,7 +376,7 @@ func TestBesideARunningCRIDockerd(t *testing.T) {
 	f.adopt()
 	record, _ := f.record(id)
 	testutil.Assert(t, len(record.Containers) == 0,
-		"its container %s is taken over beside it: %v", app, record.Containers)
+		"container %s is taken over while cri-dockerd runs: %v", app, record.Containers)
 }
 
 // broken is an engine that cannot inspect one container.

@@ -31,7 +31,7 @@ func (p *Plan) Print(to io.Writer) error {
 	}
 	if p.crowded() {
 		out.line(
-			"free space bounds how much of the logs is converted: %.0f %% of their file system have to stay "+
+			"free space bounds how much of the logs is converted: %.0f %% of their file system must stay "+
 				"free; make room, or go on without the rest\n", minFree*100)
 	}
 	for _, pod := range p.pods {
@@ -40,7 +40,8 @@ func (p *Plan) Print(to io.Writer) error {
 		}
 	}
 	if p.peer != 0 {
-		out.line("cri-dockerd runs on this engine (process %d): stop the kubelet and it before --apply\n", p.peer)
+		out.line("cri-dockerd runs on this engine (process %d): stop the kubelet and cri-dockerd before --apply\n",
+			p.peer)
 	}
 	return out.err
 }
@@ -52,7 +53,7 @@ func stateName(running bool) string {
 	return "not ready"
 }
 
-// crowded reports whether free space reduced the history of a log.
+// crowded reports whether too little free space reduced the history of a log.
 func (p *Plan) crowded() bool {
 	return slices.ContainsFunc(p.pods, func(pod *podPlan) bool {
 		return slices.ContainsFunc(pod.logs, func(l *logPlan) bool { return l.crowded })

@@ -1,7 +1,7 @@
 package migrate
 
-// minFree is the part of a file system that the conversion of logs leaves free. A kubelet begins to evict pods at a
-// tenth, and to delete images at 15 %.
+// minFree is the part of a file system that the conversion of logs leaves free. A kubelet begins to delete images at
+// 15 % of free space, and to evict pods at 10 %.
 const minFree = 0.2
 
 // space is the size of a file system, in bytes.
