@@ -43,7 +43,8 @@ func (s *Service) adjustment(
 		return nil, nil, err
 	}
 	if linux.GetSeccompPolicy() != nil {
-		note.Config = append(note.Config, json.RawMessage(`{"linux":{"seccomp":null}}`)) // a patch would merge
+		// The next patch then replaces the profile instead of being merged into it.
+		note.Config = append(note.Config, json.RawMessage(`{"linux":{"seccomp":null}}`))
 	}
 	if note.Config, err = appendPatch(note.Config, config); err != nil {
 		return nil, nil, err

@@ -93,7 +93,7 @@ func TestDescribePod(t *testing.T) {
 	testutil.Assert(t, got.GetUid() == "u" && got.GetNamespace() == "ns" && got.GetPid() == 3 &&
 		got.GetLinux().GetPodResources().GetMemory().GetLimit().GetValue() == 4 && got.GetRuntimeHandler() == "h",
 		"got %v", got)
-	testutil.Assert(t, describePod(nil) != nil, "a missing pod is nil")
+	testutil.Assert(t, describePod(nil) != nil, "a missing pod is described as nil")
 }
 
 func TestNumericUser(t *testing.T) {

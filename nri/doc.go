@@ -3,7 +3,7 @@
 // validates what they ask for. This package describes pods and containers for the library. It turns the outcome into
 // limits of CRI and into a note for the OCI runtime (package ocinote).
 //
-// The engine gives a container its id, and plugins know containers by id. So they are asked after the engine has the
-// container, and the note carries to the OCI runtime what they adjust. Plugins can change only the limits of a
-// container that cannot have a note.
+// The engine gives a container its id, and plugins know containers by id. So plugins are asked after the engine has
+// created the container. The note carries their adjustments to the OCI runtime. If a container cannot have a note,
+// plugins can change only its limits.
 package nri

@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// fromCRI describes limits. It is never nil: plugins may read it without a check.
+// fromCRI describes limits. The result is never nil: plugins may read it without a check.
 func fromCRI(r *runtimeapi.LinuxContainerResources) *api.LinuxResources {
 	described := &api.LinuxResources{Memory: &api.LinuxMemory{}, Cpu: &api.LinuxCPU{
 		Cpus: r.GetCpusetCpus(), Mems: r.GetCpusetMems()}, Unified: r.GetUnified()}
@@ -36,8 +36,8 @@ func fromCRI(r *runtimeapi.LinuxContainerResources) *api.LinuxResources {
 	return described
 }
 
-// toCRI splits limits into the limits of CRI and more that Docker's API can change. Another limit is refused with
-// ErrNotImplemented.
+// toCRI splits limits into limits that CRI has a field for, and others that Docker's API can change. Any further limit
+// is refused with ErrNotImplemented.
 func toCRI(r *api.LinuxResources) (*runtimeapi.LinuxContainerResources, container.Resources, error) {
 	if err := checkKnown(r); err != nil {
 		return nil, container.Resources{}, err

@@ -32,7 +32,7 @@ type Engine interface {
 
 // Containers changes containers.
 type Containers interface {
-	// Limit changes limits of a container, without a question to plugins.
+	// Limit changes limits of a container, without asking plugins.
 	Limit(ctx context.Context, id string, limits *runtimeapi.LinuxContainerResources) error
 }
 
@@ -76,7 +76,7 @@ func New(opts Options) (*Service, error) {
 }
 
 // Run starts the plugins of PluginDir and accepts others, until ctx ends. Call it once, when the cache has the node's
-// pods. Until then events wait, and after a failed start they fail, because a plugin might have refused a container.
+// pods. Until then events wait. After a failed start they fail, because a plugin might have refused a container.
 func (s *Service) Run(ctx context.Context, containers Containers) {
 	s.containers = containers
 	err := s.adaptation.Start()

@@ -17,7 +17,7 @@ type reported struct {
 	stopped, removed map[string]bool
 }
 
-// end calls report if the end is new. It returns when the end has been reported, also by another caller.
+// end calls report if the end is new. It returns when the end has been reported, even if another caller reports it.
 func (r *reported) end(ctx context.Context, id string, report func()) {
 	r.once(ctx, &r.stopped, id, report)
 }
@@ -99,7 +99,7 @@ func (s *Service) changed(ctx context.Context, change state.Change) {
 	isPod := change.Pod != nil && change.Pod.ID == change.ID
 	switch {
 	case change.Type == state.Stopped && isPod:
-		if !change.Pod.Status.Stopping { // StopPodSandbox tells of the end when the containers have ended
+		if !change.Pod.Status.Stopping { // StopPodSandbox reports the end when the containers have ended
 			s.StopPod(ctx, change.Pod)
 		}
 	case change.Type == state.Stopped:

@@ -12,7 +12,7 @@ import (
 const lockName = "lock"
 
 // claim makes a directory for this start in base, and removes everything there that no process uses. A keeper whose
-// program was killed still needs its own for a moment.
+// program was killed still uses its own directory for a moment.
 func claim(base string) (dir string, lock *os.File, err error) {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return "", nil, err

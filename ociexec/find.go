@@ -25,7 +25,7 @@ type Container struct {
 	id string
 	// program is the runtime's path, and root its state directory.
 	program, root string
-	// systemd says that systemd has the container's cgroup.
+	// systemd says that systemd manages the container's cgroup.
 	systemd bool
 	// environ is the runtime's environment: the search path of the shim.
 	environ []string
@@ -35,8 +35,9 @@ type Container struct {
 	limits []limit
 }
 
-// Find looks up the running container whose first process is pid. Everything it reads is the shim's or the runtime's,
-// and nothing is the container's. It fails with ErrUnsuitable if the command needs the engine.
+// Find looks up the running container whose first process is pid. Except for the limit of open files, it trusts only
+// what the shim and the runtime wrote, and nothing that the container can write. It fails with ErrUnsuitable if the
+// container's commands need the engine.
 func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, error) {
 	c, bundle, shim, err := locate(r.proc, id, pid)
 	if err != nil {
@@ -82,12 +83,12 @@ func locate(proc, id string, pid int) (c *Container, bundle string, shim int, er
 	return c, bundle, shim, c.readOptions(bundle, namespace, shim)
 }
 
-// isShim fails with ErrUnsuitable if the parent of the process pid may be a container's. The engine's word about pid
-// can be old, and pid another process. A container could make the working directory of that process's parent look like
-// a bundle, and so choose the runtime. Nothing of the parent is believed before this check.
+// isShim fails with ErrUnsuitable if the parent of the process pid may be a container's process. The engine's pid can
+// be out of date and belong to another process. A container could make the working directory of that process's parent
+// look like a bundle, and so choose the runtime. So nothing of the parent is trusted before this check.
 func isShim(proc string, shim, pid int, id string) error {
 	if !proctable.InContainer(pid, id) {
-		return unsuitable("the container's process has ended, and its id is another's")
+		return unsuitable("the container's process has ended, and another process has its process id")
 	}
 	return sameNamespaces(filepath.Join(proc, "self"), filepath.Join(proc, strconv.Itoa(shim)))
 }
@@ -108,12 +109,12 @@ func findBundle(id string, pid, shim int) (bundle, namespace string, err error) 
 		return "", "", unsuitable("the container has no bundle in %s", namespaceDir)
 	}
 	if string(bytes.TrimSpace(text)) != strconv.Itoa(pid) {
-		return "", "", unsuitable("the container's process is another one than the engine said")
+		return "", "", unsuitable("the container's bundle has another process id than the engine")
 	}
 	return bundle, filepath.Base(namespaceDir), nil
 }
 
-// defaultRoot is where containerd's shim has the state of containers without an option for it.
+// defaultRoot is where containerd's shim has the state of containers whose options name no root.
 const defaultRoot = "/run/containerd/runc"
 
 // readOptions reads how the shim calls the runtime.

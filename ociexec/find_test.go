@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A process id that the engine remembers can stand for another process, whose parent looks like a shim. The runtime
-// that its directory names is not even asked for its version.
+// The process id that the engine remembers may now belong to another process, whose parent looks like a shim. The
+// runtime that the parent's directory names is not even asked for its version.
 func TestFindBelievesNoOtherProcess(t *testing.T) {
 	const id = "0123456789abcdef-no-container"
 	dir := t.TempDir()

@@ -27,7 +27,7 @@ type program struct {
 }
 
 // of returns the name and version of a runtime. It returns ErrUnsuitable for a program that is neither runc nor a
-// wrapper that runs it. Commands were compared with the engine's for no other runtime.
+// wrapper that runs it. Only for runc were commands compared with the engine's commands.
 func (k *kinds) of(ctx context.Context, path string, environ []string) (string, error) {
 	stat, err := os.Stat(path)
 	if err != nil {

@@ -51,7 +51,7 @@ func TestOtherRuntimesNeedTheEngine(t *testing.T) {
 	}
 }
 
-// A shim without search path passes nothing of this program's environment on.
+// A runtime gets nothing of this program's environment, even if its shim has no search path.
 func TestVersionIsAskedWithoutOurEnvironment(t *testing.T) {
 	t.Setenv("CRIADAPTER_TEST_SECRET", "leaked")
 	var k kinds

@@ -40,8 +40,8 @@ var resources = []struct{ line, name string }{
 }
 
 // inheritedLimits returns the limits that the shim passes on and that this program does not have. A Go program raises
-// its own soft limit of open files and starts others with the old one. So this one limit is the container's first
-// process's. That process may have raised its own, so the shim's hard limit bounds it.
+// its own soft limit of open files, and starts other programs with the old limit. So the limit of open files is read
+// from the container's first process. That process may have raised its limit, so the shim's hard limit bounds it.
 func inheritedLimits(proc string, shim, first int) ([]limit, error) {
 	own, err := readLimits(filepath.Join(proc, "self"))
 	if err != nil {
@@ -95,7 +95,7 @@ func readLimits(dir string) (map[string]limit, error) {
 	return limits, nil
 }
 
-// limitValue reads a limit. No limit is the largest number, as for setrlimit(2).
+// limitValue reads a limit. "unlimited" is the largest number, RLIM_INFINITY of setrlimit(2).
 func limitValue(text string) (uint64, error) {
 	if text == "unlimited" {
 		return math.MaxUint64, nil

@@ -59,8 +59,8 @@ func (k *keeper) ended(pid, code int) {
 }
 
 // endedEarly keeps the exit code of a command whose runtime has not ended yet. The runtime's file has the command's
-// process id now. A later process can get that id, so the exit code is kept under the runtime's id. Other children were
-// left behind by commands.
+// process id now. A later process can get that id, so the exit code is kept under the runtime's id. Any other child was
+// left behind by a command, and is ignored.
 func (k *keeper) endedEarly(pid, code int) {
 	for runtime, r := range k.runtimes {
 		if _, known := k.early[runtime]; !known && readPID(r.PIDFile) == pid {

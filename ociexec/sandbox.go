@@ -62,8 +62,7 @@ func (s *Sandbox) run(ctx context.Context, args ...string) ([]byte, error) {
 type Usage struct {
 	// CPU is in nanoseconds since the container's start, Memory in bytes.
 	CPU, Memory uint64
-	// Processes counts processes.
-	Processes uint64
+	Processes   uint64
 }
 
 // Usage returns the usage of a container in the sandbox.
@@ -130,7 +129,7 @@ func (s *Sandbox) Dial(ctx context.Context, port uint16) (PortConn, error) {
 		return PortConn{}, err
 	}
 	defer listener.Close()
-	// The runtime hands its end to the sandbox and ends.
+	// The runtime passes its end of the connection to the sandbox, and exits.
 	if _, err := s.run(ctx, "port-forward", "--stream", socket, s.id, strconv.Itoa(int(port))); err != nil {
 		return PortConn{}, err
 	}

@@ -13,7 +13,7 @@ import (
 
 // inflightRuns are the set-ups that are under way or whose result is undelivered, by the sandbox's name.
 type inflightRuns struct {
-	// gone reports whether a finished pod is there no more.
+	// gone reports whether a finished pod no longer exists.
 	gone func(id string) bool
 
 	mu     sync.Mutex
@@ -30,7 +30,7 @@ type inflightRun struct {
 	err  error
 }
 
-// join returns the run of a request: a new one, or the one of the same request sent before. Another request under the
+// join returns the run of a request. A repeated request gets the run of the first one. A different request for the same
 // name fails with ErrAlreadyExists.
 func (f *inflightRuns) join(
 	name string, config *runtimeapi.PodSandboxConfig, handler string,

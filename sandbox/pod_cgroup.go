@@ -16,11 +16,11 @@ import (
 )
 
 // podCgroups limits and removes the pods' cgroups that this program owns. A pod's cgroup is the parent that its
-// configuration names. A kubelet makes it before the pod, limits it and removes it. Where it is missing, the engine
-// makes it with the sandbox container, or we do. Then we limit and remove it.
+// configuration names. A kubelet makes it before the pod, limits it and removes it. If it is missing, the engine makes
+// it with the sandbox container, or criadapter does. Then criadapter limits and removes it.
 type podCgroups struct{ opts *Options }
 
-// systemdDriver is the name of the engine's cgroup driver whose cgroups are systemd's to make.
+// systemdDriver is the name of the engine's cgroup driver that has systemd make and remove cgroups.
 const systemdDriver = "systemd"
 
 // recordNew records a pod's cgroup that does not exist yet: it is removed with the pod.
@@ -49,7 +49,7 @@ func (c podCgroups) isMissing(p *pending) bool {
 	return len(dirs) > 0
 }
 
-// limit writes a pod's limits into its cgroup, where that is ours. Errors name fields with prefix.
+// limit writes a pod's limits into its cgroup, if this program owns it. Errors name fields with prefix.
 func (c podCgroups) limit(ctx context.Context, record checkpoint.Record, limits translate.PodLimits,
 	prefix string) (undo func(), err error) {
 	if record.Cgroup == nil || c.opts.Cgroups == nil {
@@ -62,8 +62,8 @@ func (c podCgroups) limit(ctx context.Context, record checkpoint.Record, limits 
 	return cgroup.Write(ctx, files)
 }
 
-// remove removes a pod's cgroup that is ours and empty; systemd removes its slices by itself. A failure is only logged:
-// the cgroup has no processes, so the pod can be removed all the same.
+// remove removes a pod's cgroup if this program owns it and it is empty. systemd removes its slices by itself. A
+// failure is only logged: the cgroup has no processes, so the pod can be removed all the same.
 func (c podCgroups) remove(ctx context.Context, record checkpoint.Record) {
 	defer step.At("cgroup: remove")()
 	if record.Cgroup == nil || c.opts.Cgroups == nil || record.Cgroup.Driver == systemdDriver {

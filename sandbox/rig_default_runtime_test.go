@@ -17,8 +17,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestPodKeepsItsRuntime gives the engine another default runtime while pods without sandbox containers run. They get
-// more containers, of the runtime that they were made with.
+// TestPodKeepsItsRuntime gives the engine another default runtime while pods without sandbox containers run. New
+// containers of these pods use the runtime that the pods were made with.
 func TestPodKeepsItsRuntime(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other-runc")
 	testutil.Must(t, os.WriteFile(other, []byte("#!/bin/sh\nexec runc \"$@\"\n"), 0o755))
@@ -48,7 +48,7 @@ func TestPodKeepsItsRuntime(t *testing.T) {
 	testutil.Eventually(t, func() error {
 		status, err := r.runtime().Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
 		if err == nil && !strings.Contains(fmt.Sprint(status.GetInfo()), `"DefaultRuntime":"other"`) {
-			err = fmt.Errorf("the default runtime is another one still: %v", status.GetInfo())
+			err = fmt.Errorf("the default runtime is still another one: %v", status.GetInfo())
 		}
 		return err
 	})

@@ -66,8 +66,8 @@ func TestKillDuringRunPodSandbox(t *testing.T) {
 	r.wantNothing(ids...)
 }
 
-// The same for the end of a pod: whatever StopPodSandbox had done, the pod is
-// not READY without its network, and the calls can be repeated.
+// TestKillDuringStopPodSandbox kills criadapter during StopPodSandbox. However far the call had come, the pod is not
+// READY without its network, and the calls can be repeated.
 func TestKillDuringStopPodSandbox(t *testing.T) {
 	const rounds = 8
 	r := newRig(t)
@@ -94,8 +94,8 @@ func TestKillDuringStopPodSandbox(t *testing.T) {
 	r.wantNothing(ids...)
 }
 
-// A pause container that was removed behind our back gives its address back
-// through StopPodSandbox, whether or not criadapter was there to see it.
+// Another program removes a sandbox container. StopPodSandbox gives the pod's address back, whether or not criadapter
+// ran at the removal.
 func TestRemovedSandboxGivesItsAddressBack(t *testing.T) {
 	r := newRig(t)
 	r.pid = runtimeapi.NamespaceMode_POD // with a sandbox container
@@ -121,7 +121,7 @@ func TestRemovedSandboxGivesItsAddressBack(t *testing.T) {
 	}
 }
 
-// The same for a checkpoint that was lost.
+// A pod whose checkpoint was lost also gives its address back.
 func TestLostCheckpointGivesTheAddressBack(t *testing.T) {
 	r := newRig(t)
 	id := r.run("web", 0)
@@ -157,7 +157,7 @@ func TestSandboxThatWasStartedAgainIsNotReady(t *testing.T) {
 	}
 }
 
-// A pod is stopped with the configuration that it was joined with.
+// A pod is stopped with the CNI configuration that it was joined with.
 func TestPodStopsWithoutTheCNIConfiguration(t *testing.T) {
 	r := newRig(t)
 	id := r.run("web", 0)
@@ -212,7 +212,7 @@ func TestBridgedSandboxThatWasStartedAgain(t *testing.T) {
 			return r.status(id).GetNetwork().GetIp() == want
 		})
 		testutil.Assert(t, r.answers(want) && want != first,
-			"%s: %s does not answer, or is %s still", when, want, first)
+			"%s: %s does not answer, or is still %s", when, want, first)
 		r.must(r.server.Stop(t.Context()))
 		r.must(r.server.Start(t.Context()))
 	}

@@ -41,7 +41,7 @@ type module struct {
 	programs      []string
 }
 
-// modules returns the modules of the programs, ordered by path. It has the standard library, and not this module.
+// modules returns the modules of the programs, ordered by path. They include the standard library, but not this module.
 func (b build) modules() ([]module, error) {
 	found := map[string]*module{}
 	add := func(program, path, version string) {

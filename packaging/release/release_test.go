@@ -89,7 +89,7 @@ func TestLayout(t *testing.T) {
 		testutil.Assert(t, strings.Contains(string(config), want), "nfpm.yaml lacks the link %s", want)
 	}
 	_, err = r.layout(b, []file{{path: "usr/bin/criadapter"}})
-	testutil.Assert(t, err != nil, "two files have one name")
+	testutil.Assert(t, err != nil, "two files with one name are laid out")
 }
 
 func TestTarHasDirectoriesOnceAndOneTime(t *testing.T) {
@@ -116,7 +116,7 @@ func TestTarHasDirectoriesOnceAndOneTime(t *testing.T) {
 	testutil.Equal(t, strings.Join(names, " "), "top/ top/a/ top/a/b top/a/c top/a/d>c", "the names")
 }
 
-// TestSBOMAndImage makes both of this test's own program, in two places.
+// TestSBOMAndImage makes an SBOM and images of this test's own program twice, in two directories.
 func TestSBOMAndImage(t *testing.T) {
 	b := build{architecture: "amd64", dir: t.TempDir()}
 	self, err := os.ReadFile(os.Args[0])
@@ -145,10 +145,10 @@ func TestSBOMAndImage(t *testing.T) {
 		}
 	}
 	testutil.Assert(t, sums[0] == sums[1] && strings.Count(sums[0], "\n") == 5,
-		"two releases of the same differ:\n%s%s", sums[0], sums[1])
+		"two releases of the same programs differ:\n%s%s", sums[0], sums[1])
 }
 
-// TestPackageScripts reads every script with the shell that runs it, without running it.
+// TestPackageScripts checks the syntax of every script with sh -n.
 func TestPackageScripts(t *testing.T) {
 	scripts := 0
 	for _, dir := range []string{"../criadapter", "../cri-docker", "../kubelet-core"} {
@@ -169,7 +169,8 @@ func TestPackageScripts(t *testing.T) {
 	testutil.Assert(t, scripts >= 16, "only %d scripts were read", scripts)
 }
 
-// TestUnitsRunTheSame holds the service of the second package to criadapter's own.
+// TestUnitsRunTheSame: cri-docker.service has the [Service] section of criadapter.service, except for the program's
+// name.
 func TestUnitsRunTheSame(t *testing.T) {
 	section := func(path string) string {
 		text, err := os.ReadFile(path)
@@ -182,10 +183,10 @@ func TestUnitsRunTheSame(t *testing.T) {
 	}
 	own, dropIn := section("../../contrib/systemd/criadapter.service"), section("../cri-docker/cri-docker.service")
 	testutil.Assert(t, strings.ReplaceAll(own, "/usr/bin/criadapter ", "/usr/bin/cri-dockerd ") == dropIn,
-		"cri-docker.service runs otherwise than criadapter.service:\n%s\n%s", dropIn, own)
+		"cri-docker.service has another [Service] section than criadapter.service:\n%s\n%s", dropIn, own)
 }
 
-// TestUnitsStandAlike holds what the second service says of its place among the units to criadapter's own.
+// TestUnitsStandAlike: cri-docker.service has all dependencies and the ordering of criadapter.service.
 func TestUnitsStandAlike(t *testing.T) {
 	lines := func(path string) []string {
 		text, err := os.ReadFile(path)
@@ -205,7 +206,7 @@ func TestUnitsStandAlike(t *testing.T) {
 	}
 }
 
-// TestUpgradesRestartBothNames looks for the second service in what a new version of the program runs.
+// TestUpgradesRestartBothNames: the scripts of an upgrade restart both criadapter.service and cri-docker.service.
 func TestUpgradesRestartBothNames(t *testing.T) {
 	for _, script := range []string{"postinst.deb", "postun.rpm"} {
 		text, err := os.ReadFile("../criadapter/" + script)
@@ -217,8 +218,8 @@ func TestUpgradesRestartBothNames(t *testing.T) {
 	}
 }
 
-// TestConfigurationShowsTheDefaults takes the comment signs off the installed configuration: it is valid, and it is
-// what holds without it.
+// TestConfigurationShowsTheDefaults: the installed configuration is valid and equals the defaults, with and without its
+// comment signs.
 func TestConfigurationShowsTheDefaults(t *testing.T) {
 	text, err := os.ReadFile("../criadapter/config.yaml")
 	testutil.Must(t, err)
@@ -237,7 +238,8 @@ func TestConfigurationShowsTheDefaults(t *testing.T) {
 	}
 }
 
-// TestConfigurationOfTheKubeletCore takes the comment signs off the installed configuration: kubelet-core takes it.
+// TestConfigurationOfTheKubeletCore: kubelet-core accepts the installed configuration, with and without its comment
+// signs.
 func TestConfigurationOfTheKubeletCore(t *testing.T) {
 	text, err := os.ReadFile("../kubelet-core/config.yaml")
 	testutil.Must(t, err)

@@ -175,7 +175,8 @@ func (s statement) about(sums map[string]string) error {
 	return nil
 }
 
-// origin says which commit a provenance of this number of files names.
+// origin returns the version and commit that a provenance names. It fails unless the provenance is about this number of
+// files.
 func (s statement) origin(files int) (string, error) {
 	if len(s.Subject) != files {
 		return "", fmt.Errorf("it is about %d files, and the release has %d", len(s.Subject), files)
