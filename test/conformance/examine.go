@@ -55,7 +55,7 @@ func examine(ctx context.Context, env rigenv.Env, chosen set, opts options) (err
 		return err
 	}
 	var leftOut []string
-	if opts.focus == "" { // otherwise one of them may be what is asked for
+	if opts.focus == "" { // -focus may ask for a spec that is left out
 		leftOut = expected.LeftOut()
 	}
 	began := time.Now()
@@ -103,7 +103,7 @@ func (o options) runName(env rigenv.Env, chosen set) string {
 }
 
 // judge prints how the specs ended. It fails if they did not end as the list expects. The list holds only for
-// criadapter, so other servers are only reported.
+// criadapter. For another server, judge prints the differences and does not fail.
 func (o options) judge(env rigenv.Env, f finished, expected report.Expected) error {
 	specs, others := f.chosen()
 	if len(specs) == 0 {

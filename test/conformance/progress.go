@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// progressEvery is the period of lines with the progress.
+// progressEvery is the period of the progress lines.
 const progressEvery = 15 * time.Second
 
 // progress reads Ginkgo's output, which has a sign for every ended spec, and prints how many specs have ended.

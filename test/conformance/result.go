@@ -44,7 +44,8 @@ type result struct {
 	Passed, Failed, Skipped, LeftOut         int
 	// Again counts the specs that failed at first and passed when repeated.
 	Again int
-	// Causes has the causes why specs did not pass, with their numbers. Failures has the names of the failed specs.
+	// Causes has the listed causes, each with the number of specs that it explains. Failures has the names of the
+	// failed specs.
 	Causes   []report.Cause
 	Failures []string `json:",omitempty"`
 	// Seconds is how long the specs took, and Calls counts the calls to the CRI server during the run, by method.
@@ -52,7 +53,7 @@ type result struct {
 	Calls   map[string]int `json:",omitempty"`
 }
 
-// named returns the names of the specs for which are returns true.
+// named returns the name of each spec that the predicate are accepts.
 func named(specs []report.Spec, are func(report.Spec) bool) []string {
 	var names []string
 	for _, spec := range specs {

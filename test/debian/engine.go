@@ -63,22 +63,22 @@ func ConfigureEngine(dir string) string {
 `
 }
 
-// UseOCIRuntime are lines of a shell that make criadapter-oci a runtime of the machine's engine, in the way of
+// UseOCIRuntime are lines of a shell that make criadapter-oci a runtime of the machine's engine. They follow
 // docs/oci-runtime.md: one line in daemon.json and a reload. An engine that has the runtime keeps it.
 const UseOCIRuntime = `
 		grep criadapter-oci /etc/docker/daemon.json ||
 			sed --in-place 's,^{,{"runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}}\, ,' /etc/docker/daemon.json
 		systemctl reload docker`
 
-// UsesOCIRuntime are lines of a shell that fail until criadapter uses the runtime of UseOCIRuntime. crictl is the
-// command.
+// UsesOCIRuntime are lines of a shell that fail until criadapter uses the runtime of UseOCIRuntime. The argument is the
+// command that calls crictl on the machine.
 func UsesOCIRuntime(crictl string) string {
 	return crictl + ` info | tr --delete ' \n' |
 			grep --fixed-strings '"OCIRuntime":{"Fault":"","Name":"criadapter"'`
 }
 
 // RuntimeWrapper builds the stand-in for runc (command test/rig/ociwrap) as runc in a directory. Machines in namespaces
-// have no more capabilities than this one.
+// have no more capabilities than their host, and plain runc may need more.
 func RuntimeWrapper(ctx context.Context, dir string) error {
 	return program.BuildStatic(ctx, filepath.Join(dir, "runc"), "./test/rig/ociwrap")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/images"
 )
 
-// formats is the kernel's directory of the formats of programs that it hands to interpreters.
+// formats is the kernel's directory of program formats that an interpreter runs, such as QEMU.
 const formats = "/proc/sys/fs/binfmt_misc"
 
 // interpreters are QEMU's names of architectures, by the values of GOARCH.

@@ -14,8 +14,9 @@ import (
 // Suite is the release of Debian that machines run.
 const Suite = "bookworm"
 
-// Bootstrap makes a root file system of Debian's packages at root, which it creates. It installs debootstrap on a
-// Debian host. The architecture is a value of GOARCH; another one than the host's needs Emulate.
+// Bootstrap makes a root file system of Debian's packages at root, which it creates. On a Debian host, it installs
+// debootstrap if that is missing. The architecture is a value of GOARCH. Another architecture than the host's needs
+// Emulate.
 func Bootstrap(ctx context.Context, root, architecture string, packages ...string) error {
 	if err := images.Packages(ctx, images.Tool{Program: "debootstrap", Package: "debootstrap"}); err != nil {
 		return err
@@ -29,7 +30,8 @@ func Bootstrap(ctx context.Context, root, architecture string, packages ...strin
 	return err
 }
 
-// Unpack downloads packages, which it does not install, and leaves nothing but their files in dir's subdirectory all.
+// Unpack downloads packages and unpacks their files into dir's subdirectory all. It installs nothing, and deletes the
+// downloaded packages.
 func Unpack(ctx context.Context, dir string, packages ...string) error {
 	download := append([]string{"-q", "download"}, packages...)
 	if _, err := program.Output(ctx, dir, nil, "apt-get", download...); err != nil {

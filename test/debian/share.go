@@ -22,7 +22,7 @@ const PodImage = "criadapter.local/hello:1"
 // epoch is the time of every release, so that two builds of the same sources are equal.
 const epoch = "SOURCE_DATE_EPOCH=1700000000"
 
-// Release runs the command that `make release` runs, of the sources in a directory, for one architecture.
+// Release runs the command of `make release` on the sources in a directory, for one architecture.
 func Release(ctx context.Context, source, version, architecture, out string) error {
 	_, err := program.Output(ctx, source, []string{epoch}, "go", "run", "./packaging/release", "-version", "v"+version,
 		"-arch", architecture, "-out", out)

@@ -49,7 +49,7 @@ func bringUp(ctx context.Context, o options) error {
 	return nil
 }
 
-// startKeeper starts the keeper and passes its lines on. The cluster is up once its kubeconfig is there.
+// startKeeper starts the keeper and prints the keeper's progress. The cluster is up once its kubeconfig is there.
 func startKeeper(ctx context.Context) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	runtimeContainerd = "containerd"
 )
 
-// node is one of the two.
+// node is one of the two nodes of the cluster.
 type node struct {
 	name string
 	// ip is the node's address in a network.
@@ -46,7 +46,7 @@ func (p plan) nodes() []node {
 	return []node{first, second}
 }
 
-// engineSettings are lines of daemon.json that every engine gets, beside its storage driver.
+// engineSettings are the settings in daemon.json that every engine gets, beside its storage driver.
 func engineSettings() map[string]any {
 	return map[string]any{"insecure-registries": []string{registryAddress}}
 }
@@ -57,7 +57,7 @@ var kubeletUnit string
 //go:embed containerd.sh
 var containerdScript string
 
-// install makes a booted machine a node that waits for kubeadm. The network comes first.
+// install makes a booted machine a node that waits for kubeadm. It configures the network before it installs anything.
 func (n node) install(ctx context.Context, m *machine.Machine, networks []network) error {
 	first := networks[0]
 	if _, err := m.Shell(ctx, `

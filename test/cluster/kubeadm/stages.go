@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/test/program"
 )
 
-// stage is a step of the way up.
+// stage is one step of bringing the cluster up.
 type stage struct {
 	name string
 	do   func(context.Context) error
@@ -116,7 +116,7 @@ func metricsManifest(text string) string {
 	return regexp.MustCompile(`( +)- --cert-dir=/tmp`).ReplaceAllString(text, "$0\n$1- --kubelet-insecure-tls")
 }
 
-// imageOf has a manifest take the images whose names match a pattern from the registry.
+// imageOf replaces a manifest's images whose names match a pattern by the registry's images.
 func imageOf(manifest, name string) string {
 	return regexp.MustCompile(`image: \S+/(`+name+`):\S+`).
 		ReplaceAllString(manifest, "image: "+registryAddress+"/$1:"+addonTag)

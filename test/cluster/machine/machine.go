@@ -30,7 +30,7 @@ type stay struct {
 	users *os.File // has a shared lock during the stay; the lock ends with the process
 }
 
-// enter begins a stay. dir has the lock files of all runs. It waits while another run enters or leaves.
+// enter begins a stay. It waits while another run enters or leaves. dir has the lock files of all runs.
 func enter(ctx context.Context, dir string) (_ *stay, err error) {
 	s := &stay{dir: dir}
 	door, err := lock(ctx, filepath.Join(dir, "machine.door"), unix.LOCK_EX)
@@ -49,7 +49,7 @@ func enter(ctx context.Context, dir string) (_ *stay, err error) {
 
 // leave ends the stay. The last run to leave restores the saved values, even if another run was killed.
 func (s *stay) leave() (err error) {
-	// Without a limit, because other runs hold the lock only for moments.
+	// There is no time limit, because other runs hold the lock only for moments.
 	door, err := lock(context.Background(), filepath.Join(s.dir, "machine.door"), unix.LOCK_EX)
 	if err != nil {
 		return errors.Join(err, s.users.Close())
@@ -86,7 +86,7 @@ func lock(ctx context.Context, path string, how int) (*os.File, error) {
 	return file, nil
 }
 
-// keep saves the present values in a file, unless an earlier run has.
+// keep saves the present values in a file, unless an earlier run has saved them.
 func (s *stay) keep() error {
 	path, err := s.kept()
 	if err != nil {
@@ -141,7 +141,8 @@ func (s *stay) restore() error {
 	return errors.Join(append(errs, os.Remove(path))...)
 }
 
-// kept is the file with the values before the first run. Its name has the boot, so that no later boot reads it.
+// kept is the file with the values before the first run. Its name contains the boot id, so that no run after a reboot
+// reads it.
 func (s *stay) kept() (string, error) {
 	boot, err := readSysctl("kernel/random/boot_id")
 	return filepath.Join(s.dir, "machine.sysctls-"+boot), err

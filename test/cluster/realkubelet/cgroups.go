@@ -11,8 +11,8 @@ import (
 // cgroupMount is the directory of the hierarchies.
 const cgroupMount = "/sys/fs/cgroup"
 
-// MakeCgroups makes a cgroup in every hierarchy, because the real kubelet expects its root to exist. On cgroup v1, a
-// cgroup of the cpuset controller needs processors and memory nodes before it can have a process.
+// MakeCgroups makes a cgroup in every hierarchy, because the real kubelet expects its cgroup root to exist. On cgroup
+// v1, a cgroup of the cpuset controller needs processors and memory nodes before it can have a process.
 func MakeCgroups(path string) error {
 	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
 		return os.MkdirAll(filepath.Join(cgroupMount, path), 0o755)

@@ -23,9 +23,9 @@ type Config struct {
 	// Serving is the kubelet's certificate. CAFile has the authority of its clients.
 	Serving controlplane.Pair
 	CAFile  string
-	// Resync is the period in which it syncs each pod, and so refreshes its volumes.
+	// Resync is the period in which the kubelet syncs each pod and refreshes the volumes of the pod.
 	Resync string
-	// DiskLeft is the free part of its disk below which it evicts pods, such as "20%". Empty means hardly any.
+	// DiskLeft is the free part of the disk below which the kubelet evicts pods, such as "20%". Empty means 1%.
 	DiskLeft string
 	// More are further lines of its configuration.
 	More string
@@ -52,7 +52,7 @@ failCgroupV1: false
 failSwapOn: false
 oomScoreAdj: 0
 makeIPTablesUtilChains: false
-# Images cannot be pulled from where they came, and the disk is not the test's.
+# Removed images could not be pulled again, and other programs fill the disk, too.
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: 100Mi, nodefs.available: "%s"}
 %s`, c.Endpoint, c.Manifests, c.PodLogs, c.VolumePlugins, c.Cgroup, c.Address,

@@ -3,9 +3,9 @@
 //
 //	go run ./test/cluster/run [flags]
 //
-// The programs of Kubernetes are kept in the cache (see package test/cluster/build): a first run builds them for about
-// ten minutes, later ones start at once. With -cached it exits with success without a test if they are not in the
-// cache.
+// The programs of Kubernetes are kept in the cache (see package test/cluster/build): the first run builds them, which
+// takes about ten minutes, and later runs start at once. With -cached, the command runs no test and exits with success
+// if the programs are not in the cache.
 package main
 
 import (

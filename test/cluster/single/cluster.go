@@ -1,4 +1,4 @@
-// Package single runs a cluster of one node for programs: a control plane, a CRI server and a kubelet on it. It must be
+// Package single runs a cluster of one node for test programs: a control plane, a CRI server and a kubelet. It must be
 // called in the test rig (package test/cluster/machine), once at a time.
 package single
 
@@ -34,7 +34,7 @@ type Options struct {
 	Server string
 	// ReportDir gets the logs of all programs.
 	ReportDir string
-	// MaxPods is how many pods the node takes, with 0 as many as a kubelet takes by default.
+	// MaxPods is how many pods the node takes. 0 means the kubelet's default.
 	MaxPods int
 	// KubeletConfig are further lines of the real kubelet's configuration file.
 	KubeletConfig string

@@ -97,7 +97,7 @@ func (c *Cluster) startKubelet(n node) error {
 		"--config", configFile, "--root-dir", n.root, "--cert-dir", filepath.Join(n.root, "pki"), "--v", "2")
 }
 
-// startKubeletCore starts the kubelet core, with the settings of the real kubelet that it has.
+// startKubeletCore starts the kubelet core with the real kubelet's settings, as far as the kubelet core has them.
 func (c *Cluster) startKubeletCore(n node) error {
 	if c.opts.Programs.KubeletCore == "" {
 		return errors.New("the kubelet core was not built")

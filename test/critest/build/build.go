@@ -192,7 +192,7 @@ func (t tools) source(ctx context.Context) (string, error) {
 	return downloaded.Dir, err
 }
 
-// compile runs a go command in dir, which compiles for the architecture.
+// compile runs a go command in dir that compiles for the architecture.
 func (t tools) compile(ctx context.Context, dir string, args ...string) error {
 	_, err := gomod.Command(ctx, dir, []string{"GOARCH=" + t.architecture}, args...)
 	return err

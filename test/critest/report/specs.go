@@ -24,7 +24,7 @@ const (
 
 // Spec is one test of the suite.
 type Spec struct {
-	// Name joins the texts of the spec's containers and the spec's own text by spaces.
+	// Name joins the texts of the spec's Ginkgo containers and the spec's own text with spaces.
 	Name string
 	// Outcome is how it ended.
 	Outcome Outcome

@@ -35,7 +35,7 @@ func (m *Machine) makeCgroups() ([]string, error) {
 	if !slices.Contains(controllers, "systemd") {
 		return nil, fmt.Errorf("%s has no hierarchy for systemd", cgroupRoot)
 	}
-	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // a new one is empty, and takes no process then
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // a new cgroup has none, and then takes no process
 		values, err := os.ReadFile(filepath.Join(cgroupRoot, "cpuset", file))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

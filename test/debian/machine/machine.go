@@ -1,5 +1,5 @@
 // Package machine boots a Debian root file system with systemd as first process in new namespaces, as a node to install
-// packages on. The node cannot reach this machine's services, network or files. It ends with its namespaces.
+// packages on. The node cannot reach the host's services, network or files. The node ends with its namespaces.
 package machine
 
 import (
@@ -33,8 +33,8 @@ type Options struct {
 	Dir string
 	// Share is a directory that the machine sees at /mnt.
 	Share string
-	// Address is the address, with the length of its network's prefix, of a bridge that leads nowhere. Without one the
-	// machine has loopback addresses alone.
+	// Address is the address of a bridge that leads nowhere, with its prefix length. Without it, the machine has
+	// loopback addresses alone.
 	Address string
 }
 

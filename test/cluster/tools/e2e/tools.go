@@ -1,7 +1,7 @@
 //go:build tools
 
-// Package tools pins what the specs are made of: their program is a test file of this package, which cannot be
-// imported.
+// Package tools pins the modules that the specs are built from. Their program is a test of the package imported here,
+// and a test itself cannot be imported.
 package tools
 
 import _ "k8s.io/kubernetes/test/e2e"
