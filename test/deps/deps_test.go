@@ -22,7 +22,7 @@ const everyPackage = "./..."
 // TestImports compares every package of the module with the import table and the bans.
 func TestImports(t *testing.T) {
 	packages := list(t)
-	testutil.Require(t, len(packages) >= 10, "go list found %d packages only", len(packages))
+	testutil.Require(t, len(packages) >= 10, "go list found only %d packages", len(packages))
 	for _, pkg := range packages {
 		t.Run(below(pkg.ImportPath), func(t *testing.T) {
 			for _, wrong := range Check(pkg, Rules(), Bans()) {

@@ -50,7 +50,7 @@ func TestKubeletConfigurationIsWhole(t *testing.T) {
 		testutil.Assert(t, err == nil || !strings.Contains(err.Error(), "is not a field") &&
 			!strings.Contains(err.Error(), ", want "), "field %s: %v", path, err)
 	})
-	testutil.Assert(t, count > 100, "the type has %d fields alone", count)
+	testutil.Assert(t, count > 100, "the type has only %d fields", count)
 }
 
 // walkFields calls visit for each field of a structure. If a field is a structure itself, walkFields visits the inner
@@ -103,7 +103,7 @@ func exampleOf(of ast.Expr) any {
 		case "float64":
 			return 0.5
 		}
-		return "x" // string, and types of it
+		return "x" // string, and types based on it
 	}
 	panic(fmt.Sprintf("type %T", of))
 }

@@ -54,7 +54,7 @@ func TestLogLines(t *testing.T) {
 		return nil
 	})
 	testutil.Must(t, err)
-	testutil.Assert(t, lines >= 100, "%d log lines were found only", lines)
+	testutil.Assert(t, lines >= 100, "only %d log lines were found", lines)
 }
 
 // notOfThePrograms has the directories without packages of the programs.

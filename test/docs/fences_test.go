@@ -168,7 +168,7 @@ func checkTargets(root string, args []string) error {
 	return nil
 }
 
-// TestCheckCommands makes the check fail.
+// TestCheckCommands tries checkCommands with good lines and with bad ones.
 func TestCheckCommands(t *testing.T) {
 	for line, want := range map[string]string{
 		"sudo criadapter --network-plugin bridge --log-level=debug": "",

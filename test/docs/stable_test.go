@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "add new names to docs/stable-names.txt")
 
-// named are the tables of names in documents that other tests generate, each with the kind of its names.
+// named lists the tables of names in the documents, each with the kind of its names. Other tests generate the tables.
 var named = []struct {
 	kind, document, section string
 	// cells are a row's name and what belongs to it.
@@ -29,7 +29,8 @@ var named = []struct {
 // part is a flag of a command or a label of a metric.
 var part = regexp.MustCompile(`--[a-z-]+|[a-z_]+`)
 
-// TestStableNames fails when a name of docs/stable-names.txt is gone. Users rely on it until the next major version.
+// TestStableNames fails when a name of docs/stable-names.txt is gone, because users rely on it until the next major
+// version. It also fails when the file lacks a new name.
 func TestStableNames(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "stable-names.txt")
 	text, err := os.ReadFile(path)
@@ -54,7 +55,7 @@ func TestStableNames(t *testing.T) {
 	}
 }
 
-// stableNames returns the names of today: "setting NAME", "command NAME", "command NAME --FLAG", "metric NAME" and
+// stableNames returns the current names: "setting NAME", "command NAME", "command NAME --FLAG", "metric NAME" and
 // "metric NAME LABEL".
 func stableNames(t *testing.T) []string {
 	t.Helper()

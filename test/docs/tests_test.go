@@ -19,7 +19,7 @@ var (
 	declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)\(`)
 )
 
-// TestNamedTestsExist checks that every test exists that a document names.
+// TestNamedTestsExist checks that every test that a document names exists.
 func TestNamedTestsExist(t *testing.T) {
 	root := filepath.Join("..", "..")
 	declared := declaredTests(t, root)

@@ -55,7 +55,7 @@ func TestDoctor(t *testing.T) {
 		Labels:      map[string]string{"note": planted},
 		PortMappings: []*runtimeapi.PortMapping{
 			{Protocol: runtimeapi.Protocol_TCP, ContainerPort: 80, HostPort: 18080}},
-		// With a sandbox container that can be removed: the pod shares its PID namespace.
+		// The containers share a PID namespace, so the pod gets a sandbox container. The test removes it below.
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
 		},
@@ -75,7 +75,7 @@ func TestDoctor(t *testing.T) {
 		healthy := slices.Contains(
 			[]string{"engine", "CNI configuration", "plugin bridge", "plugin host-local", "plugin portmap",
 				"CRI socket", "rights"}, f.Check)
-		// A machine without it lacks what the rig lacks for itself.
+		// A machine without CAP_SYS_RESOURCE cannot give it to the rig either.
 		lacks := f.Check == "rights" && !env.NegativeOOM && strings.Contains(f.Text, "CAP_SYS_RESOURCE")
 		if healthy && f.Status != "ok" && !lacks {
 			t.Errorf("%+v", f)

@@ -14,7 +14,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// What a kubelet's probe gets: codes that it tells apart, and the whole answer within its message limit.
+// A kubelet's probe can tell failures apart by their codes. A long output is cut, so that the answer fits into the
+// kubelet's message limit.
 func TestExecSyncAnswers(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()

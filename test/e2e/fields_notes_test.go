@@ -72,7 +72,7 @@ func (n *fieldsNode) bundle(id string, pid int, spec any) {
 	testutil.Must(n, json.Unmarshal(text, spec))
 }
 
-// noted is a container that waits.
+// noted is the configuration of a container that sleeps.
 func noted(name string, security *runtimeapi.LinuxContainerSecurityContext) *runtimeapi.ContainerConfig {
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: name}, Command: []string{"sleep", "1000000"},
@@ -195,7 +195,7 @@ func (n *fieldsNode) limitsFromTheStart(t *testing.T) {
 	})
 }
 
-// TestRuntimeAnnotations checks that the OCI runtime gets the annotations of the server's setting, and no others.
+// TestRuntimeAnnotations checks that the OCI runtime gets only the annotations that --runtime-annotations names.
 func TestRuntimeAnnotations(t *testing.T) {
 	n := newFieldsNode(t, "--runtime-annotations=passed.example/*")
 	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil

@@ -13,9 +13,9 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// fakeKata stands in for the shim of Kata Containers, which needs KVM. It checks what that shim requires of a container
-// when containerd starts the shim, and becomes runc's shim. A sandbox has to be in a network namespace with an
-// interface, and another container has to name a sandbox that is there.
+// fakeKata stands in for the shim of Kata Containers, which needs KVM. When containerd starts it, it checks what Kata's
+// shim requires of a container. Then it becomes runc's shim. A sandbox has to be in a network namespace with an
+// interface. Any other container has to name an existing sandbox.
 const fakeKata = `#!/bin/sh
 case "$*" in *start*) ;; *) exec containerd-shim-runc-v2 "$@" ;; esac
 field() { sed -n 's/.*"io.kubernetes.cri.'$1'":"\([^"]*\)".*/\1/p' config.json; }

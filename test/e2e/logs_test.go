@@ -55,7 +55,7 @@ func TestCrictlLogsFollow(t *testing.T) {
 		"the last line alone was asked for: %q", shown)
 }
 
-// A container whose log cannot be written does not run without it.
+// A container does not start if its log cannot be written.
 func TestLogPathTakenByADirectory(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()

@@ -162,8 +162,8 @@ func (c *collected) under(method string) map[string]int {
 	return count
 }
 
-// TestOperatorsSeeWhatHappens runs a pod and looks for it in everything that an
-// operator has: metrics, health, traces and the log.
+// TestOperatorsSeeWhatHappens runs a pod and looks for it in everything that an operator has: metrics, health, traces
+// and the log.
 func TestOperatorsSeeWhatHappens(t *testing.T) {
 	e, traces := newEndpoint(t), collect(t)
 	c := newCrictl(t, e.flag(), "--log-format=json", "--log-level=info",
@@ -180,7 +180,8 @@ func TestOperatorsSeeWhatHappens(t *testing.T) {
 	testutil.Assert(t, status == http.StatusNotFound && err == nil, "profiles are served without the flag: %d %v",
 		status, err)
 	before := e.scrape()
-	// Without the rig's front, which asks for a kubelet's namespaces. The pod gets a sandbox container, counted below.
+	// The rig's front would ask for a kubelet's namespaces. Without it, the pod gets a sandbox container, counted
+	// below.
 	c.use(c.server.Endpoint)
 	p := c.runPod()
 	id := c.container(p, "main", "test/busybox:latest", "sh", "-c", "echo a line of output; sleep 1000")
@@ -289,7 +290,7 @@ func (c *crictl) checkLog(p pod) {
 	}
 }
 
-// TestNotReadyWithoutAnEngine starts before the engine does.
+// TestNotReadyWithoutAnEngine starts the server while no engine runs.
 func TestNotReadyWithoutAnEngine(t *testing.T) {
 	e := newEndpoint(t)
 	missing := filepath.Join(filepath.Dir(e.socket), "docker.sock")

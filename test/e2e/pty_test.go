@@ -21,7 +21,7 @@ type session struct {
 	input io.WriteCloser
 	// terminal is nil without one.
 	terminal *os.File
-	// stdout holds the output, of a terminal both streams.
+	// stdout holds the standard output, or both streams of a terminal.
 	stdout, stderr *testutil.Buffer
 	ended          chan struct{} // closed when cmd was waited for
 }

@@ -25,7 +25,7 @@ type callCounter struct {
 	path string
 }
 
-// countCalls makes such a socket.
+// countCalls starts a callCounter in front of the rig's engine.
 func countCalls(t *testing.T, env rigenv.Env) *callCounter {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "count") // short, for the socket in it
@@ -38,7 +38,7 @@ func countCalls(t *testing.T, env rigenv.Env) *callCounter {
 	return &callCounter{proxy, path}
 }
 
-// taken returns the calls since it was called last.
+// taken returns the engine calls since the last call of taken.
 func (c *callCounter) taken() []string {
 	calls, _ := c.Take()
 	return calls

@@ -1,4 +1,4 @@
-// Package gomod runs the go command for pinned modules of others.
+// Package gomod runs the go command for pinned modules of other projects.
 package gomod
 
 import (
@@ -51,7 +51,8 @@ func Root(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(output)), err
 }
 
-// Native is the part of an environment that compiles for this machine, whatever its environment says.
+// Native returns environment variables that make the go command compile for this machine, whatever the caller's
+// environment says.
 func Native() []string {
 	return []string{"GO111MODULE=on", "GOOS=" + runtime.GOOS, "GOARCH=" + runtime.GOARCH}
 }

@@ -102,7 +102,7 @@ func TestTwoPodsOfOneName(t *testing.T) {
 	})
 }
 
-// TestHalfWrittenManifest writes a manifest in pieces, in place, over one that runs.
+// TestHalfWrittenManifest overwrites the manifest of a running pod in place and in pieces.
 func TestHalfWrittenManifest(t *testing.T) {
 	n := newNode(t)
 	before := n.run("pod", "echo one; sleep 1000")

@@ -90,7 +90,8 @@ func (n *node) summary(pod *v1.Pod) (statsapi.PodStats, error) {
 	return statsapi.PodStats{}, fmt.Errorf("no pod %s in %s", pod.Name, text)
 }
 
-// simple is a pod with one container, main, that runs a shell command and dies quickly. fields are more of its spec.
+// simple is a pod with one container, main, that runs a shell command and dies quickly. fields are further lines of its
+// spec.
 func simple(name, command string, fields ...string) string {
 	var spec strings.Builder
 	for _, field := range append(fields, "terminationGracePeriodSeconds: 1", "containers:") {
@@ -137,7 +138,7 @@ func TestCrashLoop(t *testing.T) {
 	last := status(pod, "main").LastTerminationState.Terminated
 	testutil.Assert(t, last != nil && last.ExitCode == 7, "last state %s", states(pod))
 	testutil.Assert(t, pod.Status.Phase == v1.PodRunning,
-		"phase %s: it is to run, so it is Running between two attempts", pod.Status.Phase)
+		"phase %s: between two attempts, a pod in back-off is still Running", pod.Status.Phase)
 	n.event("crash", "BackOff")
 	n.restarted("crash", "main", 3)
 	pod = n.until("crash", func(*v1.Pod) error { return nil })

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestQOSClasses finds each class's cgroup and its score for the kernel's killer.
+// TestQOSClasses checks the cgroup and the oom_score_adj of each class.
 func TestQOSClasses(t *testing.T) {
 	rigenv.RequireControllers(t, "cpu")
 	n := newNode(t)
@@ -22,7 +22,7 @@ func TestQOSClasses(t *testing.T) {
 	for _, c := range []struct {
 		name, resources, parent string
 		class                   v1.PodQOSClass
-		// shares are of the pod's cgroup, as version 1 or 2 counts them.
+		// shares are the CPU shares of the pod's cgroup, in the units of cgroup v1 and v2.
 		shares []string
 		scores []string
 	}{
@@ -45,8 +45,8 @@ func TestQOSClasses(t *testing.T) {
 	}
 }
 
-// TestPodLevelResources has a pod with limits of its own (KEP-2837). They are its cgroup's, and count for a container
-// without limits.
+// TestPodLevelResources runs a pod with pod-level limits (KEP-2837). The limits are set on the pod's cgroup, and they
+// count for a container without limits of its own.
 func TestPodLevelResources(t *testing.T) {
 	rigenv.RequireControllers(t, "cpu")
 	n := newNode(t)

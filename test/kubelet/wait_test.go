@@ -104,7 +104,7 @@ func status(pod *v1.Pod, container string) v1.ContainerStatus {
 	return v1.ContainerStatus{}
 }
 
-// restarted waits until a container has been restarted at least so often.
+// restarted waits until a container has been restarted at least that many times.
 func (n *node) restarted(pod, container string, times int32) *v1.Pod {
 	n.t.Helper()
 	return n.until(pod, func(pod *v1.Pod) error {

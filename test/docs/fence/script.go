@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Serves marks, in its comment, a line whose command runs until it is interrupted.
+// Serves, in the comment of a line, says that the command runs until it is interrupted.
 const Serves = "until Ctrl-C"
 
 // preamble is the beginning of every script. Job control gives each serving line a process group of its own, as a

@@ -19,7 +19,8 @@ func TestLines(t *testing.T) {
 
 // TestScript runs scripts as a suite does.
 func TestScript(t *testing.T) {
-	// A program that a shell started in the background ignores SIGINT, and so do its children. A handler ends that.
+	// A shell makes its background programs ignore SIGINT, and their children inherit that. With a handler here, the
+	// children of this test do not ignore it.
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
@@ -32,7 +33,7 @@ func TestScript(t *testing.T) {
 		"also in a pipe":            {commands: "false | true", fails: true},
 		"one that serves": {commands: "sh -c 'trap \"exit 0\" INT; touch up; while :; do sleep 0.1; done'  " +
 			"# until Ctrl-C\nls up", want: "up\n"},
-		// A subshell of bash that has just begun may lose an interrupt: the file says that it runs.
+		// A subshell of bash that has just begun may lose an interrupt. The file up shows that the command runs.
 		"one that is interrupted": {commands: "touch up; exec sleep 300 # until Ctrl-C\nls up", want: "up\n"},
 		"one that ends by itself": {commands: "until test -e end; do sleep 0.1; done # until Ctrl-C\ntouch end\n" +
 			"! kill -0 ${serving[0]}"},
@@ -55,5 +56,5 @@ func TestScript(t *testing.T) {
 		})
 	}
 	script, ran := Script([]Block{{Kind: Text, Text: "x"}}, Tree)
-	testutil.Assert(t, script == "" && ran == 0, "of no commands: %q", script)
+	testutil.Assert(t, script == "" && ran == 0, "a script without commands: %q", script)
 }
