@@ -73,7 +73,8 @@ func hasMemory(container, amount string) func(*v1.Pod) error {
 		now := status(pod, container)
 		if now.Resources == nil || now.Resources.Limits.Memory().String() != amount ||
 			now.AllocatedResources.Memory().String() != amount {
-			return fmt.Errorf("%s has %v of %v", container, now.Resources, now.AllocatedResources)
+			return fmt.Errorf("%s has the resources %v, and %v is allocated", container, now.Resources,
+				now.AllocatedResources)
 		}
 		return wantReady(pod, v1.ConditionTrue)
 	}
@@ -135,8 +136,8 @@ func TestResizeToNoLimit(t *testing.T) {
 	n.end(pod)
 }
 
-// TestResizeThatDoesNotFit resizes beyond the free memory. The resize waits for other pods to end, or for ever if the
-// node is too small, also over a restart of the kubelet. The pod keeps its limits meanwhile.
+// TestResizeThatDoesNotFit resizes beyond the free memory. The resize is Infeasible if the node is too small. Otherwise
+// it is Deferred until other pods end, also over a restart of the kubelet. The pod keeps its limits meanwhile.
 func TestResizeThatDoesNotFit(t *testing.T) {
 	rigenv.RequireControllers(t, "cpu", "memory")
 	n := newClusterNode(t)

@@ -102,7 +102,7 @@ func TestRuntimeAway(t *testing.T) {
 	})
 	time.Sleep(2 * time.Second)
 	_, err := n.get("/healthz")
-	testutil.Assert(t, err == nil, "the runtime was away for seconds: %v", err)
+	testutil.Assert(t, err == nil, "the kubelet is unhealthy after seconds without the runtime: %v", err)
 	testutil.Must(t, n.server.Start(t.Context()))
 	n.ready("late")
 	n.restarted("pod", "dies", 1)

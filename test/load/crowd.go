@@ -209,11 +209,12 @@ func (t tally) is(want int) error {
 	if t.ready == want && t.waiting == 0 && t.going == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d pods are Ready, %d are not yet, and %d are still to go: want %d Ready", t.ready, t.waiting,
+	return fmt.Errorf("%d pods are Ready, %d are not yet, and %d still terminate: want %d Ready", t.ready, t.waiting,
 		t.going, want)
 }
 
-// await calls check after every change, and in the period look, until it returns nil. It waits for patience at most.
+// await calls check after every change, and once in each period look, until check returns nil. It waits for patience at
+// most.
 func (c *crowd) await(ctx context.Context, patience time.Duration, check func(tally) error) error {
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -39,7 +39,7 @@ func TestOptions(t *testing.T) {
 	testutil.Assert(t, errors.Is(err, flag.ErrHelp), "help: %v", err)
 	for _, phase := range (&node{}).phases() {
 		testutil.Assert(t, strings.Contains(help.String(), "\n  "+phase.name+" "),
-			"the help does not tell of %s:\n%s", phase.name, help.String())
+			"the help does not name the phase %s:\n%s", phase.name, help.String())
 	}
 }
 
@@ -51,7 +51,7 @@ func TestQuantile(t *testing.T) {
 	for q, want := range map[float64]float64{0: 1, 0.5: 50, 0.99: 99, 1: 100} {
 		testutil.Equal(t, quantile(all, q), want, "quantile %v", q)
 	}
-	testutil.Equal(t, quantile(nil, 0.5), 0, "of none")
+	testutil.Equal(t, quantile(nil, 0.5), 0, "quantile of no times")
 }
 
 func TestFilesOfEngines(t *testing.T) {

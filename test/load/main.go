@@ -4,8 +4,8 @@
 //	go run ./test/load [flags]
 //
 // -help lists the phases. Times until Ready come from the API server's time stamps, which are whole seconds; times
-// until pods are gone come from the watch. It builds the cluster's programs and cri-dockerd into the cache, and runs
-// itself inside the test rig.
+// until pods are gone come from the watch. The command builds the cluster's programs and cri-dockerd into the cache,
+// and runs itself inside the test rig.
 package main
 
 import (
@@ -94,8 +94,8 @@ func buildAndEnter(ctx context.Context, opts options) error {
 	return machine.AgainInRig(ctx, environ, os.Args[1:]...)
 }
 
-// measureAll is the half inside of the rig. A server that fails keeps none of the others from being measured; the
-// result is written after each, so that nothing is lost of a run that is ended.
+// measureAll is the half of the command inside the rig. If a server fails, the others are still measured. The result is
+// written after each server, so that an interrupted run keeps it.
 func measureAll(ctx context.Context, env rigenv.Env, opts options) error {
 	programs, err := build.ClusterFromEnviron(os.Getenv)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 const (
 	// usualPods is how many pods a kubelet takes by default.
 	usualPods = 110
-	// mostPods is how many pods the test can have. Their addresses are enough for twice as many.
+	// mostPods is how many pods the test can have. The pod network has addresses for twice as many.
 	mostPods = 500
 )
 
@@ -33,9 +33,9 @@ other. With -nodes it measures the real kubelet and the kubelet core, each on cr
   gone      all pods are deleted at once
   probes    the kubelet runs a command in new pods
 
-The result is written to the report's directory, and make figures takes it to docs/reports/load.md. The report names a
-peer's phase that does not finish in eight minutes; criadapter's makes the command fail. ENGINE names the engine. All
-servers take half an hour, on a machine that does nothing else.
+The result is written to the report's directory, and make figures takes it to docs/reports/load.md. A phase
+that does not finish in eight minutes is named in the report. If it is a phase of criadapter, the command fails, too.
+ENGINE names the engine. All servers take half an hour, on a machine that does nothing else.
 
 `
 

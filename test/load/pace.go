@@ -59,7 +59,7 @@ func (c *crowd) replace(ctx context.Context, patience time.Duration, spec v1.Pod
 		if failed != nil {
 			return nil // no more waiting
 		}
-		return fmt.Errorf("%d pods are due to be replaced, %d are Ready, %d are not yet, and %d are still to go", due,
+		return fmt.Errorf("%d pods are due to be replaced, %d are Ready, %d are not yet, and %d still terminate", due,
 			t.ready, t.waiting, t.going)
 	})
 	if failed != nil {

@@ -28,7 +28,7 @@ const (
 // partNames are in the order of the output.
 func partNames() []string { return []string{partServer, partEngine, partShims, partKubelet, partPods} }
 
-// parts are the processes of a node by what they belong to. A containerd is its own engine.
+// parts groups the processes of a node. A containerd is server and engine in one.
 type parts struct {
 	processes map[string][]int // server, engine and kubelet
 	// started is the cgroup of server and engine and what they start; pods is the parent of all pods' cgroups.
@@ -60,7 +60,7 @@ func findParts(cluster *single.Cluster, env rigenv.Env) (*parts, error) {
 	return p, nil
 }
 
-// cpuTimes are what each part has used so far.
+// cpuTimes has the CPU time that each part has used so far.
 type cpuTimes map[string]time.Duration
 
 func (p *parts) cpu() (cpuTimes, error) {
@@ -107,7 +107,7 @@ func (p *parts) memory() (held map[string]float64, shims int, err error) {
 	return held, len(pids), err
 }
 
-// memoryOf adds up the memory of processes, of which some may just end if mayEnd says so.
+// memoryOf adds up the memory of processes. With mayEnd, it skips processes that have ended.
 func memoryOf(pids []int, mayEnd bool) (float64, error) {
 	sum := 0
 	for _, pid := range pids {

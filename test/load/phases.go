@@ -89,7 +89,7 @@ func (n *node) during(ctx context.Context, m *measured, f func() error) error {
 	return err
 }
 
-// calls counts the kubelet's calls so far. A server without metrics has none.
+// calls counts the kubelet's calls so far. It returns 0 for a server without metrics.
 func (n *node) calls(ctx context.Context) (sum int, err error) {
 	byMethod, err := n.Calls(ctx)
 	for _, calls := range byMethod {

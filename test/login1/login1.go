@@ -1,5 +1,5 @@
-// Package login1 is a D-Bus with a logind on it, for tests: the daemon is the real one, and the service sends the real
-// signal and hands out real inhibitors. Nothing of the machine is shut down.
+// Package login1 runs a D-Bus with a stand-in for logind, for tests. The bus is the real dbus-daemon. The stand-in
+// sends logind's signal and hands out real inhibitors. The machine is not shut down.
 package login1
 
 import (
@@ -35,7 +35,7 @@ const (
 	patience     = time.Minute
 )
 
-// Service is logind.
+// Service stands in for logind.
 type Service struct {
 	// Address is the bus's, for DBUS_SYSTEM_BUS_ADDRESS.
 	Address string
@@ -57,7 +57,7 @@ type lock struct {
 	released chan struct{}
 }
 
-// Start starts the daemon and the service. The service delays shutdowns by delay at most.
+// Start starts the bus and the service. The service delays shutdowns by delay at most.
 func Start(t testing.TB, delay time.Duration) *Service {
 	t.Helper()
 	program, err := exec.LookPath("dbus-daemon")
@@ -103,7 +103,7 @@ func (s *Service) export(delay time.Duration) {
 	}
 }
 
-// Stop ends the daemon, as an update of the package may.
+// Stop ends the bus and the service, as an update of their packages may.
 func (s *Service) Stop() {
 	if s.conn != nil {
 		s.conn.Close()
@@ -141,7 +141,7 @@ func (s *Service) Locks() []string {
 }
 
 // PrepareForShutdown sends the signal: a shutdown begins, or was given up. A client that asked for an inhibitor must
-// have received it. What it returns is closed when the last inhibitor is released.
+// have received it. The returned channel is closed when the last inhibitor is released.
 func (s *Service) PrepareForShutdown(begins bool) (released <-chan struct{}) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -173,7 +173,7 @@ func (m manager) Inhibit(what, who, _, mode string) (dbus.UnixFD, *dbus.Error) {
 	made := &lock{text: what + " " + who + " " + mode, ours: write, released: make(chan struct{})}
 	go func() {
 		defer close(made.released)
-		_, _ = read.Read(make([]byte, 1)) // there is no writing; the read ends with the last writer
+		_, _ = read.Read(make([]byte, 1)) // no client writes; the read ends when the last write end is closed
 		read.Close()
 	}()
 	m.s.mu.Lock()

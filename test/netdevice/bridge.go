@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bridge is a bridge with an address. It leads nowhere until devices join it.
+// Bridge is a bridge with addresses. It leads nowhere until devices join it.
 type Bridge struct{ link netlink.Link }
 
-// AddBridge makes a bridge with addresses, each with the length of its prefix. An API server does not advertise loopback
-// addresses, but it advertises a bridge's. It is no dummy device, because some kernels lack that type. An IPv6 address
-// can be used at once: duplicates are not looked for.
+// AddBridge makes a bridge with addresses, each with the length of its prefix. An API server can advertise a bridge's
+// address, but no loopback address. A dummy device would do, too, but some kernels lack that type. An IPv6 address can
+// be used at once, because duplicate address detection is off.
 func AddBridge(name string, addresses ...string) (*Bridge, error) {
 	link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}
 	if err := netlink.LinkAdd(link); err != nil {
@@ -44,7 +44,8 @@ func (b *Bridge) setUp(addresses []string) error {
 	return netlink.LinkSetUp(b.link)
 }
 
-// Connect gives the network namespace of a process a device. Its other end, of another name, is on the bridge.
+// Connect makes a veth pair. The end device is in the network namespace of a process, and the end name is on the
+// bridge.
 func (b *Bridge) Connect(name string, pid int, device string) error {
 	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MasterIndex: b.link.Attrs().Index},
 		PeerName: device, PeerNamespace: netlink.NsPid(pid)}

@@ -11,8 +11,8 @@ type Network struct {
 	Masquerade bool
 }
 
-// Conflist returns its CNI configuration, with ports of the host. The directory ipam keeps the addresses in use. more
-// has the types of further plugins.
+// Conflist returns the network's CNI configuration, with host ports. The plugin host-local keeps the addresses in use
+// in the directory ipam. more has the types of further plugins.
 func (n Network) Conflist(ipam string, more ...string) ([]byte, error) {
 	bridge := map[string]any{
 		"type": "bridge", "bridge": n.Bridge, "isGateway": true, "hairpinMode": true,

@@ -14,7 +14,7 @@ import (
 
 const (
 	runtimeTools = "github.com/opencontainers/runtime-tools"
-	// insideProgram is the program that looks around in a container.
+	// insideProgram is the program that checks a container from inside.
 	insideProgram = "runtimetest"
 )
 

@@ -14,10 +14,10 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// coverCgroups covers the directory of the cgroup trees with one of this mount namespace, which has the same trees.
-// Tests mount the directory into containers, in which runc makes directories of controllers that the node has not
-// mounted. They would stay on the node. On a node with cgroup v2 alone, the directory is a cgroup tree itself, and
-// nothing is covered.
+// coverCgroups mounts a tmpfs with the same cgroup trees over /sys/fs/cgroup, in this mount namespace. Tests mount
+// /sys/fs/cgroup into containers, and runc makes directories there for controllers that the node has not mounted.
+// Without the cover, these directories would stay on the node. On a node with cgroup v2 alone, the directory is a
+// cgroup tree itself, and nothing is covered.
 func coverCgroups(dir string) error {
 	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(cgroupRoot))
 	if err != nil {
@@ -45,8 +45,8 @@ func coverCgroups(dir string) error {
 	return os.NewSyscallError("mount", unix.Mount(cover, cgroupRoot, "", unix.MS_BIND|unix.MS_REC, ""))
 }
 
-// leftCgroup is the name of a cgroup that the suites make in the root of a tree, and leave: a container's id, or a name
-// of theirs.
+// leftCgroup matches the cgroups that the suites leave in the root of a tree. The name is a container's id, or a fixed
+// name of a suite.
 var leftCgroup = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}|testdir|cgrouptest|` +
 	`runc-cgroups-integration-test)$`)
 

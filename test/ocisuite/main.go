@@ -121,7 +121,8 @@ func conclude(suite string, alone, noted map[string]bool) error {
 			worse = append(worse, name)
 		}
 	}
-	fmt.Printf("%s: of %d pass %d with runc, %d behind criadapter-oci\n", suite, len(alone), passed, passedBehind)
+	fmt.Printf("%s: %d in all, %d pass with runc, %d pass behind criadapter-oci\n", suite, len(alone), passed,
+		passedBehind)
 	if len(worse) > 0 {
 		return fmt.Errorf("%s that pass with runc, but not behind criadapter-oci: %q", suite, worse)
 	}
@@ -154,7 +155,7 @@ func count(passed bool) int {
 	return 0
 }
 
-// validationPrograms returns the suite's programs, all executable files but the one for containers.
+// validationPrograms returns the suite's programs: all executable files but insideProgram.
 func validationPrograms(suite string) ([]string, error) {
 	entries, err := os.ReadDir(suite)
 	var paths []string
@@ -170,8 +171,8 @@ func validationPrograms(suite string) ([]string, error) {
 	return paths, err
 }
 
-// validate runs one program and keeps its output. It passes if it ends with 0 and has no failed test, as the Test
-// Anything Protocol has them.
+// validate runs one program and keeps its output. The program passes if it exits with 0 and its output has no "not ok",
+// a failed test in the Test Anything Protocol.
 func validate(ctx context.Context, path string, environ []string, report string) bool {
 	ctx, cancel := context.WithTimeout(ctx, programTimeout)
 	defer cancel()

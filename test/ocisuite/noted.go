@@ -25,11 +25,12 @@ const (
 	failedToStart = 127
 )
 
-// suiteID is a container id of the suites: a UUID, or a name in runc's. Notes are for the ids of Docker Engine.
+// suiteID matches a container id of the suites: a UUID, or a name in runc's suite. Notes need ids of Docker Engine's
+// form, so noted replaces each id by its hash.
 var suiteID = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|test(_[a-z]+)*|` +
 	`ctr|(target|attached)_ctr|(target|in)_userns|no_such_container)$`)
 
-// makingVerbs are the commands that make a container, which must have a note before.
+// makingVerbs are the commands that make a container. Its note must exist before.
 var makingVerbs = []string{"create", "run", "restore"}
 
 // globalValued are runc's flags before the command that have a value.
@@ -79,7 +80,7 @@ func noted(args []string) int {
 	return 0
 }
 
-// printWith runs a command and prints its output line by line, with another id.
+// printWith runs a command and prints its output line by line, with id in place of engineID.
 func printWith(cmd *exec.Cmd, engineID, id string) error {
 	output, err := cmd.StdoutPipe()
 	if err != nil {

@@ -51,7 +51,7 @@ func prometheus(ctx context.Context) (string, error) {
 	})
 }
 
-// openrc returns a directory. Its directory all has the files of OpenRC from Debian's packages.
+// openrc returns a directory whose subdirectory all has the files of OpenRC from Debian's packages.
 func openrc(ctx context.Context) (string, error) {
 	return cache.Fill(ctx, openrcKey, func(ctx context.Context, dir string) error {
 		return debian.Unpack(ctx, dir, "openrc", "libeinfo1", "librc1")

@@ -34,7 +34,7 @@ func (s *suite) dashboard(ctx context.Context) error {
 	shown := 0
 	for i := range panels {
 		for _, target := range panels[i].Targets {
-			// Without stderr, because warnings would not be JSON.
+			// Shell would add its trace to the output, which has to be JSON.
 			text, err := s.machine.Run(ctx, "/mnt/promtool", "query", "range", "--format=json", "--step=1s",
 				fmt.Sprintf("--start=%d", end.Add(-pictureTime).Unix()), fmt.Sprintf("--end=%d", end.Unix()),
 				"http://127.0.0.1:9090", dashboard.Query(target.Expr, "10s"))

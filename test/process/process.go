@@ -32,8 +32,8 @@ type Process struct {
 	exit  error         // the error of cmd.Wait, valid once ended is closed
 }
 
-// Start starts a program in a process group of its own: a Ctrl-C is for the caller, which stops the program in order.
-// environ is added to the environment, as NAME=value. The output is appended to the file at logPath.
+// Start starts a program in a process group of its own. A Ctrl-C reaches only the caller, which stops the program in
+// order. environ is added to the environment, as NAME=value. The output is appended to the file at logPath.
 func Start(logPath string, environ []string, program string, args ...string) (*Process, error) {
 	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), environ...)
@@ -68,7 +68,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Running says that the process was started and has not ended. It may be nil.
+// Running says that the process was started and has not ended. A nil process is not running.
 func (p *Process) Running() bool {
 	if p == nil {
 		return false

@@ -56,7 +56,7 @@ func TestStopAndKillEndIt(t *testing.T) {
 		select {
 		case <-p.Ended():
 		case <-time.After(time.Second):
-			t.Errorf("%s: it is there", name)
+			t.Errorf("%s: the process still runs", name)
 		}
 		if err := p.Stop(t.Context()); err != nil {
 			t.Errorf("%s, and again: %v", name, err)

@@ -156,8 +156,8 @@ func reap(child int) int {
 }
 
 // furnish sets up the mounts and the loopback device of the new namespaces. The machine's cgroups stay mounted unless
-// the plan asks for cgroup v2 alone. All mounts are shared, so that mount propagation can be tested, but not with the
-// machine.
+// the plan asks for cgroup v2 alone. All mounts are shared inside the rig, so that tests can check mount propagation.
+// They are not shared with the machine.
 func furnish(p plan) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make / private: %w", err)

@@ -39,7 +39,7 @@ type plan struct {
 // planFile is the name of the plan's file in the scratch directory.
 const planFile = "plan.json"
 
-// writePlan hands the plan to the halves inside.
+// writePlan hands the plan to the processes inside the namespaces.
 func writePlan(scratchDir string, p plan) error {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -132,8 +132,8 @@ func prepare(ctx context.Context, s *scratch, p *plan) error {
 	return nil
 }
 
-// linkShim makes the same links to the program, in a directory bin, as a package: one with the shim's name beside it,
-// and runc in ../libexec/criadapter.
+// linkShim makes the same links to the program as the deb: the shim's name beside the program, and runc in
+// ../libexec/criadapter. The program must be in a directory bin.
 func linkShim(program string) error {
 	bin := filepath.Dir(program)
 	libexec := filepath.Join(bin, "../libexec/criadapter")

@@ -12,8 +12,9 @@ import (
 
 const scratchPrefix = "criadapter-rig-"
 
-// scratch is the directory of one run of the rig. The run holds its lock, and so does the inheriting process in the
-// namespaces. A later run recognises the directory of a killed run by its free lock.
+// scratch is the directory of one run of the rig. The run holds the directory's lock. The first process in the
+// namespaces inherits the lock and holds it, too. A later run recognises the directory of a killed run by its free
+// lock.
 type scratch struct {
 	dir  string
 	lock *os.File
@@ -27,10 +28,11 @@ func newScratch() (*scratch, error) {
 		return nil, err
 	}
 	s := &scratch{dir: dir}
-	if err := os.Chmod(dir, 0o755); err != nil { // users inside of containers look in
+	if err := os.Chmod(dir, 0o755); err != nil { // users in containers need access
 		return nil, errors.Join(err, s.remove())
 	}
-	// The file gets its name when it is locked: otherwise sweep in another run could take it for a killed run's.
+	// The lock file gets its name only when it is locked. Otherwise sweep in another run could take the directory for a
+	// killed run's.
 	if s.lock, err = os.Create(s.path("lock.new")); err == nil {
 		err = syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}

@@ -41,7 +41,7 @@ func parseList(text []byte) (list, error) {
 		case strings.TrimSpace(g.Cause) == "":
 			return nil, fmt.Errorf("group %d has no cause", i+1)
 		case g.Runtime == "" || g.Runtime == reference:
-			return nil, fmt.Errorf("%q: runtime %q is not one of the others", g.Cause, g.Runtime)
+			return nil, fmt.Errorf("%q: runtime %q: want one other than %s", g.Cause, g.Runtime, reference)
 		case g.Outcome != failed && g.Outcome != skipped:
 			return nil, fmt.Errorf("%q: outcome %q is neither %s nor %s", g.Cause, g.Outcome, failed, skipped)
 		case len(g.Tests) == 0:

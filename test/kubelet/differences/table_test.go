@@ -74,7 +74,7 @@ func TestJudge(t *testing.T) {
 func TestParseListRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		`[{runtime: containerd, outcome: fail, tests: [TestA]}]`:                     "has no cause",
-		`[{runtime: criadapter, cause: c, outcome: fail, tests: [TestA]}]`:           "is not one of the others",
+		`[{runtime: criadapter, cause: c, outcome: fail, tests: [TestA]}]`:           "want one other than",
 		`[{runtime: containerd, cause: c, outcome: pass, tests: [TestA]}]`:           "is neither",
 		`[{runtime: containerd, cause: c, outcome: fail}]`:                           "has no tests",
 		`[{runtime: containerd, cause: c, outcome: fail, tests: [TestA, TestA]}]`:    "listed twice",

@@ -15,7 +15,7 @@ import (
 const File = "test/e2e/play_kube_test.go"
 
 // Manifests returns the manifests by the names of their variables. Templates are left out: podman's tests fill them
-// with code. Images are the values of images, by the names of podman's constants.
+// with code. images has the values of podman's image constants, by their names.
 func Manifests(path string, images map[string]string) (map[string]string, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	if err != nil {

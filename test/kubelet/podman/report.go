@@ -16,7 +16,7 @@ type Row struct {
 	With []string
 	// Outcome begins with "runs", "waits" or "refused".
 	Outcome string
-	// said is a part of what the play writes, empty for anything.
+	// said is a text that must be in the play's output. Empty fits any output.
 	said string
 }
 

@@ -32,7 +32,7 @@ type Series struct {
 // Point is a value at a time in seconds.
 type Point struct{ At, Value float64 }
 
-// Read reads a dashboard's panels, from the top.
+// Read reads a dashboard's panels, in the order of the file.
 func Read(path string) ([]Panel, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -120,7 +120,7 @@ func highest(s Series) float64 {
 	return most
 }
 
-// written formats a value with its unit, in three digits.
+// written formats a value with its unit and three digits. A value without a unit has four.
 func written(value float64, unit string) string {
 	switch unit {
 	case "s":
