@@ -348,9 +348,9 @@ func Bans() []Ban {
 		{Import: "os/exec", Except: []string{"cni", "cmd/criadapter/bundle", "cmd/criadapter/check",
 			"cmd/criadapter-oci", "cmd/kubelet-core/detach", "internal/testutil", "ociexec", "packaging/release",
 			"test/..."},
-			Why: "the server runs only CNI plugins and the OCI runtime: port-forward and the rest need no socat, nsenter " +
-				"or other program of the host. Besides, a test and a detached play run themselves, and a person's " +
-				"commands run iptables-save and journalctl"},
+			Why: "the server runs only CNI plugins and the OCI runtime: port-forward and the rest need no socat, " +
+				"nsenter or other program of the host. Besides, a test and a detached play run themselves, and a " +
+				"person's commands run iptables-save and journalctl"},
 		{Import: "github.com/spf13/cobra/doc", Except: []string{"packaging/manuals"},
 			Why: "a program that runs on a node does not make man pages"},
 		{Import: "k8s.io/kubernetes", Indirect: true,

@@ -166,7 +166,8 @@ func (t *trial) networkPolicy(ctx context.Context) error {
 			return fmt.Errorf("with the policy %s: %w", one.policy, err)
 		}
 	}
-	if err := errors.Join(t.removeAddon(ctx, "allow"), t.removeAddon(ctx, "deny")); err != nil || !t.plan.usesFlannel() {
+	if err := errors.Join(t.removeAddon(ctx, "allow"), t.removeAddon(ctx, "deny")); err != nil ||
+		!t.plan.usesFlannel() {
 		return err
 	}
 	return t.removeAddon(ctx, "kube-router")

@@ -47,7 +47,8 @@ func TestStepsOfTheCommandLine(t *testing.T) {
 		names = append(names, s.name)
 	}
 	testutil.Assert(t, reflect.DeepEqual(names, []string{"DNS", "Drain"}), "steps %v", names)
-	for _, wrong := range []options{{check: true, run: "(", node2: runtimeCriadapter, family: familyIPv4}, {node2: "cri-o", family: familyIPv4},
+	for _, wrong := range []options{{check: true, run: "(", node2: runtimeCriadapter, family: familyIPv4},
+		{node2: "cri-o", family: familyIPv4},
 		{run: "DNS", node2: runtimeCriadapter, family: familyIPv4}, {focus: "DNS", node2: runtimeCriadapter},
 		{check: true, certified: true, node2: runtimeCriadapter, family: familyIPv4}} {
 		if _, err := wrong.steps(); err == nil {

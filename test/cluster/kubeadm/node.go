@@ -37,7 +37,8 @@ const newest = "29-containerd"
 
 // nodes returns the nodes. The first one has Debian's engine and the control plane.
 func (p plan) nodes() []node {
-	second := node{name: "node2", ip: func(n network) string { return n.node2 }, engine: newest, socket: criadapterSocket}
+	second := node{name: "node2", ip: func(n network) string { return n.node2 }, engine: newest,
+		socket: criadapterSocket}
 	if p.Node2 == runtimeContainerd {
 		second.socket = containerdSocket
 	}
