@@ -18,7 +18,7 @@ func TestTerminalGetsEveryKeyAtOnce(t *testing.T) {
 	env := rigenv.Require(t)
 	client := dialRig(t, env)
 	ctx := rigContext(t)
-	// It says so when it is ready, and then writes each byte it gets.
+	// The shell writes "ready", and then cat echoes each byte.
 	echo := "stty raw -echo; echo ready; exec cat"
 	id, err := client.CreateContainer(ctx, docker.ContainerSpec{
 		Name: uniquePrefix("keys"),
@@ -48,8 +48,7 @@ func TestTerminalGetsEveryKeyAtOnce(t *testing.T) {
 	}
 }
 
-// readUntil reads until text has come and returns what was read, "" when it
-// does not come.
+// readUntil returns the output up to and including text, or "" if text does not come within ten seconds.
 func readUntil(t *testing.T, stream io.Reader, text string) string {
 	t.Helper()
 	found := make(chan string, 1)

@@ -38,7 +38,7 @@ func diedLine(id string, code int) string {
 	return fmt.Sprintf(`{"Type":"container","Action":"die","Actor":{"ID":%q,"Attributes":{"exitCode":"%d"}},"timeNano":1500}`, id, code)
 }
 
-// closed is the end of a stream that ends at once.
+// closed returns a closed channel: a stream with it ends at once.
 func closed() <-chan struct{} {
 	end := make(chan struct{})
 	close(end)
@@ -80,7 +80,8 @@ func TestEvents(t *testing.T) {
 	testutil.Assert(t, c.current.Load() == nil, "the connection is kept although the engine ended the stream")
 }
 
-// After a reload the session is another one than the stream's. The stream's end still means that the engine is gone.
+// After a reload, the client's session is newer than the stream's. The stream's end still means that the engine is
+// gone.
 func TestEventsEndAfterAReload(t *testing.T) {
 	f := newFakeServer(t)
 	f.streamEvents(closed(), `{"Type": "daemon", "Action": "reload", "Actor": {"ID": "x"}}`, diedLine("a", 0))
@@ -98,7 +99,7 @@ func TestEventsEndAfterAReload(t *testing.T) {
 	}
 }
 
-// TestEventsRequest shows what the engine is asked for.
+// TestEventsRequest checks the query of a subscription.
 func TestEventsRequest(t *testing.T) {
 	f := newFakeServer(t)
 	asked := make(chan *http.Request, 2)
@@ -107,8 +108,7 @@ func TestEventsRequest(t *testing.T) {
 	before := time.Now()
 	_ = c.Events(testContext(t), EventsOptions{Handle: func(Event) {}})
 	query := (<-asked).URL.Query()
-	// Without a time from which on to replay, what happens between the status
-	// and the subscription would be lost.
+	// The engine sends the HTTP status before it subscribes. Without since, events in between would be lost.
 	seconds, err := strconv.ParseFloat(query.Get("since"), 64)
 	since := time.Unix(0, int64(seconds*1e9))
 	testutil.Assert(t, err == nil && !since.Before(before.Add(-time.Second)) &&
@@ -124,7 +124,7 @@ func TestEventsRequest(t *testing.T) {
 	testutil.Equal(t, (<-asked).URL.Query().Get("since"), "12.000000034", "since")
 }
 
-// TestEventsRefused shows that nothing counts as accepted but the status 200.
+// TestEventsRefused checks that only status 200 accepts a subscription.
 func TestEventsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler func(*fakeServer) http.HandlerFunc
@@ -151,7 +151,7 @@ func TestEventsRefused(t *testing.T) {
 	}
 }
 
-// TestEventsGarbage shows that a stream that is not understood ends.
+// TestEventsGarbage checks that the first line that cannot be decoded ends the stream.
 func TestEventsGarbage(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"no JSON":     {"<html>"},
@@ -168,8 +168,7 @@ func TestEventsGarbage(t *testing.T) {
 	}
 }
 
-// TestEventsOutlastRequestTimeout shows that the bound of the subscription is
-// not the stream's.
+// TestEventsOutlastRequestTimeout checks that the request timeout bounds the subscription, but not the stream.
 func TestEventsOutlastRequestTimeout(t *testing.T) {
 	f := newFakeServer(t)
 	f.streamEvents(nil)
@@ -181,8 +180,8 @@ func TestEventsOutlastRequestTimeout(t *testing.T) {
 	wantType(t, "Events", err, context.DeadlineExceeded)
 }
 
-// TestSlowHandler shows that events are taken off the connection while the
-// handler is busy: the engine would drop them.
+// TestSlowHandler checks that the client reads events while the handler is busy. Otherwise the engine would drop
+// events.
 func TestSlowHandler(t *testing.T) {
 	const count = 20_000
 	f := newFakeServer(t)
@@ -232,7 +231,7 @@ func FuzzNormalise(f *testing.F) {
 		}
 		event, ok := normalise(message)
 		if !ok {
-			testutil.Assert(t, event.Kind == "" && event.ID == "", "an event that is not for us is %+v", event)
+			testutil.Assert(t, event.Kind == "" && event.ID == "", "an ignored message became %+v", event)
 			return
 		}
 		testutil.Assert(t, event.Kind != "" && event.ID != "", "no kind or id: %+v", event)

@@ -83,7 +83,7 @@ func encodeAuth(auth *Auth) (string, error) {
 	})
 }
 
-// LoadImage implements Images. A read error of archive is wrapped, with ErrInvalidArgument.
+// LoadImage implements Images. If reading archive fails, the error wraps the read error and ErrInvalidArgument.
 func (c *Client) LoadImage(ctx context.Context, archive io.Reader) error {
 	defer step.At("engine: load image")()
 	source := &errorKeeper{r: archive}

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// reader is a container that copies its standard input to its output.
+// reader returns the specification of a container that copies its standard input to its output.
 func (s *suite) reader(tty bool) docker.ContainerSpec {
 	spec := s.shell("")
 	spec.Config.Entrypoint, spec.Config.Cmd = nil, []string{"cat"}
@@ -23,7 +23,7 @@ func (s *suite) reader(tty bool) docker.ContainerSpec {
 
 var allStreams = docker.AttachOptions{Stdin: true, Stdout: true, Stderr: true}
 
-// A container with StdinOnce ends its input with the client's.
+// A container with StdinOnce has no more input after its client has closed the input.
 func testAttach(t *testing.T, s *suite) {
 	id := s.start(t, s.reader(false))
 	stream, err := s.Engine.AttachContainer(withPatience(t), id, allStreams)
@@ -39,7 +39,7 @@ func testAttach(t *testing.T, s *suite) {
 	testutil.Until(t, "the container ends with its input", func() bool { return !s.inspect(t, id).State.Running })
 }
 
-// Any other keeps its input when a client goes.
+// A container without StdinOnce keeps its input open when a client leaves.
 func testAttachTTY(t *testing.T, s *suite) {
 	id := s.start(t, s.reader(true))
 	for _, word := range []string{"one", "two"} {
@@ -47,8 +47,8 @@ func testAttachTTY(t *testing.T, s *suite) {
 		testutil.Must(t, err)
 		_, err = io.WriteString(stream, word+"\n")
 		testutil.Must(t, err)
-		// A real terminal echoes what is typed, and ends lines with CR LF; what the program wrote to the client before
-		// may come first, when that left without it.
+		// A real terminal echoes what is typed, and ends lines with CR LF. Output that the previous client did not read
+		// may come first.
 		got, err := readThrough(stream, word)
 		testutil.Assert(t, err == nil, "read %q, %v, and not %q", got, err, word)
 		testutil.Must(t, stream.CloseWrite())
@@ -59,7 +59,7 @@ func testAttachTTY(t *testing.T, s *suite) {
 	testutil.Assert(t, s.inspect(t, id).State.Running, "the container ended with its client")
 }
 
-// readThrough reads until the end of what it read is a word.
+// readThrough reads up to and including a word.
 func readThrough(stream io.Reader, word string) (string, error) {
 	var got []byte
 	for next := make([]byte, 1); !bytes.HasSuffix(got, []byte(word)); got = append(got, next...) {
@@ -84,16 +84,18 @@ func testAttachContext(t *testing.T, s *suite) {
 
 func testAttachRefused(t *testing.T, s *suite) {
 	_, err := s.Engine.AttachContainer(withPatience(t), s.name(), allStreams)
-	wantError(t, "attach to no container", err, errdefs.ErrNotFound)
+	wantError(t, "attaching to an absent container", err, errdefs.ErrNotFound)
 	size := docker.TerminalSize{Width: 80, Height: 25}
-	wantError(t, "resize no container", s.Engine.ResizeContainer(withPatience(t), s.name(), size), errdefs.ErrNotFound)
-	wantError(t, "resize no exec", s.Engine.ResizeExec(withPatience(t), "0123456789abcdef", size), errdefs.ErrNotFound)
+	wantError(t, "resizing an absent container", s.Engine.ResizeContainer(withPatience(t), s.name(), size),
+		errdefs.ErrNotFound)
+	wantError(t, "resizing an absent exec", s.Engine.ResizeExec(withPatience(t), "0123456789abcdef", size),
+		errdefs.ErrNotFound)
 	id := s.create(t, s.reader(true))
 	testutil.Assert(t, s.Engine.ResizeContainer(withPatience(t), id, size) != nil,
 		"a container that does not run is resized")
 }
 
-// A container that has ended is joined as well, and the stream stays silent; its log has what it wrote.
+// A client can also attach to a container that has ended. That stream stays silent. The container's log has its output.
 func testAttachEnded(t *testing.T, s *suite) {
 	spec := s.reader(false)
 	id := s.start(t, spec)
@@ -121,7 +123,7 @@ func testAttachEnded(t *testing.T, s *suite) {
 		t.Errorf("the log holds %q and %q, %v", out.String(), errs.String(), err)
 	}
 	_, err = s.Engine.ContainerLogs(withPatience(t), s.name(), allStreams)
-	wantError(t, "the log of no container", err, errdefs.ErrNotFound)
+	wantError(t, "the log of an absent container", err, errdefs.ErrNotFound)
 }
 
 func testResize(t *testing.T, s *suite) {
@@ -134,7 +136,7 @@ func testResize(t *testing.T, s *suite) {
 	stream, err := s.Engine.AttachExec(withPatience(t), execID, opts)
 	testutil.Must(t, err)
 	defer func() { _ = stream.Close() }()
-	// The terminal is there a moment after the start.
+	// The exec has its terminal only a moment after its start.
 	testutil.Until(t, "the exec is resized", func() bool {
 		return s.Engine.ResizeExec(withPatience(t), execID, size) == nil
 	})

@@ -19,19 +19,19 @@ func testPause(t *testing.T, s *suite) {
 	wantError(t, "paused twice", s.Engine.PauseContainer(ctx, id), errdefs.ErrConflict)
 	testutil.Must(t, s.Engine.UnpauseContainer(ctx, id))
 	state = s.inspect(t, id).State
-	testutil.Assert(t, !state.Paused && state.Running, "a container that goes on is %+v", state)
-	testutil.Assert(t, s.Engine.UnpauseContainer(ctx, id) != nil, "a container that is not paused goes on")
+	testutil.Assert(t, !state.Paused && state.Running, "an unpaused container is %+v", state)
+	testutil.Assert(t, s.Engine.UnpauseContainer(ctx, id) != nil, "a container that is not paused was unpaused")
 	wantError(t, "no such container", s.Engine.PauseContainer(ctx, s.Prefix+"-none"), errdefs.ErrNotFound)
 }
 
-// testNoCheckpoint is of an engine that cannot checkpoint, and copies files all the same.
+// testNoCheckpoint checks that an engine that cannot checkpoint refuses to, and that any engine copies files.
 func testNoCheckpoint(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(longCommand))
 	ctx := withPatience(t)
 	if features, err := s.Engine.Features(ctx); err != nil || features.NoCheckpoint == "" {
 		t.Logf("this engine can checkpoint: %v", err)
 	} else if err := s.Engine.CreateCheckpoint(ctx, id, t.TempDir(), "name"); err == nil {
-		t.Error("an engine that lacks something wrote a checkpoint")
+		t.Error("an engine that cannot checkpoint wrote a checkpoint")
 	}
 	testutil.Assert(t, s.Engine.RestoreContainer(ctx, s.create(t, s.shell(longCommand)), "none") != nil,
 		"a checkpoint that is not there was restored")

@@ -60,9 +60,9 @@ func testImageNames(t *testing.T, s *suite) {
 func testImageRefused(t *testing.T, s *suite) {
 	absent := s.name()
 	_, err := s.Engine.InspectImage(withPatience(t), absent)
-	wantError(t, "inspecting nothing", err, errdefs.ErrNotFound)
-	wantError(t, "removing nothing", s.Engine.RemoveImage(withPatience(t), absent), errdefs.ErrNotFound)
-	wantError(t, "naming nothing", s.Engine.TagImage(withPatience(t), absent, absent+":x"), errdefs.ErrNotFound)
+	wantError(t, "inspecting an absent image", err, errdefs.ErrNotFound)
+	wantError(t, "removing an absent image", s.Engine.RemoveImage(withPatience(t), absent), errdefs.ErrNotFound)
+	wantError(t, "naming an absent image", s.Engine.TagImage(withPatience(t), absent, absent+":x"), errdefs.ErrNotFound)
 	wantError(t, "a name with a digest",
 		s.Engine.TagImage(withPatience(t), s.Image, absent+"@sha256:"+strings.Repeat("a", 64)),
 		errdefs.ErrInvalidArgument)
@@ -113,7 +113,7 @@ func testImageForceRemoved(t *testing.T, s *suite) {
 
 func testLoad(t *testing.T, s *suite) {
 	testutil.Assert(t, s.Engine.LoadImage(withPatience(t), strings.NewReader("this is not an archive")) != nil,
-		"an archive that is none loads")
+		"a text that is no archive loads")
 	w := s.watch(t, time.Time{})
 	name := s.name() + ":loaded"
 	archive := imageArchive(t, name, nativeArch)
@@ -128,7 +128,7 @@ func testLoad(t *testing.T, s *suite) {
 		testutil.Must(t, s.Engine.RemoveImage(withPatience(t), name), "RemoveImage")
 	}
 	testutil.Assert(t, ids[0] == ids[1], "one archive loaded twice has the ids %v", ids)
-	testutil.Until(t, "an event tells of the image", func() bool {
+	testutil.Until(t, "an event reports the image", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return slices.ContainsFunc(w.events, func(e docker.Event) bool { return e.Kind == docker.ImageChanged })
@@ -169,14 +169,14 @@ func testPull(t *testing.T, s *suite) {
 	err := s.Engine.PullImage(withPatience(t), s.Pullable,
 		docker.PullOptions{Progress: func(docker.PullPhase) { signs++ }})
 	testutil.Must(t, err, "PullImage")
-	testutil.Assert(t, signs != 0, "a pull shows no sign of life")
+	testutil.Assert(t, signs != 0, "a pull reports no progress")
 	t.Cleanup(func() { s.untag(t, s.Pullable) })
 	image, err := s.Engine.InspectImage(withPatience(t), s.Pullable)
 	testutil.Must(t, err)
 	testutil.Require(t, len(image.RepoDigests) != 0, "a pulled image has no digest")
 	testutil.Check(t, s.Engine.PullImage(withPatience(t), image.RepoDigests[0], docker.PullOptions{}),
 		"pulling by digest")
-	wantError(t, "pulling what is not there", s.Engine.PullImage(withPatience(t), s.Absent, docker.PullOptions{}),
+	wantError(t, "pulling an absent image", s.Engine.PullImage(withPatience(t), s.Absent, docker.PullOptions{}),
 		errdefs.ErrNotFound)
 }
 

@@ -33,7 +33,8 @@ func testSave(t *testing.T, s *suite) {
 		testutil.Assert(t, bytes.Equal(files[manifests[0].Layers[0]], archive(t, file{"greeting", []byte("hello\n")})),
 			"%s is %q", manifests[0].Layers[0], files[manifests[0].Layers[0]])
 	}
-	wantError(t, "saving nothing", s.Engine.SaveImage(withPatience(t), s.name(), io.Discard), errdefs.ErrNotFound)
+	wantError(t, "saving an absent image", s.Engine.SaveImage(withPatience(t), s.name(), io.Discard),
+		errdefs.ErrNotFound)
 	nobody := "sha256:" + strings.Repeat("0", 64)
 	wantError(t, "saving an unknown id", s.Engine.SaveImage(withPatience(t), nobody, io.Discard), errdefs.ErrNotFound)
 	full := errors.New("the disk is full")

@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// Flavor is the version whose habits the engine has.
+// Flavor is the Docker version whose behaviour the engine imitates.
 type Flavor int
 
 const (
@@ -20,28 +20,24 @@ const (
 	// event comes before a stop returns, and lists show a container that died as
 	// running for a moment.
 	Docker20 Flavor = iota
-	// Docker29 is Docker 29 (API 1.52) with the containerd image store: image
-	// ids are manifest digests, the die event may come after the stop returned,
-	// and lists are right as soon as it comes.
+	// Docker29 is Docker 29 (API 1.52) with the containerd image store: image ids are manifest digests, the die event
+	// may come after the stop returned, and lists never lag.
 	Docker29
 )
 
 // Options are the options of New. The zero value is an empty Docker 20.10.
 type Options struct {
 	Flavor Flavor
-	// Features are what the engine says of itself; the zero value stands for
-	// DefaultFeatures(Flavor).
+	// Features are what the engine reports about itself. Without an APIVersion they are DefaultFeatures(Flavor).
 	Features docker.Features
-	// Images are there from the start.
+	// Images are in the engine from the start.
 	Images []Image
 	// Registry are the images that can be pulled.
 	Registry []Image
-	// Programs say what containers and commands in them do. The first that fits
-	// counts.
+	// Programs say how containers and the commands in them behave. The first match counts.
 	Programs []Program
-	// EventLag is how long after the change what the flavor delays is delayed:
-	// the list of Docker20, the die event of Docker29. Zero means 20 ms,
-	// negative not at all.
+	// EventLag is the time from a change until the list of Docker20 shows it, or until the die event of Docker29. Zero
+	// means 20 ms, and a negative value means no lag.
 	EventLag time.Duration
 }
 
@@ -104,8 +100,7 @@ func New(opts Options) *Engine {
 	return e
 }
 
-// DefaultFeatures returns what an ordinary engine of that flavor says of
-// itself.
+// DefaultFeatures returns the features of an ordinary engine of that flavor.
 func DefaultFeatures(flavor Flavor) docker.Features {
 	features := docker.Features{
 		ServerVersion:    "20.10.24",
@@ -140,8 +135,7 @@ func DefaultFeatures(flavor Flavor) docker.Features {
 	return features
 }
 
-// Close ends all processes and event streams, without events. The engine is
-// away afterwards.
+// Close ends all processes and event streams. It publishes no events. The engine is away afterwards.
 func (e *Engine) Close() {
 	e.Away()
 	e.mu.Lock()
@@ -165,9 +159,8 @@ func (e *Engine) Ping(ctx context.Context) error {
 	return err
 }
 
-// enter begins a call: it fails when the context has ended, the engine is away
-// or a fault says so. leave turns the call's own result into what the caller
-// sees.
+// enter begins a call. It fails if the context has ended, if the engine is away, or by an injected fault. leave turns
+// the call's own result into what the caller sees.
 func (e *Engine) enter(ctx context.Context, call, object string) (leave func(error) error, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", call, object, err)
@@ -191,7 +184,7 @@ func (e *Engine) enter(ctx context.Context, call, object string) (leave func(err
 	}, nil
 }
 
-// call makes do an engine call, see enter.
+// call runs do as an engine call, see enter.
 func (e *Engine) call(ctx context.Context, call, object string, do func() error) error {
 	leave, err := e.enter(ctx, call, object)
 	if err != nil {
@@ -203,10 +196,10 @@ func (e *Engine) call(ctx context.Context, call, object string, do func() error)
 // LastAnswer implements docker.System.
 func (e *Engine) LastAnswer() time.Time { return load(&e.answered) }
 
-// LastTimeout implements docker.System; NoteTimeout says when.
+// LastTimeout implements docker.System. NoteTimeout sets it.
 func (e *Engine) LastTimeout() time.Time { return load(&e.timedOut) }
 
-// NoteTimeout makes LastTimeout now.
+// NoteTimeout sets LastTimeout to now.
 func (e *Engine) NoteTimeout() { storeNow(&e.timedOut) }
 
 func load(at *atomic.Pointer[time.Time]) time.Time {
@@ -227,15 +220,14 @@ func (e *Engine) isAway() bool {
 	return e.away
 }
 
-// untilAway returns what is closed when the engine goes away.
+// untilAway returns a channel that is closed when the engine goes away.
 func (e *Engine) untilAway() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.gone
 }
 
-// later runs f with the lock held after d, unless the engine is closed by then.
-// The caller holds the lock.
+// later runs f after d, with the lock held, unless the engine is closed by then. The caller holds the lock.
 func (e *Engine) later(d time.Duration, f func()) *time.Timer {
 	if e.closed {
 		return nil
@@ -254,7 +246,7 @@ func (e *Engine) later(d time.Duration, f func()) *time.Timer {
 	return timer
 }
 
-// cancel stops a timer of later. The caller holds the lock.
+// cancel stops a timer that later started. The caller holds the lock.
 func (e *Engine) cancel(timer *time.Timer) {
 	if timer != nil {
 		timer.Stop()
@@ -262,8 +254,7 @@ func (e *Engine) cancel(timer *time.Timer) {
 	}
 }
 
-// newID returns an id that looks like the engine's and is the same in each run.
-// The caller holds the lock.
+// newID returns an id in the engine's format. Each run has the same sequence of ids. The caller holds the lock.
 func (e *Engine) newID() string {
 	e.nextID++
 	return hexDigest(fmt.Sprintf("id %d", e.nextID))

@@ -23,7 +23,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// newEngine is an engine with one image.
+// newEngine returns an engine with one more image, app:1.
 func newEngine(t *testing.T, opts dockertest.Options) *dockertest.Engine {
 	t.Helper()
 	opts.Images = append(opts.Images, dockertest.Image{Names: []string{"app:1"}})
@@ -88,8 +88,8 @@ func events(t *testing.T, e *dockertest.Engine) func() []docker.EventKind {
 	}
 }
 
-// TestListLags shows what 20.10's list says after a container died, and that
-// 29's is right.
+// TestListLags checks that the list of 20.10 shows a dead container as running for a moment, and the list of 29 does
+// not.
 func TestListLags(t *testing.T) {
 	old := newEngine(t, dockertest.Options{EventLag: 100 * time.Millisecond})
 	id := run(t, old, spec("one"))
@@ -107,8 +107,8 @@ func TestListLags(t *testing.T) {
 	testutil.Equal(t, listed(t, recent), container.StateExited, "the list of 29 lags")
 }
 
-// TestDieEvent shows when it comes: before a stop returns on 20.10, some time
-// after on 29, but before the removal's.
+// TestDieEvent checks when the die event comes. On 29 it comes some time after the stop has returned. On both it comes
+// before the event of the removal.
 func TestDieEvent(t *testing.T) {
 	old := newEngine(t, dockertest.Options{})
 	recent := newEngine(t, dockertest.Options{Flavor: dockertest.Docker29, EventLag: 100 * time.Millisecond})
@@ -223,7 +223,7 @@ func TestFaultBlocks(t *testing.T) {
 	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "%v", err)
 }
 
-// TestAwayEndsWhatWaits shows that nothing hangs when the engine goes.
+// TestAwayEndsWhatWaits checks that no call hangs when the engine goes away.
 func TestAwayEndsWhatWaits(t *testing.T) {
 	for name, away := range map[string]func(*dockertest.Engine){
 		"Away": (*dockertest.Engine).Away, "Crash": (*dockertest.Engine).Crash, "Close": (*dockertest.Engine).Close,
@@ -249,7 +249,7 @@ func TestAwayEndsWhatWaits(t *testing.T) {
 			away(e)
 			testutil.Fails(t, <-stopped, errdefs.IsUnavailable, "StopContainer")
 			testutil.Fails(t, <-watched, errdefs.IsUnavailable, "Events")
-			testutil.Assert(t, <-read != nil, "Read goes on")
+			testutil.Assert(t, <-read != nil, "Read does not fail")
 		})
 	}
 }
@@ -272,7 +272,7 @@ func TestCrashWithoutLiveRestore(t *testing.T) {
 	testutil.Fails(t, e.Ping(testContext(t)), errdefs.IsUnavailable, "a closed engine comes back")
 }
 
-// TestEventsAreForgotten shows that only the last 256 are replayed.
+// TestEventsAreForgotten checks that only the last 256 events are replayed.
 func TestEventsAreForgotten(t *testing.T) {
 	e := newEngine(t, dockertest.Options{})
 	began := time.Now()
@@ -315,7 +315,7 @@ func TestRegistry(t *testing.T) {
 	testutil.Assert(t, err == nil && len(old.RepoTags) == 0, "the image that lost its tag: %+v, %v", old, err)
 }
 
-// TestImageIDs shows the difference that the image stores make.
+// TestImageIDs checks that an image's id is the manifest's digest only with the containerd image store.
 func TestImageIDs(t *testing.T) {
 	for flavor, same := range map[dockertest.Flavor]bool{dockertest.Docker20: false, dockertest.Docker29: true} {
 		e := newEngine(t, dockertest.Options{Flavor: flavor})

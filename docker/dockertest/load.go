@@ -12,7 +12,7 @@ import (
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 )
 
-// maxArchiveFile bounds the bytes that are read of one file in an archive.
+// maxArchiveFile bounds the bytes that are read from one file in an archive.
 const maxArchiveFile = 64 << 20
 
 // LoadImage implements docker.Images. It reads the archive as the engine does:

@@ -16,8 +16,7 @@ func (e *Engine) PullImage(ctx context.Context, ref string, opts docker.PullOpti
 	return e.call(ctx, "PullImage", ref, func() error { return e.pull(ref, opts) })
 }
 
-// Publish adds images to the registry; a name that is there goes to the newer
-// one.
+// Publish adds images to the registry. A name that exists moves to the new image.
 func (e *Engine) Publish(images ...Image) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -40,7 +39,7 @@ func (e *Engine) pull(ref string, opts docker.PullOptions) error {
 	return nil
 }
 
-// inRegistry finds what a reference names in the registry.
+// inRegistry finds the image that a reference names in the registry.
 func (e *Engine) inRegistry(ref string, auth *docker.Auth) (*Image, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,8 +57,8 @@ func (e *Engine) inRegistry(ref string, auth *docker.Auth) (*Image, error) {
 	return nil, fmt.Errorf("%w: manifest for %s not found: manifest unknown", errdefs.ErrNotFound, ref)
 }
 
-// store adds an image under the name that it was pulled or loaded by, or the
-// name to the image when that is there. The caller holds the lock.
+// store adds an image under the name by which it was pulled or loaded. If the image is there already, store adds the
+// name and the digests to it. The caller holds the lock.
 func (e *Engine) store(i *Image, name string) {
 	known := i
 	if at := slices.IndexFunc(e.images, func(other *Image) bool { return other.ID == i.ID }); at >= 0 {

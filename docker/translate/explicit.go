@@ -8,16 +8,14 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// shmSize is the size of /dev/shm in bytes: the engine's usual default, named
-// so that default-shm-size of daemon.json does not change it.
+// shmSize is the size of /dev/shm in bytes, which is the engine's usual default. It is set so that default-shm-size of
+// daemon.json has no effect.
 const shmSize = 64 << 20
 
-// maxOpenFiles is the kernel's own default of fs.nr_open, above which a limit
-// fails.
+// maxOpenFiles is the kernel's default of fs.nr_open. The kernel refuses a higher limit.
 const maxOpenFiles = 1 << 20
 
-// explicitConfig returns a container's configuration with all that an image
-// could choose and CRI has no say in.
+// explicitConfig returns a container's configuration. It overrides each setting of an image that CRI has no field for.
 func explicitConfig(image string, labels map[string]string) *container.Config {
 	return &container.Config{
 		Image:  image,
@@ -27,8 +25,8 @@ func explicitConfig(image string, labels map[string]string) *container.Config {
 	}
 }
 
-// explicitHost returns a container's host configuration with all that
-// daemon.json could choose. The caller adds namespaces, security and limits.
+// explicitHost returns a container's host configuration. It sets every field that has a default in daemon.json. The
+// caller adds namespaces, security and limits.
 func explicitHost(f docker.Features, runtime string) *container.HostConfig {
 	return &container.HostConfig{
 		Runtime:       runtime,
@@ -48,9 +46,10 @@ func explicitHost(f docker.Features, runtime string) *container.HostConfig {
 // ulimits names every limit, because the engine fills in missing ones from default-ulimits of daemon.json. A container
 // gets what it would inherit: the limits of the engine's own process.
 //
-// Three limits are from the systemd units of Docker and containerd: processes and core files are unlimited. The number
-// of open files is one that the kernel accepts, and that programs which walk through all of them can bear. Without
-// CAP_SYS_RESOURCE, which NegativeOOMScore stands for, no hard limit can be raised: the engine's own is the highest.
+// Three limits are from the systemd units of Docker and containerd: processes and core files are unlimited. The limit
+// of open files is one that the kernel accepts. It is low enough for programs that loop over all possible descriptors.
+// NegativeOOMScore shows whether the engine has CAP_SYS_RESOURCE. Without this capability, no hard limit can be above
+// the engine's own.
 func ulimits(f docker.Features) []*container.Ulimit {
 	out := make([]*container.Ulimit, 0, len(f.Limits))
 	for _, limit := range f.Limits {

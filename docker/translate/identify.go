@@ -12,7 +12,7 @@ import (
 type Kind int
 
 const (
-	// KindNone is a container that is no business of ours.
+	// KindNone is a container that criadapter does not manage.
 	KindNone Kind = iota
 	// KindSandbox is a pod's sandbox.
 	KindSandbox
@@ -48,15 +48,15 @@ func MadeByUs(labels map[string]string) bool {
 	return ok
 }
 
-// OtherRootDirectory returns the root directory of the criadapter that owns a container, when that is not own. It is
-// empty for a container without such a mark: another shim made it, or a criadapter without marks. With an empty own no
-// container has another owner.
+// OtherRootDirectory returns the root directory of the criadapter that owns a container, if it is not own. The result
+// is empty for a container without this label: another shim made it, or a criadapter that sets no label. If own is
+// empty, the result is always empty.
 func OtherRootDirectory(name string, labels map[string]string, own string) string {
 	owner := labels[LabelRootDirectory]
 	if own == "" || owner == "" || owner == own {
 		return ""
 	}
-	// A label alone may be its image's.
+	// A label alone may come from the container's image.
 	if r, ok := readRecord(labels); !ok || r.Name != trimName(name) {
 		return ""
 	}
@@ -66,9 +66,9 @@ func OtherRootDirectory(name string, labels map[string]string, own string) strin
 // LogPath returns the absolute path of a container's CRI log, empty for none.
 func LogPath(labels map[string]string) string { return labels[LabelLogPath] }
 
-// PodConfig rebuilds a pod's configuration from its sandbox's labels and name:
-// metadata, labels and annotations. It fails with errdefs.ErrInvalidArgument
-// for what is no sandbox and with errdefs.ErrDataLoss for damaged labels.
+// PodConfig rebuilds a pod's configuration from its sandbox's labels and name: metadata, labels and annotations. It
+// fails with errdefs.ErrInvalidArgument if the name is not a sandbox's, and with errdefs.ErrDataLoss for damaged
+// labels.
 func PodConfig(labels map[string]string, name string) (*runtimeapi.PodSandboxConfig, error) {
 	parsed, ok := parseName(name)
 	if !ok || parsed.kind != KindSandbox {
@@ -90,9 +90,8 @@ func PodConfig(labels map[string]string, name string) (*runtimeapi.PodSandboxCon
 	}, nil
 }
 
-// ContainerConfig rebuilds a container's configuration from its labels and
-// name, as PodConfig does, and returns the full id of its sandbox. The log path
-// is not in it, because it is relative to a directory that the labels do not
+// ContainerConfig rebuilds a container's configuration from its labels and name, as PodConfig does, and returns the
+// full id of its sandbox. The configuration lacks the log path, which is relative to a directory that the labels do not
 // name: see LogPath.
 func ContainerConfig(
 	labels map[string]string, name string,

@@ -28,7 +28,7 @@ const (
 	upperHexDigits = "0123456789ABCDEF"
 )
 
-// parsedName is what a container's name says.
+// parsedName has the parts of a container's name.
 type parsedName struct {
 	kind      Kind
 	container string
@@ -65,9 +65,8 @@ func joinName(part string, pod *runtimeapi.PodSandboxMetadata, attempt uint32) s
 	}, nameDelimiter)
 }
 
-// escapeName writes every byte that Docker does not allow in a name, and the
-// delimiter, as .XHH. Kubernetes names have no capital letters, so they are
-// never changed, and a name that looks escaped already is escaped once more.
+// escapeName writes every byte that Docker does not allow in a name, and the delimiter, as .XHH. Kubernetes names have
+// no capital letters, so they never change. A name that looks escaped already is escaped once more.
 func escapeName(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -109,8 +108,8 @@ func unescapeName(s string) string {
 	return b.String()
 }
 
-// parseName reads a container's name, with or without the slash that the
-// engine puts before it. It is false for a name that no dockershim makes.
+// parseName reads a container's name, with or without the slash that the engine puts before it. It returns false for a
+// name that is not in dockershim's form.
 func parseName(name string) (parsedName, bool) {
 	parts := strings.Split(trimName(name), nameDelimiter)
 	if len(parts) == nameParts+1 && isRandomSuffix(parts[nameParts]) {

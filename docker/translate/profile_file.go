@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxProfile bounds a seccomp profile, in bytes. The engine's own has fifteen thousand.
+// maxProfile bounds a seccomp profile, in bytes. The engine's own profile has 15 kB.
 const maxProfile = 1 << 20
 
 // ReadProfileFile is the ReadProfile that reads the node's files. A request may name any path, so ReadProfileFile

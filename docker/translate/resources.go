@@ -35,9 +35,9 @@ const (
 // UpdateContainerResourcesRequest.
 //
 // The result lacks hugepage_limits and most unified keys, since the Docker API has no field for them: CgroupFiles
-// returns them. Its MemorySwap is memory_limit_in_bytes plus memory.swap.max. Unified keys are refused on cgroup v1.
-// The result also lacks oom_score_adj, which is fixed at create: OOMScore returns it. Resources validates the values
-// that it leaves out.
+// returns them. Without memory_swap_limit_in_bytes, MemorySwap is memory_limit_in_bytes plus memory.swap.max. Unified
+// keys are refused on cgroup v1. The result also lacks oom_score_adj, which is fixed at create: OOMScore returns it.
+// Resources validates the values that it leaves out.
 func Resources(r *runtimeapi.LinuxContainerResources, f docker.Features) (container.Resources, error) {
 	return resources("linux", r, f)
 }
@@ -160,7 +160,8 @@ func oomScore(field string, score int64, f docker.Features) (int, error) {
 	return int(score), nil
 }
 
-// checkCPUSet checks the form of a list such as 0-3,7. Only the engine knows whether the node has them.
+// checkCPUSet checks the form of a list such as 0-3,7. Only the engine knows whether the node has these CPUs or memory
+// nodes.
 func checkCPUSet(field, set string) error {
 	if set == "" {
 		return nil
@@ -198,8 +199,8 @@ func checkHierarchy(field string, r *runtimeapi.LinuxContainerResources, f docke
 	return nil
 }
 
-// checkUnifiedKey accepts a file of a controller, "memory.high". It refuses the cgroup.* files: they are not limits,
-// but move and kill processes.
+// checkUnifiedKey accepts a file of a controller, such as memory.high. It refuses the cgroup.* files, which are no
+// limits: they move and kill processes.
 func checkUnifiedKey(field, key string) error {
 	if err := checkFileWord(field, key); err != nil {
 		return err

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// sandboxOOMScore makes the kernel spare the sandbox, whose end would take
-	// the pod with it, but not more than the node's own programs.
+	// sandboxOOMScore makes the kernel spare the sandbox, since the pod ends with it. criadapter and the kubelet have
+	// -999.
 	sandboxOOMScore = -998
-	// sandboxCPUShares is the least weight there is: a sandbox only waits.
+	// sandboxCPUShares is the lowest weight: a sandbox only waits.
 	sandboxCPUShares = 2
-	// sandboxStopSignal is what the built-in sandbox program ends on.
+	// sandboxStopSignal is the signal that ends the built-in sandbox program.
 	sandboxStopSignal = "SIGTERM"
 )
 
@@ -43,15 +43,13 @@ type SandboxInput struct {
 	RootDirectory string
 }
 
-// Sandbox returns the container that holds a pod's namespaces. The pod's
-// overhead and the sum of its containers' resources do not limit it but the
-// cgroup above, see PodLimits.
+// Sandbox returns the container that holds a pod's namespaces. The pod's overhead and the sum of its containers'
+// resources limit the cgroup above this container, see PodLimits.
 //
 // For a pod with a user namespace of its own, see InUserNamespace.
 //
-// It fails with errdefs.ErrInvalidArgument or errdefs.ErrNotImplemented, naming
-// the field, and with errdefs.ErrFailedPrecondition for a pod on a default bridge
-// that cannot connect pods.
+// It fails with errdefs.ErrInvalidArgument or errdefs.ErrNotImplemented, and names the field. It fails with
+// errdefs.ErrFailedPrecondition for a pod on a default bridge that cannot connect pods.
 func Sandbox(in SandboxInput) (docker.ContainerSpec, error) {
 	if err := checkSandbox(in); err != nil {
 		return docker.ContainerSpec{}, err
@@ -85,8 +83,8 @@ func Sandbox(in SandboxInput) (docker.ContainerSpec, error) {
 }
 
 // sandboxRuntime returns the engine's runtime for the pod. A sandboxed runtime takes the interfaces of its network
-// namespace when it boots. The engine cannot start one in a namespace that CNI has filled beforehand. The engine itself
-// connects pods on the host's network and on its own bridge.
+// namespace when it boots. The engine cannot start such a runtime in a namespace that CNI has filled beforehand. The
+// engine itself connects pods on the host's network and on its own bridge.
 func sandboxRuntime(in SandboxInput) (string, error) {
 	const field = "runtime_handler"
 	runtime, err := runtimeName(field, in.RuntimeHandler, in.Features)
@@ -103,7 +101,7 @@ func sandboxRuntime(in SandboxInput) (string, error) {
 			"docs/gvisor.md)", runtime)
 }
 
-// checkSandbox validates what does not go into the container.
+// checkSandbox validates the fields that no later step validates.
 func checkSandbox(in SandboxInput) error {
 	if in.Config == nil {
 		return invalid("config", "is missing")
