@@ -16,7 +16,7 @@ import (
 )
 
 // TestRigMirror pulls an image of a registry that does not exist through the mirror in its hosts.toml. Engines with the
-// containerd image store read it, and the image then has the registry's names alone.
+// containerd image store read this file. The image then has only names of that registry, not of the mirror.
 func TestRigMirror(t *testing.T) {
 	r := newRig(t, image.Options{})
 	features, err := r.engine.Features(t.Context())

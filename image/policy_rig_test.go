@@ -100,7 +100,7 @@ func TestRigPolicyPullsVerifiedDigest(t *testing.T) {
 	r.wantRefusal(t, err)
 	testutil.Equal(t, r.status(t, repository+":1").GetId(), id, "image of the tag after the refusal")
 
-	// docker pull beside the node moves the tag, and no container may be made of what it brought.
+	// A docker pull moves the tag. No container may be created from the image that it brought.
 	testutil.Must(t, r.engine.PullImage(t.Context(), repository+":1", docker.PullOptions{}))
 	inspect, err := r.engine.InspectImage(t.Context(), repository+":1")
 	testutil.Must(t, err)
@@ -111,7 +111,7 @@ func TestRigPolicyPullsVerifiedDigest(t *testing.T) {
 	testutil.Must(t, r.Remove(t.Context(), spec(inspect.ID)))
 }
 
-// TestRigPolicyJudgesForeignImages has images that docker pull, tag and load brought.
+// TestRigPolicyJudgesForeignImages checks images that came by docker pull or got a name by docker tag.
 func TestRigPolicyJudgesForeignImages(t *testing.T) {
 	r := newPolicyRig(t)
 	local := name(t)
@@ -128,7 +128,7 @@ func TestRigPolicyJudgesForeignImages(t *testing.T) {
 		err = r.Allow(t.Context(), inspect.ID, ref)
 		testutil.Assert(t, (err == nil) == allowed, "docker pull of %s: %v", ref, err)
 
-		// Another name that no rule accepts: the name in the request decides, and without one all names.
+		// The image gets another name, which no rule accepts. The name in the request decides.
 		testutil.Must(t, r.engine.TagImage(t.Context(), ref, "local/"+tag+":1"))
 		err = r.Allow(t.Context(), inspect.ID, ref)
 		testutil.Assert(t, (err == nil) == allowed, "docker tag of %s: %v", ref, err)

@@ -40,8 +40,8 @@ func withoutTagOfDigest(ref string) string {
 	return named.String()
 }
 
-// pullReference returns the normalised name in spec for a registry. It adds the tag "latest" without a tag and digest,
-// and keeps the digest alone with both.
+// pullReference returns the normalised name in spec for a registry. A name without tag and digest gets the tag
+// "latest". A name with both keeps only the digest.
 func pullReference(spec *runtimeapi.ImageSpec) (reference.Named, error) {
 	ref := spec.GetImage()
 	if ref == "" {

@@ -177,11 +177,11 @@ func TestRigImageWithTwoNamesIsListedOnce(t *testing.T) {
 	list, err := r.List(t.Context(), &runtimeapi.ImageFilter{})
 	check(t, err)
 	list = slices.DeleteFunc(list, func(img *runtimeapi.Image) bool { return img.GetId() != id })
-	testutil.Require(t, len(list) == 1, "it is listed %d times: %v", len(list), list)
+	testutil.Require(t, len(list) == 1, "the image is listed %d times: %v", len(list), list)
 	tags := slices.Sorted(slices.Values(list[0].GetRepoTags()))
 	slices.Sort(want)
 	if !slices.Equal(tags, want) || len(list[0].GetRepoDigests()) != 2 { // one for each repository
-		t.Errorf("it is %v, want the tags %q", list[0], want)
+		t.Errorf("the image is %v, want the tags %q", list[0], want)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestRigPullProgressDeadline(t *testing.T) {
 	begun := time.Now()
 	_, err := r.Pull(t.Context(), spec(r.env.Image(rigenv.PrefixStalled+"/"+ref)), nil)
 	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "no progress"),
-		"stalled: %v, want DeadlineExceeded for want of progress", err)
+		"stalled: %v, want DeadlineExceeded with \"no progress\"", err)
 	took := time.Since(begun)
 	testutil.Assert(t, took <= 30*time.Second, "noticed after %s", took)
 	begun = time.Now()

@@ -21,7 +21,7 @@ type sandboxImage struct {
 	reference, name string
 	// builtIn says that this program contains the image.
 	builtIn bool
-	// preparing serializes loads and pulls of it.
+	// preparing serializes loads and pulls of the image.
 	preparing turn
 
 	mu sync.Mutex

@@ -14,7 +14,7 @@ import (
 // idOf returns a full id that begins with these digits.
 func idOf(digits string) string { return idAlgorithm + digits + strings.Repeat("0", 64-len(digits)) }
 
-// entryOf is an image with this id and these tags, and with a digest in its first tag's repository.
+// entryOf returns an image with this id and these tags, and with a digest in its first tag's repository.
 func entryOf(digits string, tags ...string) *entry {
 	img := &runtimeapi.Image{Id: idOf(digits), RepoTags: tags}
 	if len(tags) > 0 {
@@ -47,7 +47,7 @@ func TestLookup(t *testing.T) {
 		"cafe":         "", // a prefix of two ids
 		"bee":          "", // too short
 		"beef":         "beef",
-		"abcd":         "beef", // a name goes before a prefix
+		"abcd":         "beef", // a name takes precedence over a prefix
 		"abcd0":        "abcd",
 		"ffff":         "",
 		"Not A Name":   "",
@@ -73,7 +73,7 @@ func TestNameMovesToTheNewestImage(t *testing.T) {
 	testutil.Assert(t, slices.Equal(old.img.GetRepoTags(), []string{"app:1"}) && len(old.img.GetRepoDigests()) == 1,
 		"the old image is %v", old.img)
 	got := after.lookup("app:2")
-	testutil.Assert(t, got.id() == idOf("3"), "the name is of %s", got.id())
+	testutil.Assert(t, got.id() == idOf("3"), "the name belongs to %s", got.id())
 	if got := before.lookup("app:2"); got.id() != idOf("1") || len(got.img.GetRepoTags()) != 2 {
 		t.Errorf("the snapshot before has changed: %v", got.img)
 	}

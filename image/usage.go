@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/pace"
 )
 
-// firstMeasurement bounds a call's wait for the first measurement, which a small node has by then.
+// firstMeasurement bounds a call's wait for the first measurement. On a small node, the measurement ends in this time.
 const firstMeasurement = time.Second
 
 // measurePace spaces the measurements, because walking a million files must not keep the disk busy all day.
@@ -42,7 +42,7 @@ type usageMeter struct {
 
 	mu   sync.Mutex
 	last *usage
-	// due is when last is too old.
+	// due is the time at which last becomes too old.
 	due time.Time
 	// underway is closed when the measurement under way ends, nil without one.
 	underway chan struct{}
@@ -62,7 +62,7 @@ func (m *usageMeter) close() {
 }
 
 // get returns the last measurement, and begins another if it is too old. It waits up to firstMeasurement for the first
-// one. It returns false without any.
+// one. It returns false if there is none.
 func (m *usageMeter) get(ctx context.Context, place storage) (usage, bool) {
 	if len(place.layers) == 0 {
 		return usage{}, false

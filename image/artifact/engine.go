@@ -16,8 +16,8 @@ import (
 	"github.com/criadapter/criadapter/image/registry"
 )
 
-// Engine is an engine whose images include artifacts. An artifact that the engine refuses to pull is in the store.
-// A tag that both have is the store's, until an image is pulled by it through this engine.
+// Engine is an engine whose images include artifacts. The store gets each artifact that the engine refuses to pull. If
+// the engine and the store have the same tag, the tag is the store's until this Engine pulls an image by it.
 type Engine struct {
 	docker.Engine
 	Store *Store

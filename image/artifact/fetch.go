@@ -31,9 +31,9 @@ const (
 type pull struct {
 	ref  reference.Named
 	auth authn.AuthConfig
-	// arch is the node's architecture, which chooses from an index.
+	// arch is the node's architecture. It decides which manifest of an index is pulled.
 	arch string
-	// progress is called with each progressStep of a blob.
+	// progress is called after each progressStep of a blob.
 	progress func()
 }
 
@@ -47,14 +47,14 @@ func (s *Store) pull(ctx context.Context, p pull) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(making) // it is gone after add
+	defer os.RemoveAll(making) // add moves it away
 	if err := s.fetch(ctx, p, found, making); err != nil {
 		return err
 	}
 	return s.add(making, found.id, namesFor(p.ref, found.named))
 }
 
-// namesFor returns the names that a pull of ref gives an artifact whose manifest or index has a digest.
+// namesFor returns the names that a pull of ref gives an artifact. named is the digest of its manifest or index.
 func namesFor(ref reference.Named, named v1.Hash) names {
 	given := names{Digests: []string{reference.FamiliarName(ref) + "@" + named.String()}}
 	if _, tagged := ref.(reference.Tagged); tagged {
@@ -65,7 +65,8 @@ func namesFor(ref reference.Named, named v1.Hash) names {
 
 // resolved is an artifact in a registry.
 type resolved struct {
-	// named is the digest that the registry has for the name: the digest of the manifest, or of an index with it.
+	// named is the digest that the registry has for the name: the digest of the manifest, or of the index that lists
+	// it.
 	named    v1.Hash
 	id       digest.Digest
 	manifest []byte
@@ -100,7 +101,7 @@ func referenceIn(repository name.Repository, ref reference.Named) name.Reference
 	return repository.Tag(ref.(reference.Tagged).Tag())
 }
 
-// choose reads the manifest of an index that is for the node's architecture.
+// choose finds the manifest for the node's architecture in an index, and reads it.
 func choose(from registry.Repository, of *remote.Descriptor, arch string) (*remote.Descriptor, error) {
 	index, err := of.ImageIndex()
 	if err != nil {

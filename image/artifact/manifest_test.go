@@ -85,7 +85,7 @@ func TestParseManifest(t *testing.T) {
 	}
 }
 
-// FuzzManifest has the files of any manifest stay in their directory, each with a name of its own.
+// FuzzManifest checks that the files of any manifest stay in their directory, each with its own name.
 func FuzzManifest(f *testing.F) {
 	for _, raw := range []string{manifest(layer("x", "d/a"), layer("y", "")), manifest(), "{}"} {
 		f.Add([]byte(raw))

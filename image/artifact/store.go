@@ -34,8 +34,8 @@ type Store struct {
 
 // Options are the options of Open. Root is required.
 type Options struct {
-	// Root is the absolute path of the store. It is made if need be. Volumes with links to the files are on the same
-	// filesystem.
+	// Root is the absolute path of the store. It is made if need be. Volumes with links to the files must be on the
+	// same filesystem.
 	Root string
 	// Certs has a directory with certificates for each registry, as /etc/docker/certs.d. It need not exist.
 	Certs string
@@ -118,7 +118,7 @@ func (s *Store) find(ref string) *kept {
 	return nil
 }
 
-// ofPrefix returns the artifact whose id alone begins with a prefix, nil without one.
+// ofPrefix returns the only artifact whose id begins with a prefix. It returns nil if there is none, or more than one.
 func (s *Store) ofPrefix(prefix string) *kept {
 	id := idOf(prefix)
 	found := slices.DeleteFunc(s.list(), func(a *kept) bool { return !strings.HasPrefix(a.id.String(), id) })
@@ -140,8 +140,8 @@ func familiar(ref string) string {
 	return reference.FamiliarString(named)
 }
 
-// add publishes the directory making, which has an artifact without names. The artifact gets these names, and the tags
-// are taken from others. The directory is gone afterwards.
+// add publishes the directory making, which has an artifact without names. The artifact gets these names, and other
+// artifacts lose the tags. The directory is gone afterwards.
 func (s *Store) add(making string, id digest.Digest, given names) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *Store) add(making string, id digest.Digest, given names) error {
 	if err := writeNames(making, given); err != nil {
 		return err
 	}
-	if err := s.discard(id.Encoded()); err != nil { // a damaged one
+	if err := s.discard(id.Encoded()); err != nil { // a damaged artifact with this id
 		return err
 	}
 	if err := wholedir.Publish(making, id.Encoded()); err != nil {
@@ -168,7 +168,7 @@ func (s *Store) add(making string, id digest.Digest, given names) error {
 	return s.take(given.Tags, a)
 }
 
-// name gives an artifact more names, and takes the tags from others. The caller holds the lock.
+// name gives an artifact more names, and takes the tags from other artifacts. The caller holds the lock.
 func (s *Store) name(a *kept, given names) error {
 	if err := s.take(given.Tags, a); err != nil {
 		return err

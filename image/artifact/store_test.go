@@ -152,7 +152,7 @@ func TestArtifactOfAnIndex(t *testing.T) {
 	testutil.Assert(t, errdefs.IsNotFound(f.pullNamed("x:1")), "an index without this architecture is pulled")
 }
 
-// TestFailedPullsLeaveNothing has registries that lie, refuse or end early.
+// TestFailedPullsLeaveNothing pulls from registries that send wrong content, or refuse, or end early.
 func TestFailedPullsLeaveNothing(t *testing.T) {
 	blob := func(status int, body string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
@@ -195,7 +195,7 @@ func TestImagesAreNotKept(t *testing.T) {
 	testutil.Assert(t, errors.Is(f.pullNamed("x:1"), ErrNotArtifact), "an image is pulled as an artifact")
 }
 
-// TestDamagedArtifactIsPulledAgain has the remains of crashes and of a broken disk.
+// TestDamagedArtifactIsPulledAgain opens a store with the remains of a crash and with damaged files.
 func TestDamagedArtifactIsPulledAgain(t *testing.T) {
 	f := newFixture(t)
 	f.push(artifacts.New(t, artifacts.Empty, "a", "hello"), "x:1")

@@ -1,6 +1,6 @@
 // Package registry sends criadapter's own requests to registries: for signatures, and for artifacts that the engine
 // refuses. The engine pulls everything else.
 //
-// A request uses HTTP without TLS for a loopback address alone, and the certificates in /etc/docker/certs.d, as Docker
-// Engine does by default. It uses neither the engine's mirrors nor its list of insecure registries.
+// A request uses HTTP without TLS only for a loopback address. It uses the certificates in /etc/docker/certs.d. Docker
+// Engine does both by default. No request uses the engine's mirrors or its list of insecure registries.
 package registry

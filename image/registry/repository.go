@@ -22,7 +22,7 @@ type Options struct {
 	MaxAnswer int64
 }
 
-// Credentials returns the credentials of a pull, for Options. nil are none.
+// Credentials converts the credentials of a pull for Options. nil means none.
 func Credentials(auth *docker.Auth) authn.AuthConfig {
 	if auth == nil {
 		return authn.AuthConfig{}

@@ -11,15 +11,15 @@
 //	  policy: signed
 //	  keys: [/etc/criadapter/prod.pub]
 //
-// A Verifier is asked twice. Before a pull it resolves the image's tag to a digest, verifies the digest's signatures,
+// A Verifier decides twice. Before a pull it resolves the image's tag to a digest, verifies the digest's signatures,
 // and returns the digest: the caller pulls this digest, whatever the tag names by then. Before a container is created
 // it judges the image by its names at the engine, because the image may have come another way. Signatures that were
-// verified at the pull are kept on disk, and are verified again by the keys of the moment. For other images it asks
-// their registry, without credentials.
+// verified at the pull are kept on disk, and are verified again by the current keys. For other images it asks their
+// registry, without credentials.
 //
-// Signatures are read as cosign stores them beside the image: in the tag sha256-….sig (simple signing), and as bundles
-// among the digest's referrers (OCI distribution 1.1). A signature vouches for content. It does not say for which
-// repository: keys that may sign for different repositories must differ.
+// Signatures are read as cosign stores them beside the image: in the tag sha256-….sig (simple signing), and as
+// bundles among the digest's referrers (OCI distribution 1.1). A signature vouches for content. It does not say for
+// which repository. So repositories with different signers need different keys.
 //
 // The policy file and its keys are read at each decision. A file that is missing or invalid refuses all images.
 package trust

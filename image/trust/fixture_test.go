@@ -38,8 +38,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// site is a registry and a node with a policy: images of prod/ need a signature by its key, images of free/ do not, and
-// all others are rejected.
+// site is a registry and a node with a policy: images of prod/ need a signature by the site's key, images of free/ do
+// not, and all others are rejected.
 type site struct {
 	*Verifier
 	t      *testing.T
@@ -47,7 +47,7 @@ type site struct {
 	dir    string
 	key    signer
 	policy string
-	// denied says that the registry denies all requests, as one that demands credentials.
+	// denied says that the registry denies all requests, like a registry that demands credentials.
 	denied atomic.Bool
 }
 
@@ -73,7 +73,7 @@ func newSite(t *testing.T) *site {
 
 func (s *site) write(file, text string) { testutil.WriteFile(s.t, filepath.Join(s.dir, file), text) }
 
-// writePolicy has images below prefix need a signature by the key in a file.
+// writePolicy writes a policy by which images below prefix need a signature by the key in a file.
 func (s *site) writePolicy(prefix, key string) {
 	s.write("image-policy.yaml", "default: reject\nrepositories:\n"+
 		"- {prefix: "+s.host+"/free, policy: accept}\n"+
@@ -158,7 +158,7 @@ func (s *site) pull(text string) (reference.Named, error) {
 	return s.Resolve(s.t.Context(), s.ref(text), authn.AuthConfig{})
 }
 
-// foreign is an image on the node that came another way.
+// foreign returns an image on the node that was not pulled through CRI.
 func (s *site) foreign(asked string, names ...string) Image {
 	image := Image{ID: "sha256:" + strings.Repeat("1", 64), Name: asked}
 	for _, name := range names {
@@ -209,7 +209,7 @@ func (s signer) simpleOfType(kind string, image digest.Digest) evidence {
 	return evidence{Payload: payload, Signature: s.sign(payload)}
 }
 
-// bundle is a bundle that states something of an image.
+// bundle returns a bundle with a statement about an image.
 func (s signer) bundle(predicate string, image digest.Digest) []byte {
 	statement, err := json.Marshal(map[string]any{
 		"_type": statementType, "predicateType": predicate,

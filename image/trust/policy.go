@@ -28,7 +28,7 @@ type policy struct {
 	Repositories []rule   `json:"repositories,omitempty"`
 }
 
-// rule decides on the repositories that are Prefix, or below it.
+// rule decides on the repository Prefix, and on all repositories below it.
 type rule struct {
 	Prefix string   `json:"prefix"`
 	Policy decision `json:"policy"`

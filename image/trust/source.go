@@ -37,7 +37,7 @@ func openSource(ctx context.Context, image reference.Named, auth authn.AuthConfi
 	return source{repository}, err
 }
 
-// digestOf asks for the digest that a tag has at the moment.
+// digestOf asks the registry for the present digest of a tag.
 func (s source) digestOf(tag string) (digest.Digest, error) {
 	ref := s.Name.Tag(tag)
 	descriptor, err := remote.Head(ref, s.Remote...)

@@ -44,8 +44,8 @@ func New(opts Options) *Verifier {
 }
 
 // Resolve decides on the pull of an image, which has a tag or a digest. For an image that needs a signature it returns
-// the name by the verified digest, which is to be pulled in place of the tag. For other images it returns ref. It fails
-// with the error of the registry if that does not answer.
+// the name by the verified digest, which is to be pulled instead of the tag. For other images it returns ref. If the
+// registry does not answer, Resolve fails with the registry's error.
 func (v *Verifier) Resolve(ctx context.Context, ref reference.Named, auth authn.AuthConfig) (reference.Named, error) {
 	if v == nil {
 		return ref, nil
@@ -107,7 +107,7 @@ type Image struct {
 // Allow decides on a container of an image that is on the node. The rule of the repository in Name decides if the image
 // has a name there. Otherwise the rules of all its repositories must allow it, and the default if it has none.
 //
-// A rule that needs a signature needs one of a digest that the image has in the repository. Without a kept signature
+// If the rule needs a signature, one of the image's digests in the repository must have it. Without a kept signature,
 // Allow asks the registry.
 func (v *Verifier) Allow(ctx context.Context, image Image) error {
 	if v == nil {

@@ -95,11 +95,12 @@ func TestCosignsSignatures(t *testing.T) {
 	} {
 		testutil.Must(t, e.verify(image, keys), name)
 		other := digest.FromString("another image")
-		testutil.Assert(t, e.verify(other, keys) != nil, "%s: it is a signature of another image, too", name)
+		testutil.Assert(t, e.verify(other, keys) != nil, "%s: the signature is valid for another image, too", name)
 	}
 }
 
-// TestAttacksOnPulls has the registry, or who can push to it, offer an image without a valid signature.
+// TestAttacksOnPulls offers an image without a valid signature, as a bad registry might do, or an attacker who can push
+// to the registry.
 func TestAttacksOnPulls(t *testing.T) {
 	for name, test := range map[string]struct {
 		attack func(s *site, image digest.Digest)
@@ -251,7 +252,7 @@ func TestMovedTag(t *testing.T) {
 		refusals)
 }
 
-// TestImagesThatCameAnotherWay has images on the node that docker pull, tag, load or build brought.
+// TestImagesThatCameAnotherWay checks images that docker pull, tag, load or build brought to the node.
 func TestImagesThatCameAnotherWay(t *testing.T) {
 	s := newSite(t)
 	good := "prod/app@" + s.signed("prod/app", "1").String()

@@ -84,9 +84,9 @@ func (a archive) layers() ([]io.Reader, error) {
 	return layers, nil
 }
 
-// artifact returns the files of the OCI artifact with an id, which is the digest of its manifest, or of an index with
-// it. It fails with artifact.ErrNotArtifact for an image. Only engines with the containerd image store have artifacts.
-// Their archives are OCI image layouts, too.
+// artifact returns the files of the OCI artifact with an id, which is the digest of its manifest, or of the index that
+// lists it. It fails with artifact.ErrNotArtifact for an image. Only engines with the containerd image store have
+// artifacts. Their archives are OCI image layouts, too.
 func (a archive) artifact(id digest.Digest) ([]artifact.File, error) {
 	if _, ok := a.files[blobName(id)]; !ok {
 		return nil, artifact.ErrNotArtifact

@@ -123,7 +123,7 @@ func unpackArtifact(ctx context.Context, saved archive, content []artifact.File,
 	return size, nil
 }
 
-// unpackLayer puts a layer on top of the files like the engine. No entry leads out of the directory.
+// unpackLayer puts a layer on top of the files, as the engine does. No entry leads out of the directory.
 func unpackLayer(dir string, layer io.Reader) (size int64, err error) {
 	defer step.At("image volume: unpack layer")()
 	content, err := compression.DecompressStream(layer)

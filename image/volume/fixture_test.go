@@ -124,7 +124,7 @@ func (f *fixture) image(layers ...[]entry) string {
 	return image.ID
 }
 
-// mount is Mount, which must succeed.
+// mount calls Mount, which must succeed.
 func (f *fixture) mount(id, subPath string) (path string, release func()) {
 	f.t.Helper()
 	path, release, err := f.Mount(f.t.Context(), id, subPath)
@@ -132,7 +132,7 @@ func (f *fixture) mount(id, subPath string) (path string, release func()) {
 	return path, release
 }
 
-// container makes a container that has the path mounted.
+// container creates a container that has the path mounted.
 func (f *fixture) container(path string) string {
 	f.t.Helper()
 	id, err := f.engine.CreateContainer(f.t.Context(), docker.ContainerSpec{
@@ -174,6 +174,6 @@ func wantGone(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
 		_, err := os.Lstat(path)
-		testutil.Assert(t, os.IsNotExist(err), "%s is there (%v)", path, err)
+		testutil.Assert(t, os.IsNotExist(err), "%s still exists (%v)", path, err)
 	}
 }

@@ -23,7 +23,7 @@ const (
 	// filesName is the name of the files' directory in the image's directory.
 	filesName = "fs"
 
-	// defaultKeep leaves time for a retry to a caller whose deadline ended before the extraction.
+	// defaultKeep leaves time for a retry if the caller's deadline ends before the extraction does.
 	defaultKeep = 5 * time.Minute
 	// extractTimeout bounds the extraction of one image.
 	extractTimeout = 30 * time.Minute
@@ -183,7 +183,7 @@ func (s *Store) ensure(ctx context.Context, name, imageID string) error {
 	}
 }
 
-// join finds or begins the extraction of an image, nil if it is done.
+// join finds or begins the extraction of an image. It returns nil if the files are there.
 func (s *Store) join(name, imageID string) (*extraction, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -116,7 +116,7 @@ func TestHeldFilesStay(t *testing.T) {
 	testutil.Assert(t, err == nil && again != 0, "%v, %v", again, err)
 	wantContent(t, path+"/a", "a")
 	name, since := filepath.Base(filepath.Dir(path)), f.now()
-	f.hold(name) // by a call that begins after the list was requested and ends before it is used
+	f.hold(name) // by a call that begins after the list was requested and ends before the list is used
 	f.hold(name)
 	release()
 	f.release(name)
@@ -137,7 +137,7 @@ func TestFilesOfAnUnlistedContainerStay(t *testing.T) {
 	testutil.Assert(t, err == nil && !removed, "removed %v, %v", removed, err)
 	wantContent(t, path+"/a", "a")
 	removed, err = f.remove(t.Context(), name, f.now())
-	testutil.Assert(t, err == nil && removed, "by the next look: removed %v, %v", removed, err)
+	testutil.Assert(t, err == nil && removed, "by the next collection: removed %v, %v", removed, err)
 }
 
 func TestFilesStayForAWhile(t *testing.T) {
