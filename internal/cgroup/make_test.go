@@ -22,7 +22,7 @@ func TestMake(t *testing.T) {
 	testutil.Assert(t, err == nil && info.IsDir(), "%v, %v", info, err)
 	// The kernel handles each write separately; a plain file keeps the last one.
 	if got, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control")); err != nil || string(got) != "+memory" {
-		t.Errorf("handed down was %q, %v", got, err)
+		t.Errorf("cgroup.subtree_control is %q, %v", got, err)
 	}
 	if err := Make(filepath.Join(root, "cgroup.controllers", "below")); err == nil {
 		t.Error("made a cgroup below a file")

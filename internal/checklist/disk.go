@@ -12,7 +12,7 @@ import (
 // Disk is the filesystem of a directory.
 type Disk struct {
 	Path string
-	// Free and Total are in bytes, FreeInodes and Inodes in files. Inodes is 0 for a filesystem without a limit of
+	// Free and Total count bytes, FreeInodes and Inodes count files. Inodes is 0 for a filesystem without a limit of
 	// files.
 	Free, Total, FreeInodes, Inodes uint64
 	// Memory says that its content is lost at a reboot.

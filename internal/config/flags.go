@@ -73,7 +73,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.Var(&c.StreamingIdleTimeout, "streaming-connection-idle-timeout",
 		"end an exec, attach or port-forward session without traffic for this long")
 	flags.StringVar(&c.CRIMetrics, "cri-metrics", c.CRIMetrics,
-		"comma-separated groups of container metrics to collect for the kubelet's /metrics/cadvisor, all or none")
+		"comma-separated groups of container metrics to collect for the kubelet's /metrics/cadvisor, or all, or none")
 	flags.StringVar(&c.ContainerLogMode, "container-log-mode", c.ContainerLogMode,
 		"log of a new container at the kubelet's path: copy (in the CRI format) or symlink (the engine's own "+
 			"json-file)")

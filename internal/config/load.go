@@ -109,7 +109,7 @@ func (c *Config) loadFile(path string, required bool) (origins map[string]string
 	origins = map[string]string{}
 	var errs []error
 	for _, entry := range entries {
-		// Each value on its own, so that each error has its line.
+		// Each value is decoded alone, so that each error has its line.
 		one, err := json.Marshal(map[string]json.RawMessage{entry.key: entry.value})
 		if err == nil {
 			err = json.Unmarshal(one, c)
@@ -133,7 +133,7 @@ func plainly(err error) error {
 	return fmt.Errorf("this is of the kind %s, and it must be %s", mismatch.Value, want)
 }
 
-// environmentName is the variable of a flag: CRIADAPTER_LOG_LEVEL for log-level.
+// environmentName returns the variable of a flag: CRIADAPTER_LOG_LEVEL for log-level.
 func environmentName(flag string) string {
 	return "CRIADAPTER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
@@ -147,7 +147,7 @@ func settingNames() []string {
 	return names
 }
 
-// canonical is the setting of a flag.
+// canonical returns the name of the setting that a flag sets.
 func canonical(flag string) string {
 	if flag == flagCriDockerdRoot {
 		return "root-directory"

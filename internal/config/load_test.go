@@ -113,10 +113,10 @@ func TestEmptyFile(t *testing.T) {
 	}
 	t.Setenv("CRIADAPTER_CONFIG", "/does/not/exist")
 	if _, err := load(t); err == nil {
-		t.Error("a file that the environment names and that is missing passes")
+		t.Error("a missing file that the environment names is no error")
 	}
 	if _, err := load(t, "--config="); err != nil {
-		t.Errorf("no file wanted: %v", err)
+		t.Errorf("without a file: %v", err)
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *Config) addMigrateFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.MigrateRootDirectories, "migrate-root-directories", c.MigrateRootDirectories,
 		"comma-separated root directories of cri-dockerd and dockershim, for their checkpoints")
 	flags.StringVar(&c.MigrateCNICacheDirs, "migrate-cni-cache-dirs", c.MigrateCNICacheDirs,
-		"comma-separated --cni-cache-dir of cri-dockerd and dockershim")
+		"comma-separated directories with the CNI results of cri-dockerd (its --cni-cache-dir) and dockershim")
 	flags.StringVar(&c.MigrateLogHistory, "migrate-log-history", c.MigrateLogHistory,
 		"bytes of a migrated container's old log that are converted to the CRI format, as a quantity; log "+
 			"collectors read them a second time")

@@ -20,7 +20,7 @@ func (c *Config) addNRIFlags(flags *pflag.FlagSet) {
 		"plugins of the Node Resource Interface, which follow pods and adjust containers: enabled or disabled")
 	flags.StringVar(&c.NRISocket, "nri-socket", c.NRISocket, "unix socket that NRI plugins connect to")
 	flags.StringVar(&c.NRIPluginDir, "nri-plugin-dir", c.NRIPluginDir,
-		"directory of NRI plugins that are started, by their names INDEX-NAME")
+		"directory of the NRI plugins to start, with names of the form INDEX-NAME")
 	flags.StringVar(&c.NRIPluginConfigDir, "nri-plugin-config-dir", c.NRIPluginConfigDir,
 		"directory of the configurations of these plugins, INDEX-NAME.conf or NAME.conf")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The process id alone is not enough: a process of another pod may have got the id of an ended one.
+// The process id alone is not enough: a process of another pod may have the id of an ended process.
 func TestNamespaceOfAContainer(t *testing.T) {
 	requireRoot(t)
 	pid, end := startPod(t)
@@ -26,7 +26,7 @@ func TestNamespaceOfAContainer(t *testing.T) {
 	}
 	h := OfContainer(pid, id)
 	if same, err := h.SameAs(pid); !same || err != nil || !h.Alive() {
-		t.Errorf("the container's process is in its namespace: %v, %v", same, err)
+		t.Errorf("SameAs the container's process is %v, %v", same, err)
 	}
 	ran := false
 	err = h.Do(t.Context(), func() error { ran = true; return nil })

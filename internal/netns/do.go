@@ -15,9 +15,9 @@ import (
 
 // Do runs f in the namespace and returns its error.
 //
-// f runs on an operating-system thread of its own that has entered the namespace; the caller's thread never leaves its
-// own. Sockets that f opens and processes that it starts belong to the namespace, also after f has returned. Goroutines
-// that f starts do not run in the namespace.
+// f runs on its own operating-system thread, which has entered the namespace. The caller's thread stays where it is.
+// Sockets that f opens and processes that it starts belong to the namespace, also after f has returned. Goroutines that
+// f starts do not run in the namespace.
 //
 // Do waits until f has returned; f should watch ctx itself. When ctx has ended
 // already, f does not run. A panic in f reaches the caller of Do.
@@ -48,8 +48,9 @@ type visit struct {
 	panicked error
 }
 
-// run calls f in the namespace target and then goes back. It is called locked to its thread and unlocks it only when
-// the thread is where it was: else the thread ends, instead of letting other goroutines run in the wrong namespace.
+// run calls f in the namespace target and then goes back. The goroutine is locked to its thread. run unlocks the thread
+// only if it is in its first namespace again. Otherwise the thread ends with the goroutine, so that no other goroutine
+// runs in the wrong namespace.
 func (v *visit) run(ctx context.Context, target *os.File, f func() error) {
 	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {

@@ -141,7 +141,7 @@ func TestDoLeaksNothing(t *testing.T) {
 	testutil.Until(t, "goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
 	n := count(t, "/proc/self/fd/*")
 	testutil.Assert(t, n <= files, "%d open files, %d before", n, files)
-	// 800 calls on 16 goroutines: a leaked thread a call would show.
+	// There were 800 calls on 16 goroutines, so one leaked thread per call would show.
 	n = count(t, "/proc/self/task/*")
 	testutil.Assert(t, n <= threads+32, "%d threads, %d before", n, threads)
 }

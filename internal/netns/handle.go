@@ -21,8 +21,8 @@ type Handle struct {
 	container string
 }
 
-// Open returns the handle of the namespace whose file is path, for example one
-// that a checkpoint names. It touches nothing; see [Handle.Alive].
+// Open returns the handle of the namespace whose file is path, for example the path in a pod's record. It does not
+// check the file; see [Handle.Alive].
 func Open(path string) Handle { return Handle{path: path} }
 
 // OfContainer returns the handle of a container's network namespace that is not pinned; pid is a process of the

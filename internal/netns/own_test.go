@@ -11,7 +11,7 @@ import (
 
 func TestHasOwn(t *testing.T) {
 	testutil.Assert(t, !HasOwn(os.Getpid()) && !HasOwn(1) && !HasOwn(0) && !HasOwn(1<<30),
-		"this program, the first process or none has a namespace of its own")
+		"this program, the first process or a missing process counts as one with its own namespace")
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make network namespaces")
 	}

@@ -20,10 +20,11 @@ import (
 	"github.com/criadapter/criadapter/internal/userns"
 )
 
-// Set is the namespaces of a pod that no process holds: each is alive while it is pinned. A namespace without a path is
-// the node's.
+// Set has the namespaces of a pod. No process holds them: each is alive while it is pinned. Without a path, the pod
+// uses the node's namespace.
 type Set struct {
-	// Network, IPC, UTS and User are the paths of the pins. The others belong to the user namespace, if there is one.
+	// Network, IPC, UTS and User are the paths of the pins. The other namespaces belong to the user namespace, if there
+	// is one.
 	Network, IPC, UTS, User string
 	// UIDs and GIDs are the mappings of the user namespace; both map 0.
 	UIDs, GIDs []userns.Mapping
@@ -35,7 +36,7 @@ type Set struct {
 // pinned is one namespace of a set.
 type pinned struct {
 	flag int
-	// file is its name in /proc/PID/ns.
+	// file is the namespace's name in /proc/PID/ns.
 	file, path string
 }
 
@@ -47,11 +48,12 @@ func (s Set) all() []pinned {
 	return slices.DeleteFunc(all, func(p pinned) bool { return p.path == "" })
 }
 
-// Make makes the namespaces, with the loopback interface up, and pins them in directories that are there (see
-// [ShareDir]). A failed Make leaves no pin.
+// Make makes the namespaces, with the loopback interface up, and pins them in existing directories (see [ShareDir]). A
+// failed Make leaves no pin.
 //
 // It returns errdefs.ErrAlreadyExists for a file in a pin's place. It returns errdefs.ErrInvalidArgument with the
-// sysctl's name if the kernel lacks the sysctl or refuses its value. It refuses, for example, ids that are not mapped.
+// sysctl's name if the kernel lacks the sysctl or refuses its value. A value with ids that the user namespace does not
+// map causes the same error.
 func (s Set) Make(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -73,7 +75,7 @@ func (s Set) Make(ctx context.Context) error {
 	return nil
 }
 
-// makeHere moves its thread into new namespaces, but for the user's.
+// makeHere moves its thread into the new namespaces, except the user namespace.
 func (s Set) makeHere() error {
 	files := func(kind string) string { return "/proc/thread-self/ns/" + kind }
 	if s.User == "" {
@@ -126,7 +128,8 @@ func enter(path string, kind int) error {
 	return nil
 }
 
-// furnish sets up the namespaces that the calling thread is in, and pins what files leads to.
+// furnish sets up the namespaces that the calling thread is in, and pins the namespaces by the paths that files
+// returns.
 func (s Set) furnish(files func(kind string) string, write func(map[string]string) error) error {
 	if s.UTS != "" && s.Hostname != "" {
 		if err := unix.Sethostname([]byte(s.Hostname)); err != nil {
@@ -178,7 +181,7 @@ func writeSysctls(values map[string]string) error {
 // pingGroups is the sysctl whose value has ids. The kernel reads them in the user namespace of the writer.
 const pingGroups = "net.ipv4.ping_group_range"
 
-// mapSysctls returns the values for a writer who is outside of the user namespace.
+// mapSysctls returns the values for a writer outside of the user namespace.
 func mapSysctls(values map[string]string, gids []userns.Mapping) (map[string]string, error) {
 	value, found := values[pingGroups]
 	if !found {
@@ -201,7 +204,7 @@ func mapSysctls(values map[string]string, gids []userns.Mapping) (map[string]str
 	return outside, nil
 }
 
-// sysctlFile is where a sysctl is, in whose name dots and slashes change places.
+// sysctlFile returns the path of a sysctl. A dot in the sysctl's name is a slash in the path, and a slash is a dot.
 func sysctlFile(name string) string {
 	swap := strings.NewReplacer(".", "/", "/", ".")
 	return filepath.Join("/proc/sys", filepath.Join("/", swap.Replace(name)))

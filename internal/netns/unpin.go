@@ -20,8 +20,8 @@ const maxStackedPins = 64
 // its last other pin; a process that is in it is not disturbed.
 //
 // It is idempotent: a missing file is success, and so is a file without a mount, as a crash or a reboot leaves it.
-// Unpin refuses anything but a pin with errdefs.ErrFailedPrecondition and leaves it alone: a directory, a file with
-// content, a link such as /proc/PID/ns/net. An empty path is errdefs.ErrInvalidArgument.
+// Unpin fails with errdefs.ErrFailedPrecondition for a path that is not a pin, and changes nothing: a directory, a file
+// with content, a link such as /proc/PID/ns/net. It fails with errdefs.ErrInvalidArgument for an empty path.
 func (h Handle) Unpin() error {
 	defer step.At("namespace: unpin")()
 	if h.path == "" {

@@ -63,7 +63,7 @@ func TestUnfinishedNotesAreSwept(t *testing.T) {
 	}
 }
 
-// TestTwoWriters: servers that write the same file at once do not fail, and leave nothing unfinished.
+// TestTwoWriters checks that two writers of one file do not fail, and leave no unfinished file.
 func TestTwoWriters(t *testing.T) {
 	dir := Dir(t.TempDir())
 	var writers errgroup.Group

@@ -6,13 +6,12 @@ import "encoding/json"
 // installed together, but a note may be older than both.
 const version = 1
 
-// Note is what an OCI configuration gets beyond what the engine wrote. The zero
-// value changes nothing. Its parts have the names, units and meanings of the OCI
-// runtime specification, 1.2.
+// Note has the changes to an OCI configuration that the engine wrote. The zero value changes nothing. Its parts have
+// the names, units and meanings of the OCI runtime specification, 1.2.
 type Note struct {
-	// Engine is the id of the engine whose container it is.
+	// Engine is the id of the container's engine.
 	Engine string `json:"engine,omitempty"`
-	// EngineRoot is that engine's data directory.
+	// EngineRoot is the engine's data directory.
 	EngineRoot string `json:"engineRoot,omitempty"`
 	// Runtime is the container's real runtime. It stays the same for the container's whole life, because another
 	// runtime would not know the container.
@@ -20,18 +19,18 @@ type Note struct {
 	// InSandbox says that the container runs in its pod's sandbox, a process of the runtime, and has no process of its
 	// own on the node. criadapter-oci makes one that ends with the container, for the engine to wait for.
 	InSandbox bool `json:"inSandbox,omitempty"`
-	// Namespaces are joined by the path of each, instead of being made. The keys are
-	// the specification's: network, ipc, uts, pid, user, cgroup, time.
+	// Namespaces are the paths of the namespaces to join. The others stay as the engine wrote them. The keys are the
+	// specification's: network, ipc, uts, pid, user, cgroup, time.
 	Namespaces map[string]string `json:"namespaces,omitempty"`
-	// UIDMappings and GIDMappings go with a user namespace; with a joined one they
-	// have to be its own.
+	// UIDMappings and GIDMappings are the mappings of the user namespace. For a joined namespace, they must be that
+	// namespace's own mappings.
 	UIDMappings []IDMapping `json:"uidMappings,omitempty"`
 	GIDMappings []IDMapping `json:"gidMappings,omitempty"`
 	// Hostname is set in the container's UTS namespace.
 	Hostname string `json:"hostname,omitempty"`
 	// DropSysctls removes the engine's sysctls: they are for a joined namespace, whose owner has set them.
 	DropSysctls bool `json:"dropSysctls,omitempty"`
-	// Sysctls are added, or replace the engine's.
+	// Sysctls are added to the engine's, or replace them.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// Mounts are added, or replace the mount at the same destination.
 	Mounts []Mount `json:"mounts,omitempty"`
@@ -50,8 +49,8 @@ type Note struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Devices are made and allowed.
 	Devices []Device `json:"devices,omitempty"`
-	// Hooks are added behind the engine's, by the specification's name for when they
-	// run: createRuntime, createContainer, startContainer, poststart, poststop, prestart.
+	// Hooks run after the engine's hooks. The keys are the specification's: createRuntime, createContainer,
+	// startContainer, poststart, poststop, prestart.
 	Hooks map[string][]Hook `json:"hooks,omitempty"`
 	// Seccomp are raw fields to set in linux.seccomp, which must exist.
 	Seccomp map[string]json.RawMessage `json:"seccomp,omitempty"`
@@ -63,11 +62,10 @@ type Note struct {
 
 // Process is what a container's process and its commands have in common.
 type Process struct {
-	// Groups are the supplementary groups, exactly these and the user's own group,
-	// which other runtimes add as well. Nil leaves the engine's.
+	// Groups are all supplementary groups. The user's own group is added, as other runtimes do. Nil leaves the engine's
+	// groups.
 	Groups *[]uint32 `json:"groups,omitempty"`
-	// Ambient are capabilities ("CAP_NET_RAW") for a process that is not root. They
-	// have to be among the bounding ones.
+	// Ambient are capabilities ("CAP_NET_RAW") for a process that is not root. They must be in the bounding set.
 	Ambient []string `json:"ambient,omitempty"`
 }
 
@@ -93,9 +91,9 @@ type Device struct {
 	Major  int64  `json:"major"`
 	Minor  int64  `json:"minor"`
 	Access string `json:"access,omitempty"`
-	// FileMode is the node's mode, the runtime's default where it is nil.
+	// FileMode is the mode of the device node. Nil means the runtime's default.
 	FileMode *uint32 `json:"fileMode,omitempty"`
-	// UID and GID are the node's owners, the container's user where they are nil.
+	// UID and GID own the device node. Nil means the container's user and group.
 	UID *uint32 `json:"uid,omitempty"`
 	GID *uint32 `json:"gid,omitempty"`
 }

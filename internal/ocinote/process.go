@@ -7,9 +7,8 @@ import (
 	"strconv"
 )
 
-// EditProcess returns the OCI process of a command (runc exec --process) with what
-// the note says of its container's processes. The engine derives it from its own
-// configuration, which the note has not reached.
+// EditProcess returns the OCI process of a command (runc exec --process) with the note's changes to processes. The
+// engine derives the process from its own configuration, which lacks these changes.
 func EditProcess(config []byte, note Note) ([]byte, error) {
 	process, err := parse(config)
 	if err == nil {
@@ -53,7 +52,7 @@ func setGroups(process object, groups *[]uint32) error {
 	return nil
 }
 
-// groupOf is the primary group of a process's user, root's where it has none.
+// groupOf returns the primary group of a process's user, or root's group if it has none.
 func groupOf(user object) (uint32, error) {
 	if user["gid"] == nil {
 		return 0, nil
@@ -65,9 +64,8 @@ func groupOf(user object) (uint32, error) {
 	return uint32(gid), nil
 }
 
-// addAmbient adds capabilities that survive the change to a user that is not root.
-// The kernel lets those be ambient that are permitted and inheritable, which the
-// engine makes none for such a user.
+// addAmbient adds ambient capabilities, which survive the change to a user that is not root. The kernel demands that an
+// ambient capability is also permitted and inheritable, and the engine gives such a user none of these.
 func addAmbient(process object, added []string) error {
 	if len(added) == 0 {
 		return nil

@@ -54,7 +54,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("moved: %+v, %v, want %+v", again, err, want)
 	}
 	testutil.Assert(t, strings.Contains(string(moved), `"readonly":true`),
-		"the root has lost what else it has: %s", moved)
+		"the root has lost its other fields: %s", moved)
 }
 
 func TestFilesThatCannotBeMapped(t *testing.T) {
@@ -75,7 +75,7 @@ func TestFilesThatCannotBeMapped(t *testing.T) {
 	}
 	if _, err := MoveFiles([]byte(mappedSpec),
 		Files{Root: "/r", Mounts: map[string]string{"/nonesuch": "/x"}}); err == nil {
-		t.Error("a mount that is missing has a source")
+		t.Error("a source of a mount that is missing was set")
 	}
 }
 
@@ -107,7 +107,7 @@ func FuzzFiles(f *testing.F) {
 		}
 		want := Files{Root: "/moved", Mounts: map[string]string{destination: "/m"}, ReadOnly: files.ReadOnly}
 		moved, err := MoveFiles(config, want)
-		testutil.Require(t, err == nil, "read and not moved: %v", err)
+		testutil.Require(t, err == nil, "FilesOf accepts it and MoveFiles does not: %v", err)
 		if got, err := FilesOf(moved, "/b", note); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("moved to %+v, %v", got, err)
 		}

@@ -53,8 +53,8 @@ func load(ctx context.Context, t *testing.T, cli *client.Client, arch string) {
 	}
 }
 
-// requireID checks that the image has the id that the package foretells, which
-// is the config's or the manifest's digest by the engine's image store.
+// requireID checks that the image has an id that the package predicts. The engine's image store decides whether that is
+// the digest of the config or of the manifest.
 func requireID(ctx context.Context, t *testing.T, cli *client.Client, arch string) {
 	t.Helper()
 	config, err := pause.ConfigDigest(arch)
@@ -98,8 +98,8 @@ func run(ctx context.Context, t *testing.T, cli *client.Client) string {
 	return created.ID
 }
 
-// sleeps says whether the program waits, see proc_pid_stat(5): it sleeps nowhere but in rt_sigtimedwait. Before it
-// blocks its signals the kernel drops them, because the process is the first of its namespace.
+// sleeps says whether the program waits, see proc_pid_stat(5): it sleeps only in rt_sigtimedwait. Signals that come
+// before the program blocks them are lost: the kernel drops them for the first process of a PID namespace.
 func sleeps(t *testing.T, stat string) bool {
 	t.Helper()
 	content, err := os.ReadFile(stat)
