@@ -42,7 +42,7 @@ type usageMeter struct {
 
 	mu   sync.Mutex
 	last *usage
-	// due is the time at which last becomes too old.
+	// due is the time from which last is too old.
 	due time.Time
 	// underway is closed when the measurement under way ends, nil without one.
 	underway chan struct{}
