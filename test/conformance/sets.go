@@ -59,13 +59,13 @@ func sets() []set {
 	const disturbing = `|\[Serial\]|\[Slow\]|\[Disruptive\]`
 	const quick, waiting = quickSpecs + `.*\[NodeConformance\]`, never + disturbing + `|Restartable Init`
 	return []set{
-		{name: setFast, what: "those [NodeConformance] specs that say most about a runtime and do not wait long",
+		{name: setFast, what: "[NodeConformance] specs that say most about a runtime and do not wait long",
 			focus: quick, skip: waiting},
-		{name: "evented-pleg", what: "the fast ones with a kubelet that goes by CRI's events (KEP-3386)",
+		{name: "evented-pleg", what: "the set fast with a kubelet that follows CRI events (KEP-3386)",
 			focus: quick, skip: waiting, kubelet: "featureGates: {EventedPLEG: true}\n"},
-		{name: "stats-from-cri", what: "the fast ones with a kubelet that has all figures from CRI (KEP-2371)",
+		{name: "stats-from-cri", what: "the set fast with a kubelet that takes all stats from CRI (KEP-2371)",
 			focus: quick, skip: waiting, kubelet: "featureGates: {PodAndContainerStatsFromCRI: true}\n"},
-		{name: "node-conformance", what: "all [NodeConformance] specs that may run beside each other",
+		{name: "node-conformance", what: "all [NodeConformance] specs that may run in parallel",
 			focus: `\[NodeConformance\]`, skip: never + disturbing},
 		{name: "serial", what: "the specs of [NodeConformance], pod-level resources and resizes that must run alone",
 			focus: `\[NodeConformance\].*\[Serial\]|\[Serial\].*\[NodeConformance\]|\[sig-node\] (Pod Level ` +
@@ -74,7 +74,7 @@ func sets() []set {
 		{name: "slow", what: "sig-node's [Conformance] and [NodeConformance] specs that wait for minutes",
 			focus: `\[sig-node\].*(\[Slow\].*Conformance\]|Conformance\].*\[Slow\])`,
 			skip:  never + `|\[Serial\]|\[Disruptive\]`},
-		{name: "conformance", what: "sig-node's [Conformance] specs that are no [NodeConformance] ones",
+		{name: "conformance", what: "further [Conformance] specs of sig-node",
 			focus: `\[sig-node\].*\[Conformance\]`, skip: never + disturbing + `|\[NodeConformance\]`},
 		{name: "features", what: "sig-node's specs of single features",
 			focus: `\[sig-node\].*(Resize|Sidecar|Ephemeral Containers|ImageVolume|UserNamespaces|` +
@@ -84,11 +84,11 @@ func sets() []set {
 		{name: "sidecars", what: "how sidecars and preStop hooks end, from the suite of a single node", node: true,
 			focus: `Containers Lifecycle .*(sidecar|[Pp]re[Ss]top|restartable init containers have)`,
 			skip:  never + disturbing},
-		{name: "node-suite", what: "all [NodeConformance] specs of the suite of a single node that may run beside " +
-			"each other", node: true, kubelet: readOnly, focus: `\[NodeConformance\]`, skip: never + disturbing},
+		{name: "node-suite", what: "all [NodeConformance] specs of the suite of a single node that may run in parallel",
+			node: true, kubelet: readOnly, focus: `\[NodeConformance\]`, skip: never + disturbing},
 		{name: "node-features", what: "the further specs of the suite of a single node", node: true,
 			kubelet: readOnly, focus: `.`, skip: never + disturbing + `|\[NodeConformance\]`},
-		{name: "cli", what: "kubectl's specs that one node is enough for",
+		{name: "cli", what: "kubectl specs for one node",
 			focus: `\[sig-cli\] Kubectl (client Simple pod|Port forwarding|logs|exec|debug|client Kubectl ` +
 				`(run|cp|describe|label))`, skip: never + disturbing},
 		{name: "storage", what: "volumes of the node itself",
