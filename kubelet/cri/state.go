@@ -14,8 +14,8 @@ import (
 // statusTimeout bounds one call of Status.
 const statusTimeout = 10 * time.Second
 
-// State keeps the runtime's readiness, by its Status (runtimeState in pkg/kubelet/runtime.go). Make one with NewState.
-// It is safe for concurrent use.
+// State keeps the runtime's readiness, as its Status call reports it (runtimeState in pkg/kubelet/runtime.go). Make one
+// with NewState. It is safe for concurrent use.
 type State struct {
 	runtime *Runtime
 
@@ -30,14 +30,14 @@ func NewState(runtime *Runtime) *State {
 	return &State{runtime: runtime, runtimeErr: unknown, networkErr: unknown}
 }
 
-// Runtime is why the runtime is not ready, nil if it is.
+// Runtime returns why the runtime is not ready, or nil if it is ready.
 func (s *State) Runtime() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.runtimeErr
 }
 
-// Network is why the runtime's network is not ready, nil if it is.
+// Network returns why the runtime's network is not ready, or nil if it is ready.
 func (s *State) Network() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -47,7 +47,7 @@ func TestRuntimeState(t *testing.T) {
 		"no network": {answer: conditions("", "NoPlugin"), network: "NetworkReady is false: NoPlugin"},
 		"no engine":  {answer: conditions("EngineAway", ""), runtime: "RuntimeReady is false: EngineAway"},
 		"no answer":  {err: errors.New("refused"), runtime: "refused", network: "refused"},
-		"nothing about it": {answer: &runtimeapi.StatusResponse{}, runtime: "does not report RuntimeReady",
+		"no conditions": {answer: &runtimeapi.StatusResponse{}, runtime: "does not report RuntimeReady",
 			network: "does not report NetworkReady"},
 		"nothing is ready": {answer: conditions("EngineAway", "NoPlugin"), runtime: "EngineAway", network: "NoPlugin"},
 	} {
@@ -67,7 +67,7 @@ func TestRuntimeState(t *testing.T) {
 				}
 			}
 			ready := test.runtime == "" && test.network == ""
-			testutil.Assert(t, (err == nil) == ready, "as a whole: %v, want ready %t", err, ready)
+			testutil.Assert(t, (err == nil) == ready, "error of ask: %v, want ready %t", err, ready)
 			testutil.Assert(t, s.Last() == test.answer, "the last answer is %v", s.Last())
 		})
 	}

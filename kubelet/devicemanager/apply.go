@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Apply adds the devices of a container to its configuration. It calls plugins and waits for their answers. An error of
-// a plugin, or a lack of devices, names the resource. Apply may be repeated after any error.
+// Apply adds the devices of a container to its configuration. It calls plugins and waits for their answers. If a plugin
+// fails, or too few devices are free, the error names the resource. Apply may be repeated after any error.
 func (m *Manager) Apply(ctx context.Context, pod *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
 		count := c.Resources.Limits[name]

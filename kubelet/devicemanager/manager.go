@@ -20,7 +20,7 @@ type Options struct {
 	Dir string
 	// RootDir is the directory of the files with the grants.
 	RootDir string
-	// Finished says that nothing of a pod is left to run, so that others may have its devices.
+	// Finished says whether nothing of a pod is left. Then other pods may get its devices.
 	Finished func(types.UID) bool
 	// Changed is called after the devices of a plugin changed. It must not wait.
 	Changed func()
@@ -39,10 +39,12 @@ type Manager struct {
 	records records
 }
 
-// goneAfter is how long the capacity of a plugin that is gone is reported. Its devices are not allocatable meanwhile.
+// goneAfter is how long the node still reports the capacity of a plugin after its end. Its devices are not allocatable
+// meanwhile.
 const goneAfter = 5 * time.Minute
 
-// Open reads the grants. An unreadable file is an error: devices of running containers might be given away.
+// Open reads the grants. An unreadable file is an error: otherwise a running container's devices could go to another
+// container.
 func Open(opts Options) (*Manager, error) {
 	read, err := openRecords(opts.RootDir)
 	if err != nil {
@@ -75,7 +77,7 @@ func (m *Manager) Keep(exists func(types.UID) bool) error {
 	return err
 }
 
-// request is a resource of a container.
+// request is a container's request for devices of one resource.
 type request struct {
 	pod       *v1.Pod
 	container *v1.Container
@@ -83,16 +85,16 @@ type request struct {
 	count     int
 }
 
-// wanted says whether the container needs devices of a plugin. A resource without a plugin may be one that an
-// administrator has added to the node: the scheduler counts it. Static pods have no scheduler, so they always need a
-// plugin.
+// wanted says whether the container needs devices of a plugin. An administrator may have added a resource to the node
+// that never had a plugin: only the scheduler counts it. Static pods have no scheduler, so they always need a plugin.
 func (m *Manager) wanted(r request, static bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return static || m.plugins[r.resource] != nil || slices.Contains(m.records.resources, r.resource)
 }
 
-// grant returns the grant of a container, and makes it when the container has none.
+// grant returns the grant of a container. It makes a new grant if the container has none, or has another number of
+// devices.
 func (m *Manager) grant(
 	ctx context.Context, r request,
 ) (*plugin, *pluginapi.ContainerAllocateResponse, []string, error) {

@@ -13,7 +13,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// callTimeout bounds a call of a plugin. It is the kubelet's for PreStartContainer.
+// callTimeout bounds a call of a plugin. It is the kubelet's timeout for PreStartContainer.
 const callTimeout = pluginapi.KubeletPreStartContainerRPCTimeoutInSecs * time.Second
 
 // plugin is a registered plugin. Manager.mu guards devices and gone.
@@ -106,7 +106,7 @@ func (p *plugin) preferred(ctx context.Context, available, must []string, count 
 	return first, nil
 }
 
-// possible checks a choice.
+// possible says whether a choice has count different devices, all of them available, and includes the devices in must.
 func possible(chosen, available, must []string, count int) bool {
 	sorted := slices.Compact(slices.Sorted(slices.Values(chosen)))
 	if len(sorted) != count || len(chosen) != count {

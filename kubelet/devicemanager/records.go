@@ -16,9 +16,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/jsonfile"
 )
 
-// grant is what a container has of a resource.
+// grant has a container's devices of one resource.
 type grant struct {
-	// Devices are ids of the plugin. Response is the plugin's ContainerAllocateResponse.
+	// Devices are the plugin's device ids. Response is the plugin's ContainerAllocateResponse.
 	Devices  []string        `json:"devices"`
 	Response json.RawMessage `json:"response"`
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// registrations serves Registration, and watches the plugins that registered.
+// registrations serves the Registration service, and watches the plugins that registered.
 type registrations struct {
 	pluginapi.UnimplementedRegistrationServer
 	manager *Manager
@@ -77,8 +77,8 @@ func clearSockets(dir string) error {
 	return errors.Join(errs...)
 }
 
-// Register implements pluginapi.RegistrationServer. It connects to the plugin after the answer: many plugins serve only
-// then.
+// Register implements pluginapi.RegistrationServer. It answers before it connects to the plugin: many plugins begin to
+// serve only after the answer.
 func (r *registrations) Register(
 	_ context.Context, request *pluginapi.RegisterRequest,
 ) (*pluginapi.Empty, error) {
@@ -111,7 +111,7 @@ func check(request *pluginapi.RegisterRequest) error {
 	case !slices.Contains(pluginapi.SupportedVersions[:], request.GetVersion()):
 		return fmt.Errorf("version: it is %q, want one of %q", request.GetVersion(), pluginapi.SupportedVersions)
 	case !model.IsExtended(v1.ResourceName(name)):
-		return fmt.Errorf("resource_name: %q has no domain of its own, such as example.com/card", name)
+		return fmt.Errorf("resource_name: %q is not an extended resource, such as example.com/card", name)
 	case len(validation.IsQualifiedName(name)) > 0:
 		return fmt.Errorf("resource_name: %q: %s", name, strings.Join(validation.IsQualifiedName(name), "; "))
 	case endpoint == "" || endpoint != filepath.Base(endpoint) || endpoint == "." || endpoint == "..":
@@ -122,7 +122,7 @@ func check(request *pluginapi.RegisterRequest) error {
 
 // watch follows the devices of a plugin until it ends.
 func (m *Manager) watch(ctx context.Context, p *plugin) error {
-	late := time.AfterFunc(callTimeout, p.end) // a plugin that never serves
+	late := time.AfterFunc(callTimeout, p.end) // ends a plugin that never serves
 	defer late.Stop()
 	stream, err := p.client.ListAndWatch(ctx, &pluginapi.Empty{}, grpc.WaitForReady(true))
 	if err != nil {
@@ -144,7 +144,7 @@ func (m *Manager) watch(ctx context.Context, p *plugin) error {
 	}
 }
 
-// update sets the devices of a plugin. Its first list replaces an earlier plugin of the resource.
+// update sets the devices of a plugin. A plugin's first list replaces an earlier plugin of the resource.
 func (m *Manager) update(p *plugin, devices map[string]bool) error {
 	m.mu.Lock()
 	earlier := m.plugins[p.name]
@@ -162,7 +162,7 @@ func (m *Manager) update(p *plugin, devices map[string]bool) error {
 	return err
 }
 
-// leave notes the end of a plugin. Its devices are not given to containers any more.
+// leave records the end of a plugin. Containers no longer get its devices.
 func (m *Manager) leave(p *plugin, err error) {
 	m.mu.Lock()
 	p.gone = time.Now()

@@ -19,7 +19,7 @@ import (
 const (
 	// keep is how many events are kept.
 	keep = 1000
-	// same is how long after an event an equal event is only counted in the earlier one.
+	// same is the time after an event in which an equal event only raises the earlier one's count.
 	same = 10 * time.Minute
 )
 
@@ -36,8 +36,8 @@ type Recorder struct {
 // New makes a recorder for the node of that name.
 func New(node string) *Recorder { return &Recorder{node: node} }
 
-// SetSink makes each Record call sink, once per occurrence and with a count of 1. It must not block. Nil removes the
-// sink.
+// SetSink makes each Record call sink, once per occurrence and with a count of 1. The sink must not block. Nil removes
+// it.
 func (r *Recorder) SetSink(sink func(v1.Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,8 +61,8 @@ func (r *Recorder) RecordNode(warning bool, reason, message string) {
 	r.Record(Event{Warning: warning, Reason: reason, Message: message})
 }
 
-// SourceProblem returns a function that records why a source of pods cannot be read, and with a nil error that it can
-// be read again.
+// SourceProblem returns a function that records why a source of pods cannot be read. With a nil error, the function
+// records that the source can be read again.
 func (r *Recorder) SourceProblem(source string) func(where string, err error) {
 	return func(where string, err error) {
 		if err == nil {
@@ -111,8 +111,8 @@ func (r *Recorder) Record(e Event) {
 	logger(object, e.Container).WithFields(log.Fields{"type": event.Type, "reason": e.Reason}).Log(level, e.Message)
 }
 
-// logger has the fields of an event's object. It uses log.L and not a context's logger, because an event may have no
-// request.
+// logger has the fields of an event's object. It uses log.L and not a context's logger, because an event need not
+// belong to a request.
 func logger(object v1.ObjectReference, container string) *log.Entry {
 	if object.Kind == "Node" {
 		return log.L.WithField("node", object.Name)

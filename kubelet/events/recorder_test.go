@@ -25,9 +25,9 @@ func TestRecorder(t *testing.T) {
 		started.InvolvedObject.FieldPath == "spec.containers{c}" && started.InvolvedObject.UID == "u", "repeated: %+v",
 		started)
 	testutil.Assert(t, failed.Type == v1.EventTypeWarning &&
-		failed.InvolvedObject.FieldPath == "spec.initContainers{i}", "of an init container: %+v", failed)
+		failed.InvolvedObject.FieldPath == "spec.initContainers{i}", "event of an init container: %+v", failed)
 	testutil.Assert(t, node.InvolvedObject.Kind == "Node" && node.InvolvedObject.Name == "node",
-		"of the node: %+v", node)
+		"event of the node: %+v", node)
 	for i := range keep + 10 {
 		r.Record(Event{Pod: pod, Reason: "Many", Message: fmt.Sprint(i)})
 	}
@@ -48,7 +48,7 @@ func TestSink(t *testing.T) {
 	testutil.Require(t, len(got) == 3 && got[0].Name != got[1].Name && got[1].Count == 1 && got[0].Namespace == "ns",
 		"events %+v", got)
 	node := got[2].InvolvedObject
-	testutil.Assert(t, node.UID == "node" && node.Kind == "Node", "of the node: %+v", node)
+	testutil.Assert(t, node.UID == "node" && node.Kind == "Node", "event of the node: %+v", node)
 	r.SetSink(nil)
 	r.Record(Event{Reason: "NodeReady", Message: "m"})
 	testutil.Assert(t, len(got) == 3, "a sink that was removed is called")

@@ -102,7 +102,7 @@ func (m *Manager) synchronize(ctx context.Context) []*v1.Pod {
 	return m.relieve(ctx, found, pods, stats, used)
 }
 
-// immediate is the grace period in seconds of pods over a limit and below a hard threshold, as in the kubelet.
+// immediate is the grace period in seconds of pods that are evicted for a limit or a hard threshold, as in the kubelet.
 const immediate = 1
 
 // usedMemory is the working set of all pods, nil after an error.
@@ -151,7 +151,8 @@ func (m *Manager) relieve(
 	return nil
 }
 
-// graceOf returns a pod's grace period in seconds. A soft threshold leaves a pod its own, up to a limit.
+// graceOf returns a pod's grace period in seconds. For a soft threshold a pod keeps its own grace period, up to
+// SoftGrace.
 func (m *Manager) graceOf(low threshold, pod *v1.Pod) int64 {
 	if !low.soft {
 		return immediate
@@ -159,8 +160,8 @@ func (m *Manager) graceOf(low threshold, pod *v1.Pod) int64 {
 	return max(immediate, min(m.opts.SoftGrace, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, m.opts.SoftGrace)))
 }
 
-// reclaim removes dead containers and unused images. It returns false if that cannot help: it frees neither
-// memory nor process ids. If images have their own disk, it frees nothing on the pods' disk.
+// reclaim removes dead containers and unused images, unless that cannot help. Then it returns false: removing them
+// frees neither memory nor process ids. If images have their own disk, removing them frees nothing on the pods' disk.
 func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bool) bool {
 	onPodsDisk := low == nodefsAvailable || low == nodefsInodesFree
 	if low.condition() != v1.NodeDiskPressure || onPodsDisk && dedicatedImageDisk {
@@ -168,7 +169,7 @@ func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bo
 	}
 	err := errors.Join(m.opts.RemoveDead(ctx), m.opts.RemoveImages(ctx))
 	if err != nil && ctx.Err() == nil {
-		log.G(ctx).WithError(err).Warn("dead containers and unused images could not all be removed")
+		log.G(ctx).WithError(err).Warn("not all dead containers and unused images could be removed")
 	}
 	return true
 }

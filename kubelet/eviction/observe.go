@@ -69,8 +69,8 @@ func (m machine) dedicatedImageDisk() bool {
 	return pods.Dev != images.Dev
 }
 
-// memory returns the node's memory. The working set is not available. The working set is all used memory without
-// inactive file pages, which the kernel can drop.
+// memory returns the node's total memory, and the part outside the working set as available. The working set is all
+// used memory without inactive file pages, which the kernel can drop.
 func (m machine) memory() (observation, error) {
 	amounts, err := meminfo.Read(m.meminfo)
 	if err != nil {

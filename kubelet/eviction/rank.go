@@ -52,7 +52,7 @@ func first(a, b bool) int {
 	}
 }
 
-// usageOf returns the usage of pods that a signal is about.
+// usageOf returns a function for a pod's usage of the signal's resource.
 func usageOf(of signal, stats map[types.UID]podstats.Pod, dedicatedImageDisk bool) func(*v1.Pod) usage {
 	switch of.condition() {
 	case v1.NodeMemoryPressure:
@@ -84,7 +84,7 @@ func memoryUsage(stats map[types.UID]podstats.Pod) func(*v1.Pod) usage {
 	}
 }
 
-// storageUsage is the usage of the signal's file system: bytes, or inodes, for which there are no requests.
+// storageUsage is the usage of the signal's file system, in bytes or inodes. Pods do not request inodes.
 func storageUsage(stats map[types.UID]podstats.Pod, of signal, in podstats.Places) func(*v1.Pod) usage {
 	return func(pod *v1.Pod) usage {
 		found, known := stats[pod.UID]

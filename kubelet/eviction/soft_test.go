@@ -43,7 +43,8 @@ func memoryNode(t *testing.T, settings Settings) *node {
 	}
 }
 
-// TestSoftThreshold: the condition begins at once, the eviction after the grace period, with the pod's own time to end.
+// TestSoftThreshold: the node's condition begins at once. The eviction begins after the grace period, and leaves the
+// pod its own termination grace period.
 func TestSoftThreshold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := memoryNode(t, Settings{

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// signal is a signal of a threshold, with the kubelet's name.
+// signal is an eviction signal, by the kubelet's name.
 type signal string
 
 const (
@@ -46,7 +46,6 @@ const (
 	resourcePids   v1.ResourceName = "pids"
 )
 
-// resource is the signal's resource.
 func (s signal) resource() v1.ResourceName {
 	switch s {
 	case memoryAvailable, allocatableMemory:
@@ -88,7 +87,7 @@ func (a amount) of(capacity int64) int64 {
 type threshold struct {
 	signal signal
 	amount amount
-	// soft says that pods have a grace period to end, and that the node may be below for grace first.
+	// soft gives pods a grace period to end. A soft threshold evicts pods only after the node was below it for grace.
 	soft  bool
 	grace time.Duration
 	// reclaim is the amount above the threshold at which the reclaiming ends.
@@ -109,7 +108,7 @@ type Settings struct {
 	MinimumReclaim map[string]string
 }
 
-// DefaultThresholds are the kubelet's.
+// DefaultThresholds returns the kubelet's default hard thresholds.
 func DefaultThresholds() []string {
 	return []string{"memory.available<100Mi", "nodefs.available<10%", "nodefs.inodesFree<5%", "imagefs.available<15%",
 		"imagefs.inodesFree<5%"}
@@ -158,7 +157,7 @@ func addGrace(soft []threshold, periods map[string]string) error {
 	return everyHas("grace period", periods, soft)
 }
 
-// addReclaim gives thresholds what is to be reclaimed above them.
+// addReclaim gives thresholds their minimum reclaim.
 func addReclaim(all []threshold, amounts map[string]string) error {
 	for i, t := range all {
 		text, ok := amounts[string(t.signal)]
@@ -219,7 +218,7 @@ func parseAmount(value string) (amount, error) {
 			return amount{}, fmt.Errorf("%q is not a percentage from 0%% to 100%%", value)
 		}
 		if number == 100 {
-			number = 0 // as for the kubelet
+			number = 0 // as in the kubelet, 100% turns the signal off
 		}
 		return amount{part: number / 100}, nil
 	}

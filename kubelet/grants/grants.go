@@ -32,7 +32,7 @@ func (g *Grants[T]) Get(uid types.UID, container string) (T, bool) {
 	return value, ok
 }
 
-// Set writes a container's grant. After an error the container has what it had.
+// Set writes a container's grant. After an error the container keeps its earlier grant.
 func (g *Grants[T]) Set(uid types.UID, container string, value T) error {
 	pods := maps.Clone(g.pods)
 	pods[uid] = maps.Clone(pods[uid])
@@ -63,8 +63,8 @@ func (g *Grants[T]) replace(pods map[types.UID]map[string]T) error {
 }
 
 // Others returns the grants that a container must not use, and the reusable ones. Grants of finished pods are in
-// neither list. Reusable are the container's own grant, and the grants of the pod's init containers: these containers
-// end before the next container starts. Sidecars run on, so their grants are taken.
+// neither list. The container's own grant and the grants of the pod's init containers are reusable: an init container
+// ends before the next container starts. Sidecars run on, so their grants are taken.
 func (g *Grants[T]) Others(pod *v1.Pod, container string, finished func(types.UID) bool) (taken, reusable []T) {
 	for uid, containers := range g.pods {
 		if uid != pod.UID && finished(uid) {

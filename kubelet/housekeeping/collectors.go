@@ -25,19 +25,19 @@ type GCOptions struct {
 	deadPerContainer int
 	// Images is the period of collecting images; zero means five minutes. Above HighPercent of the disk, the longest
 	// unused images are removed until LowPercent. HighPercent 100 means never, and zero means 85. LowPercent zero means
-	// 80.
+	// 80, or HighPercent if that is lower.
 	Images                  time.Duration
 	HighPercent, LowPercent int
 	// AllImages removes all unused images, not only images that this kubelet pulled.
 	AllImages bool
-	// ImageMinAge is how long an image must have been present; zero means two minutes.
+	// ImageMinAge is how long an image must have been present before it is removed; zero means two minutes.
 	ImageMinAge time.Duration
 }
 
 // LogOptions configure log rotation.
 type LogOptions struct {
 	// MaxSize is the size in bytes from which a log is rotated; zero means 10 MiB. MaxFiles is the number of logs per
-	// container, with the current one; zero means 5.
+	// container, including the current one; zero means 5.
 	MaxSize  int64
 	MaxFiles int
 	// Check is the period of checking sizes; zero means ten seconds.

@@ -38,7 +38,7 @@ func (k killer) SyncTerminatingPod(_ context.Context, pod *v1.Pod, _ podworkers.
 	return nil
 }
 
-// restarted is a node after a restart of the kubelet core. Its pods are from before, and have no workers.
+// restarted is a node after a restart of the kubelet core. Its pods began before the restart, and have no workers.
 type restarted struct {
 	*Cleaner
 	killer
@@ -124,8 +124,8 @@ func TestOlderSandboxIsEnded(t *testing.T) {
 	})
 }
 
-// TestCleanAfterRestart: Clean leaves a pod alone that a source has set and the sync loop has not handled yet. Right
-// after a restart this is so for all running pods.
+// TestCleanAfterRestart: Clean does not touch a pod that a source has set and the sync loop has not handled yet. Right
+// after a restart this is true of all running pods.
 func TestCleanAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -33,7 +33,7 @@ type accessFile struct {
 	Key []byte `json:"key"`
 	// Images are by id.
 	Images map[string]imageAccess `json:"images"`
-	// Pulling are the names of images whose pull is under way, or was at the crash of an earlier process.
+	// Pulling are the names of images whose pull is under way, or was under way when an earlier process crashed.
 	Pulling map[string]bool `json:"pulling,omitempty"`
 }
 
@@ -104,7 +104,7 @@ func (a *Access) begin(name string) (unfinished bool, err error) {
 	return false, nil
 }
 
-// failed records that a pull has failed. If its outcome is not known, the runtime may have the image.
+// failed records that a pull has failed. If known is false, the outcome is unknown: the runtime may have the image.
 func (a *Access) failed(name string, known bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,7 +139,7 @@ func (a *Access) end(name string) {
 		return
 	}
 	delete(a.active, name)
-	if !a.stale[name] { // a failed pull says nothing about the image of an earlier one
+	if !a.stale[name] { // the name stays while an earlier pull's outcome is unknown
 		delete(a.file.Pulling, name)
 	}
 }
@@ -153,7 +153,8 @@ func repositoryOf(name string) string {
 	return named.Name()
 }
 
-// preloaded reports whether an image was on the machine before this node pulled it, or no pull of it is known.
+// preloaded reports whether an image was on the machine before this node pulled it, or whether no pull of it is
+// recorded.
 func (a *Access) preloaded(name, id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -100,8 +100,8 @@ func (n *accessNode) wantUses(want map[string]string) {
 	}
 }
 
-// TestPrivateImagesStayPrivate: a pod may use an image of this node's pulls only if its credentials have pulled the
-// image.
+// TestPrivateImagesStayPrivate: a pod may use an image that this node pulled only if the pod's credentials have pulled
+// the image.
 func TestPrivateImagesStayPrivate(t *testing.T) {
 	n := newAccessNode(t)
 	testutil.Equal(t, n.use(v1.PullIfNotPresent, "good"), "pulled", "the first use")
@@ -128,7 +128,7 @@ func TestPrivateImagesStayPrivate(t *testing.T) {
 	testutil.Equal(t, n.use(v1.PullIfNotPresent), "present", "an image that another user brought back")
 }
 
-// TestPreloadedImages: an image that was present before is for all pods, unless the policy says otherwise.
+// TestPreloadedImages: all pods may use an image that was present before any pull, unless the policy says otherwise.
 func TestPreloadedImages(t *testing.T) {
 	n := newAccessNode(t)
 	n.service.present = []*runtimeapi.Image{{Id: "id-" + private, RepoTags: []string{private}}}

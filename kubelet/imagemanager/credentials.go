@@ -26,9 +26,9 @@ const dockerHub = "index.docker.io"
 // credential is a login for a registry.
 type credential struct {
 	*runtimeapi.AuthConfig
-	// secret is the UID of the pull secret that has it, empty without one.
+	// secret is the UID of the pull secret that has the login, empty without one.
 	secret string
-	// node says that the login is the node's.
+	// node says that the login is from a file of the node.
 	node bool
 }
 

@@ -38,7 +38,7 @@ type Options struct {
 	Pulled *Pulled
 	// Access records the credentials of pulls. Nil lets all pods use present images.
 	Access *Access
-	// Verification and Allowlist say for which images Access counts, see CheckVerification.
+	// Verification and Allowlist say for which images Access decides, see CheckVerification.
 	Verification Verification
 	Allowlist    []string
 }
@@ -66,8 +66,8 @@ type Request struct {
 	Record func(reason, message string)
 }
 
-// Ensure returns an image, and pulls it if the policy says so. Errors are model.ReasonError. The duration is the pause
-// before another try makes sense, 0 if unknown.
+// Ensure returns an image, and pulls it if the policy says so. An error is a model.ReasonError, unless ctx ends before
+// the pull. The duration is the pause before another try makes sense, 0 if unknown.
 func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time.Duration, error) {
 	name := r.Image
 	image, err := p.status(ctx, name, name)
@@ -153,8 +153,8 @@ func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*r
 	return image, nil
 }
 
-// recorded records in Access a pull, which returns the image and the credential that pulled it. before are the ids of
-// the images before it.
+// recorded calls pull and records its outcome in Access. pull returns the image and the credential that pulled it.
+// before has the ids of the images that were present before the pull.
 func (p *Puller) recorded(
 	name string, before map[string]bool, pull func() (*runtimeapi.Image, *credential, error),
 ) (*runtimeapi.Image, error) {
@@ -205,8 +205,8 @@ func (p *Puller) transferred(
 	return image, with, nil
 }
 
-// present are the ids of the images before a pull. It is nil if pulls are not recorded, or after an error: then the
-// image counts as one that was present.
+// present are the ids of the images before a pull. It is nil if pulls are not recorded, or after an error. Then the
+// pulled image is not recorded in Pulled.
 func (p *Puller) present(ctx context.Context, had *runtimeapi.Image) map[string]bool {
 	if p.opts.Pulled == nil {
 		return nil
@@ -223,7 +223,7 @@ func (p *Puller) present(ctx context.Context, had *runtimeapi.Image) map[string]
 	return ids
 }
 
-// transfer pulls the image, with each of the credentials until one works.
+// transfer pulls the image. It tries the credentials in turn until one works.
 func (p *Puller) transfer(
 	ctx context.Context, r Request, credentials []credential,
 ) (ref string, with *credential, err error) {
@@ -245,7 +245,7 @@ func (p *Puller) transfer(
 	return "", nil, errors.Join(errs...)
 }
 
-// pullError makes the reason of a failed pull. Runtimes begin their message with a reason of the CRI.
+// pullError makes the reason of a failed pull. Runtimes begin the error's message with one of the CRI's reasons.
 func pullError(err error) error {
 	for _, reason := range []string{"RegistryUnavailable", "SignatureValidationFailed"} {
 		if strings.HasPrefix(err.Error(), reason) {

@@ -28,10 +28,10 @@ type Containers interface {
 type CollectorOptions struct {
 	Images     internalapi.ImageManagerService
 	Containers Containers
-	// Above HighPercent of the disk, the longest unused images are removed until LowPercent. From 100 on none is
-	// removed.
+	// Above HighPercent of the disk, the longest unused images are removed until LowPercent. With a HighPercent of 100
+	// or more, Collect removes none.
 	HighPercent, LowPercent int
-	// MinAge is how long an image must have been present.
+	// MinAge is how long an image must have been present before it is removed.
 	MinAge time.Duration
 	// Pulled are the images that may be removed; nil means all.
 	Pulled *Pulled
@@ -150,7 +150,7 @@ func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
 	return unused, nil
 }
 
-// keep forgets what is recorded of images that are gone.
+// keep forgets the records of images that are gone.
 func (c *Collector) keep(present map[string]record) error {
 	is := func(id string) bool {
 		_, ok := present[id]

@@ -37,14 +37,13 @@ func CheckVerification(policy Verification, allowlist []string) error {
 			continue
 		}
 		if named, err := reference.ParseNormalizedNamed(entry); err != nil || !reference.IsNameOnly(named) {
-			return fmt.Errorf("%q is not the name of an image without tag and digest, with or without /*", entry)
+			return fmt.Errorf("%q is neither an image's name without tag and digest nor a prefix that ends with /*", entry)
 		}
 	}
 	return nil
 }
 
-// prefixOf returns the beginning of the whole names that an entry with /* at its end stands for. Any other entry is an
-// error.
+// prefixOf returns the prefix of the full names that an entry with /* at its end matches. Any other entry is an error.
 func prefixOf(entry string) (string, error) {
 	prefix, wild := strings.CutSuffix(entry, "/*")
 	if !wild {
@@ -60,7 +59,7 @@ func prefixOf(entry string) (string, error) {
 }
 
 // allowed reports whether the pod may use a present image without another pull (KEP-2535). Either the policy allows it,
-// or an earlier pull had the pod's credentials, the node's or none.
+// or an earlier pull used the pod's credentials, the node's credentials, or none.
 func (p *Puller) allowed(r Request, image *runtimeapi.Image) bool {
 	access := p.opts.Access
 	if access == nil || p.opts.Verification == NeverVerify {

@@ -31,7 +31,7 @@ type Plugin struct {
 	calls []string
 }
 
-// Start serves a plugin in a directory, and registers it with its devices. The test's end ends it.
+// Start serves a plugin in a directory, and registers it with its devices. It ends with the test.
 func Start(t *testing.T, dir, resource string, options *pluginapi.DevicePluginOptions, devices ...string) *Plugin {
 	t.Helper()
 	p := &Plugin{resource: resource, options: options, server: grpc.NewServer(),
@@ -80,7 +80,7 @@ func (p *Plugin) Set(devices ...string) {
 	p.changes <- list
 }
 
-// Calls returns the calls since the last time, such as "Allocate a,b".
+// Calls returns the plugin's calls since the last Calls, such as "Allocate a,b".
 func (p *Plugin) Calls() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
