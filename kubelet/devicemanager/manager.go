@@ -130,7 +130,7 @@ func (m *Manager) grant(
 
 func (m *Manager) noPlugin(name v1.ResourceName) error {
 	if m.opts.Dir == "" {
-		return fmt.Errorf("resources.limits[%s]: there are no device plugins: give kubelet-core run "+
+		return fmt.Errorf("resources.limits[%s]: device plugins are off: give kubelet-core run "+
 			"--device-plugins-dir the directory of their sockets: %w", name, errdefs.ErrFailedPrecondition)
 	}
 	return fmt.Errorf("resources.limits[%s]: no device plugin has registered it in %s: %w", name, m.opts.Dir,

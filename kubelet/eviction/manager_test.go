@@ -84,7 +84,7 @@ func named(uid string) *v1.Pod {
 	return pod
 }
 
-// TestLimitsInForce: all pods over a limit are evicted in one turn, static ones too, except critical and ended ones.
+// TestLimitsInForce: one turn evicts all pods over a limit, including static pods. Critical pods and ended pods stay.
 func TestLimitsInForce(t *testing.T) {
 	static, critical := named("static"), named("critical")
 	static.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile}
@@ -126,7 +126,8 @@ func (n *node) evictedBy() []string {
 	return uids
 }
 
-// TestMemoryPressure: one pod a turn is evicted, by rank, but no critical one. Images and containers are not removed.
+// TestMemoryPressure: each turn evicts one pod, by rank, and never a critical pod. Images and containers are not
+// removed.
 func TestMemoryPressure(t *testing.T) {
 	critical := candidate("critical", 2_000_000_000, "")
 	n := &node{
@@ -193,7 +194,7 @@ func TestDiskPressure(t *testing.T) {
 	}
 }
 
-// TestReclaim: removing images and containers does not help the pods' disk if images have their own.
+// TestReclaim: removing images and containers does not help the pods' disk if images have their own disk.
 func TestReclaim(t *testing.T) {
 	for _, test := range []struct {
 		low       signal
@@ -221,15 +222,15 @@ func TestWait(t *testing.T) {
 		opts.Gone = func(types.UID) bool { return time.Since(began) >= goneAfter }
 		m := New(opts)
 		m.wait(t.Context(), evicted)
-		testutil.Equal(t, time.Since(began), cleanUp, "pods that stay were waited for")
+		testutil.Equal(t, time.Since(began), cleanUp, "the wait for pods that stay")
 		began, goneAfter = time.Now(), 5*time.Second/2
 		m.wait(t.Context(), evicted)
-		testutil.Equal(t, time.Since(began), 3*cleanUpCheck, "pods that went after 2.5s were waited for")
+		testutil.Equal(t, time.Since(began), 3*cleanUpCheck, "the wait for pods that are gone after 2.5s")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		began, goneAfter = time.Now(), time.Hour
 		m.wait(ctx, evicted)
-		testutil.Equal(t, time.Since(began), 0, "at the end pods were waited for")
+		testutil.Equal(t, time.Since(began), 0, "the wait for pods after ctx has ended")
 	})
 }
 

@@ -13,13 +13,13 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Grants are values of containers, by pod and container. They are not safe for concurrent use.
+// Grants has one value for each container with a grant, by pod and container. It is not safe for concurrent use.
 type Grants[T any] struct {
 	path string
 	pods map[types.UID]map[string]T
 }
 
-// Open reads the grants; a missing file has none.
+// Open reads the grants; a missing file has no grants.
 func Open[T any](path string) (*Grants[T], error) {
 	g := &Grants[T]{path: path, pods: map[types.UID]map[string]T{}}
 	_, err := jsonfile.Read(path, &g.pods)

@@ -99,7 +99,7 @@ type entry struct {
 	Auth     string `json:"auth"`
 }
 
-// parseFile reads the logins of Docker's configuration file. A missing file has none.
+// parseFile reads the logins of Docker's configuration file. A missing file has no logins.
 func parseFile(path string) ([]login, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

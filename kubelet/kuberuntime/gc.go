@@ -99,8 +99,8 @@ func removeLog(path string) error {
 	return errors.Join(errs...)
 }
 
-// sandboxes removes sandboxes that are not ready. Of an existing pod, sandboxes with containers stay. The newest
-// sandbox stays, too: the next sandbox takes its attempt number from it.
+// sandboxes removes sandboxes that are not ready. If the pod exists, its sandboxes with containers stay. Its newest
+// sandbox stays, too: the next sandbox takes its attempt number from the newest one.
 func (c *Collector) sandboxes(ctx context.Context, pod *model.PodStatus, exists bool) error {
 	full := map[string]bool{}
 	if exists {

@@ -13,7 +13,7 @@ import (
 // killOrder makes sidecars wait for the containers that they serve: all app containers, and the init containers and
 // sidecars that started after them (KEP-753). It is safe for concurrent use.
 type killOrder struct {
-	// over has a channel by container name. It is closed when all attempts of the container have ended.
+	// over has a channel for each container name. The channel is closed when all attempts of the container have ended.
 	over map[string]chan struct{}
 	// after lists the names that a sidecar waits for.
 	after map[string][]string

@@ -64,7 +64,7 @@ func (r *Rotator) rotate(ctx context.Context, id, path string) error {
 	}
 	rotated := path + "." + time.Now().Format(rotatedFormat)
 	if exists(rotated) || exists(rotated+compressed) {
-		return nil // it was rotated within this second; the next call has another name
+		return nil // the log was rotated within this second; the next call uses another name
 	}
 	if err := r.tidy(path); err != nil {
 		return err

@@ -44,7 +44,7 @@ func (c *computation) resize(spec *v1.Container, observed *model.ContainerStatus
 }
 
 // resizeSandbox announces the pod's new resources to the runtime before any container is resized (KEP-1287). Runtimes
-// that size more than cgroups need this call, and other runtimes do not implement it.
+// that also size a virtual machine need this call. Other runtimes do not implement it.
 func (m *Manager) resizeSandbox(ctx context.Context, pod *v1.Pod, id string) error {
 	overhead, resources := m.opts.Specs.PodResources(pod)
 	_, err := m.opts.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{

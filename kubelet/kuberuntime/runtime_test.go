@@ -35,7 +35,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podspec"
 )
 
-// fake is a runtime in memory. Stopping a container takes the time that stops returns, and noted has the calls.
+// fake is a runtime in memory. StopContainer takes the time that stops returns. noted has the calls.
 type fake struct {
 	*apitest.FakeRuntimeService
 	stops func(id string) time.Duration
@@ -487,7 +487,8 @@ func TestPostStartFailsThenHTTPHook(t *testing.T) {
 		"%v, %+v, the preStop hook asked %d times", err, result.Waiting, asked.Load())
 }
 
-// TestMain puts a proxy into the environment, which is read once. It answers every request with 502.
+// TestMain sets a proxy in the environment for all tests, because net/http reads it only once. The proxy answers every
+// request with 502.
 func TestMain(m *testing.M) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		proxied.Add(1)
@@ -531,7 +532,7 @@ func TestHTTPHook(t *testing.T) {
 		{"path without slash", plain, v1.HTTPGetAction{Path: "bye"}, "/bye"},
 		{"no path", plain, v1.HTTPGetAction{}, "/"},
 		{"a host header", plain, v1.HTTPGetAction{Path: "/bye", HTTPHeaders: header("host", "shop")}, "/bye of shop"},
-		// not a loopback address, which has none
+		// not a loopback address, since net/http uses no proxy for these
 		{"no proxy", plain, v1.HTTPGetAction{Path: "/bye", Host: "0.0.0.0"}, "/bye"},
 		{"any certificate", secure,
 			v1.HTTPGetAction{Path: "/bye", Scheme: "HTTPS", HTTPHeaders: header("Authorization", "s3")}, "/bye s3"},
@@ -599,7 +600,7 @@ func TestDeadSandboxIsStopped(t *testing.T) {
 	testutil.Assert(t, second != first && slices.Equal(b.fake.sandboxes, want), "%q, want %q", b.fake.sandboxes, want)
 	b.fake.sandboxes = nil
 	c := &Collector{Runtime: b.runtime, PodLogsDir: b.dir}
-	for range 2 { // its container first
+	for range 2 { // the first round removes its container
 		testutil.Must(t, c.Collect(t.Context(), func(types.UID) bool { return true }))
 	}
 	want = []string{"stop " + first, "remove " + first}

@@ -20,7 +20,7 @@ type Documents struct {
 	Objects
 }
 
-// Objects are what pods name.
+// Objects are the objects that pods refer to.
 type Objects struct {
 	ConfigMaps        []*v1.ConfigMap
 	Secrets           []*v1.Secret
@@ -28,7 +28,7 @@ type Objects struct {
 	Claims            []*v1.PersistentVolumeClaim
 }
 
-// Add appends other objects. If two objects have one name, package podconfig uses the later one.
+// Add appends other objects. If two objects have the same name, package podconfig uses the later one.
 func (o *Objects) Add(other Objects) {
 	o.ConfigMaps = append(o.ConfigMaps, other.ConfigMaps...)
 	o.Secrets = append(o.Secrets, other.Secrets...)
@@ -41,7 +41,7 @@ func (o Objects) Empty() bool {
 	return len(o.ConfigMaps)+len(o.Secrets)+len(o.PersistentVolumes)+len(o.Claims) == 0
 }
 
-// Decode adds the JSON object in raw. It returns false for a kind that is none of these.
+// Decode adds the JSON object in raw. It returns false for any kind that Objects does not have.
 func (o *Objects) Decode(kind string, raw []byte) (known bool, err error) {
 	switch kind {
 	case "ConfigMap":

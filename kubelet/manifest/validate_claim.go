@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/fieldcheck"
 )
 
-// claimFields and persistentVolumeFields are in the notation of honoured. What a claim requests does not bound its
-// directory, and the binding does not look at it: a volume and a claim name each other.
+// claimFields and persistentVolumeFields are in the notation of honoured. The storage request of a claim does not bound
+// its directory. It does not affect the binding either: a volume and a claim name each other.
 const claimFields = `
 apiVersion
 kind
@@ -66,7 +66,7 @@ func validatePersistentVolume(volume *v1.PersistentVolume) field.ErrorList {
 	local, hostPath := volume.Spec.Local, volume.Spec.HostPath
 	switch {
 	case (local == nil) == (hostPath == nil):
-		errs = append(errs, field.Required(spec.Child("local"), "either local or hostPath is"))
+		errs = append(errs, field.Required(spec.Child("local"), "set either local or hostPath"))
 	case local != nil:
 		errs = append(errs, absolute(spec.Child("local", "path"), local.Path)...)
 	default:

@@ -102,7 +102,7 @@ func (c *containerCheck) ports(container *v1.Container, at *field.Path) {
 		}
 		c.hostPorts[key] = true
 		if c.spec.HostNetwork && port.HostPort != port.ContainerPort {
-			c.add(field.Invalid(at.Child("hostPort"), port.HostPort, "in the host's network it is the containerPort"))
+			c.add(field.Invalid(at.Child("hostPort"), port.HostPort, "with hostNetwork it must equal containerPort"))
 		}
 	}
 }

@@ -17,7 +17,7 @@ func ofContainers(name v1.ResourceName) bool {
 		strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
 }
 
-// ofPods reports whether a pod can have a resource of its own. Huge pages are limited by container alone.
+// ofPods reports whether spec.resources of a pod can have a resource. Only containers have limits of huge pages.
 func ofPods(name v1.ResourceName) bool { return name == v1.ResourceCPU || name == v1.ResourceMemory }
 
 // supportedNames returns the names of supported resources for an error.
@@ -62,7 +62,7 @@ func validateDevices(
 	}
 	limit, limited := r.Limits[name]
 	if request, ok := r.Requests[name]; !limited || ok && request.Cmp(limit) != 0 {
-		errs = append(errs, field.Invalid(at, quantity.String(), "devices need a limit, and the same request"))
+		errs = append(errs, field.Invalid(at, quantity.String(), "devices need a limit, and a request must equal it"))
 	}
 	return errs
 }

@@ -64,7 +64,7 @@ func TestEveryCallIsMeasured(t *testing.T) {
 	}
 }
 
-// call calls a method of a wrapper around nothing, which panics after the call was counted.
+// call calls a method of a wrapper around nil. The call panics, but only after it was counted.
 func call(method reflect.Value) {
 	defer func() { _ = recover() }()
 	var in []reflect.Value
@@ -107,7 +107,7 @@ func (steps) SyncTerminatingPod(context.Context, *v1.Pod, podworkers.Termination
 func (steps) SyncTerminatedPod(context.Context, *v1.Pod) error                          { return nil }
 func (steps) Forget(types.UID)                                                          {}
 
-// TestPodStarts: a new pod is counted once, when it runs. A pod of an earlier process is not.
+// TestPodStarts: a new pod is counted once, when it runs. A pod of an earlier process is not counted.
 func TestPodStarts(t *testing.T) {
 	m := New("node")
 	phase := v1.PodPending
@@ -155,7 +155,7 @@ func TestOperations(t *testing.T) {
 	}), "mounts")
 }
 
-// TestNames: Prometheus' linter accepts the names but for the kubelet's own habits.
+// TestNames: Prometheus' linter accepts all names except kubelet_evictions, which upstream named.
 func TestNames(t *testing.T) {
 	m := New("node")
 	m.Relisted(time.Now(), time.Now())

@@ -14,8 +14,8 @@ const (
 	LabelPodNamespace  = "io.kubernetes.pod.namespace"
 	LabelPodUID        = "io.kubernetes.pod.uid"
 	LabelContainerName = "io.kubernetes.container.name"
-	// LabelOwner has the name of the kubelet core that created the sandbox or container. A kubelet owns its runtime and
-	// kills unknown pods. The kubelet core touches only pods with its own name, so it may share a runtime.
+	// LabelOwner has the name of the kubelet core that created the sandbox or container. The upstream kubelet kills all
+	// unknown pods of its runtime. The kubelet core touches only pods with its own name, so it can share a runtime.
 	LabelOwner = "io.criadapter.kubelet-core"
 )
 
@@ -71,8 +71,8 @@ func IsStatic(pod *v1.Pod) bool {
 	return ok && source != SourceAPI
 }
 
-// Restored reports whether the pod is the API server's, but came from a checkpoint and was not confirmed by the server:
-// pods of the server have a resource version.
+// Restored reports whether the pod is an API server's pod that came from a checkpoint, and that the server has not
+// confirmed yet. Only pods that the server sent have a resource version.
 func Restored(pod *v1.Pod) bool {
 	return pod.Annotations[AnnotationConfigSource] == SourceAPI && pod.ResourceVersion == ""
 }

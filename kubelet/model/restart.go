@@ -14,9 +14,9 @@ func RestartPolicyOf(spec *v1.PodSpec, c *v1.Container) v1.ContainerRestartPolic
 	return v1.ContainerRestartPolicy(spec.RestartPolicy)
 }
 
-// RestartsAfter reports whether an app or init container restarts after an exit code. The first matching one of its
-// restartPolicyRules decides (KEP-5307), else its policy. The caller handles that a successful init container never
-// restarts.
+// RestartsAfter reports whether an app or init container restarts after an exit code. The first of its
+// restartPolicyRules that matches decides (KEP-5307), or else its restart policy. The caller handles that a successful
+// init container never restarts.
 func RestartsAfter(spec *v1.PodSpec, c *v1.Container, exitCode int32) bool {
 	if ruleFor(c, exitCode) != nil {
 		return true // every action restarts it
@@ -44,7 +44,8 @@ func ruleFor(c *v1.Container, exitCode int32) *v1.ContainerRestartRule {
 }
 
 // RestartSource returns the newest attempt of a container c whose end restarts all containers of the pod, by its
-// restartPolicyRules (KEP-5532). It considers the pod's ready sandbox, and returns nil if there is none.
+// restartPolicyRules (KEP-5532). It considers only attempts in the pod's ready sandbox. It returns nil if there is no
+// such attempt.
 func RestartSource(spec *v1.PodSpec, status *PodStatus) (source *ContainerStatus, c *v1.Container) {
 	sandbox := status.ReadySandbox()
 	if sandbox == nil {

@@ -193,7 +193,7 @@ func parseLogQuery(query url.Values, now time.Time) (parsed logQuery, err error)
 			return parsed, unprocessable("sinceTime: at most one of `sinceTime` or `sinceSeconds` may be specified")
 		}
 		if parsed.since, err = time.Parse(time.RFC3339, text); err != nil {
-			return parsed, badRequest("sinceTime: %q is not a time as 2006-01-02T15:04:05Z", text)
+			return parsed, badRequest("sinceTime: %q is not a time like 2006-01-02T15:04:05Z", text)
 		}
 	}
 	switch parsed.stream = query.Get("stream"); parsed.stream {

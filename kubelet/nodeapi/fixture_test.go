@@ -166,7 +166,8 @@ func (r *runtime) ExecSync(
 	return r.execSync(ctx, cmd)
 }
 
-// somePods returns ns/pod with containers in all states, and a pod that the runtime does not have.
+// somePods returns ns/pod with containers in all states, an earlier pod of that name, and a pod that the runtime does
+// not have.
 func somePods() []*v1.Pod {
 	pod := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{
 		{

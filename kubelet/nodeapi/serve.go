@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// headerTimeout is the time for a client to send a request. idleTimeout is the time for which a connection may wait
-	// for the next request. stopTimeout is the time for responses after the end. Responses have no limit otherwise,
-	// since logs are followed.
+	// headerTimeout bounds the headers of a request. idleTimeout is the time for which a connection may wait for the
+	// next request. stopTimeout bounds the responses that are under way when ctx ends. Until then responses have no
+	// limit, because clients follow logs.
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 90 * time.Second
 	stopTimeout   = 5 * time.Second

@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A handler's log line names the request and the component.
+// TestLogLinesNameTheRequest: a handler's log line names the request and the component.
 func TestLogLinesNameTheRequest(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.Must(t, err)
