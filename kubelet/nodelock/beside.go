@@ -9,8 +9,8 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// kubeletSockets are the kubelet's sockets for device plugins and the pod-resources API. They move only with its root
-// directory.
+// kubeletSockets are the kubelet's sockets for device plugins and the pod-resources API. Their paths change only with
+// the kubelet's root directory.
 var kubeletSockets = []string{"/var/lib/kubelet/pod-resources/kubelet.sock",
 	"/var/lib/kubelet/device-plugins/kubelet.sock"}
 
@@ -21,8 +21,8 @@ const (
 	kubeletCheck = "127.0.0.1:10248" // healthzBindAddress and healthzPort
 )
 
-// NoKubelet returns an errdefs.ErrFailedPrecondition if a kubelet seems to run on this machine. It dials a kubelet's
-// sockets, its health port, and its port at the addresses and loopback. It sends nothing.
+// NoKubelet returns an errdefs.ErrFailedPrecondition if a kubelet seems to run on this machine. It dials the kubelet's
+// sockets, its health port on loopback, and its API port on loopback and on the addresses. It sends nothing.
 func NoKubelet(ctx context.Context, addresses []string) error {
 	return noKubelet(ctx, addresses, kubeletPort)
 }

@@ -102,7 +102,7 @@ func (m *Manager) holds(t *testing.T) {
 // isDown waits until Err says that the node is shutting down, or with want false that it is not.
 func (m *Manager) isDown(t *testing.T, want bool) {
 	t.Helper()
-	testutil.EventuallyWithin(t, patience, "the manager knows", func() error {
+	testutil.EventuallyWithin(t, patience, "Err follows logind's signal", func() error {
 		if got := m.Err(); (got != nil) != want || got != nil && got.Error() != "node is shutting down" {
 			return fmt.Errorf("it says %v", got)
 		}
@@ -215,7 +215,7 @@ func TestDelayIsRaised(t *testing.T) {
 	testutil.Assert(t, strings.Contains(text, "[Login]\nInhibitDelayMaxSec=90\n"), "logind's configuration is %q", text)
 }
 
-// TestDelayThatStays: a shorter delay of logind is used if it cannot be raised.
+// TestDelayThatStays: if logind's delay cannot be raised, the manager uses the shorter delay.
 func TestDelayThatStays(t *testing.T) {
 	n := &node{}
 	service := login1.Start(t, time.Second)

@@ -17,8 +17,8 @@ type Source interface {
 }
 
 // Cache keeps the last status of each pod, until a list no longer has the pod. A status is valid until the generator
-// notices a change that it does not show. The cache calls the runtime when a caller wants a status, not at each change:
-// several changes cost one call. It is safe for concurrent use.
+// notices a change that the status does not show. The cache calls the runtime when a caller wants a status, not at each
+// change: several changes cost one call. It is safe for concurrent use.
 type Cache struct {
 	source Source
 
@@ -81,7 +81,7 @@ func (c *Cache) All() []*model.PodStatus {
 }
 
 // Refresh calls the runtime even if the cached status is valid, for example after the caller changed the pod. After an
-// error the next PodStatus calls it again.
+// error the next PodStatus calls the runtime again.
 func (c *Cache) Refresh(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
 	c.mu.RLock()
 	asked := c.now

@@ -95,7 +95,7 @@ type hint struct {
 }
 
 // applyTo is the listed pod after the event. A nil pod has no sandbox and no container. A sandbox is added at its start
-// event, since lists show it as dead before.
+// event, because lists show it as dead until then.
 func (h hint) applyTo(pod *cri.Pod) *cri.Pod {
 	sandbox, id, kind := h.event.GetPodSandboxStatus(), h.event.GetContainerId(), h.event.GetContainerEventType()
 	after := &cri.Pod{

@@ -43,11 +43,12 @@ type Options struct {
 	relistEvented time.Duration
 	// NoEvents turns the runtime's event stream off.
 	NoEvents bool
-	// Relisted is called after a relist, with its begin and the begin of the one before, zero for none. It may be nil.
+	// Relisted is called after a relist. began is the relist's start, and last is the start of the relist before, zero
+	// without one. Relisted may be nil.
 	Relisted func(began, last time.Time)
 }
 
-// Generator sends changes in the runtime. Run may be called once.
+// Generator sends changes in the runtime as events. Run may be called once.
 type Generator struct {
 	opts   Options
 	events chan Event

@@ -209,7 +209,7 @@ func TestCacheAsksOnce(t *testing.T) {
 		r.InjectError("ListPodSandbox", errors.New("no luck"))
 		_, err := g.opts.Cache.Refresh(t.Context(), "a")
 		testutil.Assert(t, err != nil, "no error")
-		look(1, "the caller's own question failed")
+		look(1, "after a failed Refresh")
 	})
 }
 

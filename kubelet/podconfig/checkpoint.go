@@ -14,17 +14,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Checkpoint is the file with the accepted pods, static pods and pods of the API server. It is a PodList in JSON, which
-// people can read, too. It has statuses, because an ended pod must not start again after a restart without the server.
-// It never has secrets and config maps. Only the file's owner may read it, because it has values of the pods'
+// Checkpoint is the file with the accepted pods, both static pods and pods of the API server. It is a PodList in JSON,
+// which people can read, too. It has statuses, because an ended pod must not start again after a restart without the
+// server. It never has secrets and config maps. Only the file's owner may read it, because it has values of the pods'
 // environments.
 type Checkpoint struct {
 	// Path is the path of the file. A missing directory is created.
 	Path string
 }
 
-// load reads the pods; a missing file has none. An unreadable file is renamed to *.corrupt, so the next save does not
-// overwrite it.
+// load reads the pods; a missing file has no pods. An unreadable file is renamed to *.corrupt, so the next save does
+// not overwrite it.
 func (c *Checkpoint) load() ([]*v1.Pod, error) {
 	raw, err := os.ReadFile(c.Path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -24,7 +24,7 @@ type checkpointWriter struct {
 	problem string // of the last call of save, or empty
 }
 
-// schedule writes after writeDelay, or at once when ctx ends.
+// schedule makes the goroutine write after writeDelay, or at once when ctx ends.
 func (w *checkpointWriter) schedule(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

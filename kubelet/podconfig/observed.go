@@ -92,8 +92,8 @@ func (o *observed) mirrorPods() []*v1.Pod {
 	return mirrors
 }
 
-// splitMirrors stores the mirror pods among the API server's pods. It returns the other pods, and whether the mirror
-// pod of a static pod changed, by full name.
+// splitMirrors stores the mirror pods among the API server's pods. It returns the other pods. changed reports whether
+// the mirror pod of that full name changed.
 func (o *observed) splitMirrors(pods []*v1.Pod) (others []*v1.Pod, changed func(fullName string) bool) {
 	mirrors := map[string]*v1.Pod{}
 	for _, pod := range pods {

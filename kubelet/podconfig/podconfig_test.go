@@ -161,7 +161,7 @@ func TestSetEndsWithContext(t *testing.T) {
 	t.Error("Set does not wait for a reader")
 }
 
-// TestReadyWhileTheReaderIsBehind: the reader can ask for readiness while Set waits for it.
+// TestReadyWhileTheReaderIsBehind: SeenAllSources answers the reader while Set waits for the reader.
 func TestReadyWhileTheReaderIsBehind(t *testing.T) {
 	m := New(Options{Sources: []string{"a"}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -178,12 +178,12 @@ func TestReadyWhileTheReaderIsBehind(t *testing.T) {
 	time.Sleep(10 * time.Millisecond) // now Set waits
 	answered := make(chan bool)
 	go func() { answered <- m.SeenAllSources() }()
-	testutil.Receive(t, answered, "Ready waits for the reader, who waits for it")
+	testutil.Receive(t, answered, "SeenAllSources waits for the reader, which waits for SeenAllSources")
 	cancel()
 	<-done
 }
 
-// TestHasPod has listed pods, including refused ones, before they are sent.
+// TestHasPod: HasPod knows listed pods, including refused ones, before they are sent.
 func TestHasPod(t *testing.T) {
 	var m *PodConfig
 	m = New(Options{Sources: []string{model.SourceFile, model.SourceAPI}, Refused: func(r Refusal) {
@@ -201,8 +201,9 @@ func TestHasPod(t *testing.T) {
 	for source, pod := range map[string]*v1.Pod{model.SourceAPI: first, model.SourceFile: second} {
 		testutil.Must(t, m.Set(t.Context(), source, []*v1.Pod{pod}))
 	}
-	testutil.Assert(t, m.HasPod("1") && m.HasPod("2") && !m.HasPod("3"), "both pods are named, and no other one")
-	<-read // one was accepted; the other has its name
+	testutil.Assert(t, m.HasPod("1") && m.HasPod("2") && !m.HasPod("3"),
+		"HasPod does not know exactly the two listed pods")
+	<-read // only one pod is sent: the other has the same name and is refused
 	testutil.Must(t, m.Set(t.Context(), model.SourceAPI, nil))
-	testutil.Assert(t, !m.HasPod("1"), "named after its source let go of it")
+	testutil.Assert(t, !m.HasPod("1"), "HasPod knows a pod that its source no longer lists")
 }

@@ -31,11 +31,11 @@ func parseCRI(raw []byte) (line, error) {
 	stream, rest, ok2 := bytes.Cut(rest, []byte(" "))
 	tags, text, ok3 := bytes.Cut(rest, []byte(" "))
 	if !ok || !ok2 || !ok3 {
-		return line{}, fmt.Errorf("no line of a container log: %.80q", raw)
+		return line{}, fmt.Errorf("not a line of a container log: %.80q", raw)
 	}
 	at, err := time.Parse(time.RFC3339Nano, string(stamp))
 	if err != nil {
-		return line{}, fmt.Errorf("no line of a container log: %w", err)
+		return line{}, fmt.Errorf("not a line of a container log: %w", err)
 	}
 	first, _, _ := bytes.Cut(tags, []byte(":")) // more tags may follow
 	return line{at: at, partial: string(first) == "P", text: text}.of(string(stream))
@@ -50,7 +50,7 @@ func parseJSON(raw []byte) (line, error) {
 		Time   time.Time `json:"time"`
 	}
 	if err := json.Unmarshal(raw, &read); err != nil {
-		return line{}, fmt.Errorf("no line of a container log: %w", err)
+		return line{}, fmt.Errorf("not a line of a container log: %w", err)
 	}
 	text, whole := bytes.CutSuffix([]byte(read.Log), []byte("\n"))
 	return line{at: read.Time, partial: !whole, text: text}.of(read.Stream)
@@ -58,7 +58,7 @@ func parseJSON(raw []byte) (line, error) {
 
 func (l line) of(stream string) (line, error) {
 	if stream != "stdout" && stream != "stderr" {
-		return line{}, fmt.Errorf("no line of a container log: stream %.80q", stream)
+		return line{}, fmt.Errorf("not a line of a container log: stream %.80q", stream)
 	}
 	l.stderr = stream == "stderr"
 	return l, nil

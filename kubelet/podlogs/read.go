@@ -23,11 +23,12 @@ type Options struct {
 	Since time.Time
 	// Timestamps writes the time before each line.
 	Timestamps bool
-	// Limit ends Read after so many written bytes; negative means no limit.
+	// Limit is the number of bytes after which Read ends; negative means no limit.
 	Limit int64
 	// Stdout and Stderr get the streams; nil leaves one out.
 	Stdout, Stderr io.Writer
-	// Malformed is called with an error for each malformed line; nil skips them.
+	// Malformed is called with an error for each malformed line. If it returns an error, Read ends with that error. Nil
+	// skips malformed lines.
 	Malformed func(error) error
 	// Running makes Read follow the log. It says whether the container may still write, and is called about every
 	// second. Nil reads the log only to its end.

@@ -95,7 +95,7 @@ func TestRead(t *testing.T) {
 	broken := errors.New("broken")
 	err = Read(t.Context(),
 		Options{Path: logged(t, content), Tail: -1, Limit: -1, Malformed: func(error) error { return broken }})
-	testutil.Assert(t, errors.Is(err, broken), "a writer that fails: %v", err)
+	testutil.Assert(t, errors.Is(err, broken), "Malformed fails: %v", err)
 }
 
 func TestTailOfALargeLog(t *testing.T) {

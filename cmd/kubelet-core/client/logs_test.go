@@ -134,6 +134,7 @@ func TestBadLogLines(t *testing.T) {
 	asked, _, _ := logged(t, "nonsense\n"+stamp+" stdout F good\n\n")
 	var stdout, stderr bytes.Buffer
 	testutil.Must(t, asked.Logs(t.Context(), Ref{Name: "web"}, LogOptions{Tail: -1, Stdout: &stdout, Stderr: &stderr}))
-	testutil.Assert(t, stdout.String() == "good\n" && strings.Count(stderr.String(), "no line of a container log") == 2,
+	testutil.Assert(t,
+		stdout.String() == "good\n" && strings.Count(stderr.String(), "not a line of a container log") == 2,
 		"%q and %q", stdout.String(), stderr.String())
 }

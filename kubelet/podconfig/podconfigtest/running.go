@@ -35,7 +35,7 @@ func (e *Errors) Add(_ string, err error) {
 	e.more <- struct{}{}
 }
 
-// All returns the errors so far. A nil error is the end of the one before.
+// All returns the errors so far. A nil error means that the problem before it is over.
 func (e *Errors) All() []error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,7 +58,7 @@ func (e *Errors) Await(t testing.TB) error {
 type Running struct {
 	t       testing.TB
 	updates <-chan podconfig.PodUpdate
-	words   []string // received and not yet wanted
+	words   []string // received, but not yet compared by Want
 }
 
 // Run runs a source until the test ends.
@@ -85,7 +85,7 @@ func (r *Running) Next() podconfig.PodUpdate {
 	case u := <-r.updates:
 		return u
 	case <-time.After(patience):
-		r.t.Fatalf("nothing more comes than %q", r.words)
+		r.t.Fatalf("no change comes after %q", r.words)
 		return podconfig.PodUpdate{}
 	}
 }
