@@ -37,7 +37,7 @@ func CheckVerification(policy Verification, allowlist []string) error {
 			continue
 		}
 		if named, err := reference.ParseNormalizedNamed(entry); err != nil || !reference.IsNameOnly(named) {
-			return fmt.Errorf("%q is neither an image's name without tag and digest nor a prefix that ends with /*", entry)
+			return fmt.Errorf("%q is neither an image name without tag and digest nor a prefix that ends in /*", entry)
 		}
 	}
 	return nil
