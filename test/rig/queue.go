@@ -33,8 +33,8 @@ func newQueue(n int) (*os.File, error) {
 // pipeSize is the capacity of a new pipe in bytes, see pipe(7).
 const pipeSize = 64 << 10
 
-// nextOf returns a function that takes the next number from a queue, and false at its end. The kernel gives a reader
-// both bytes of a number, because a pipe has one reader at a time and never holds half a number.
+// nextOf returns a function that takes the next number from a queue. At the end of the queue it returns false. The
+// kernel gives a reader both bytes of a number, because a pipe has one reader at a time and never holds half a number.
 func nextOf(queue io.Reader) func() (int, bool) {
 	return func() (int, bool) {
 		var number [2]byte

@@ -32,7 +32,7 @@ func dial(t *testing.T, env rigenv.Env) (context.Context, *client.Client) {
 	return ctx, cli
 }
 
-// pull pulls ref and waits for the end; the error is the engine's, however it reports it.
+// pull pulls ref and waits for the end. It returns the engine's error, whether the call or its stream reports it.
 func pull(ctx context.Context, cli *client.Client, ref string, opts client.ImagePullOptions) error {
 	response, err := cli.ImagePull(ctx, ref, opts)
 	if err != nil {
@@ -47,7 +47,7 @@ func mustPull(t *testing.T, ctx context.Context, cli *client.Client, ref string)
 	testutil.Must(t, pull(ctx, cli, ref, client.ImagePullOptions{}), "pull "+ref)
 }
 
-// runContainer runs a command in the rig's busybox and returns what it wrote.
+// runContainer runs a command in the rig's busybox and returns the command's output.
 func runContainer(t *testing.T, env rigenv.Env, host container.HostConfig, command ...string) string {
 	t.Helper()
 	ctx, cli := dial(t, env)
@@ -117,7 +117,7 @@ func TestRegistryWithAccount(t *testing.T) {
 	testutil.Check(t, pull(ctx, cli, ref, opts), "with the account")
 }
 
-// TestRegistryInTrouble has an engine of its own: one that has the layers already does not fetch them.
+// TestRegistryInTrouble starts its own engine, because an engine that has the layers already does not fetch them.
 func TestRegistryInTrouble(t *testing.T) {
 	env := rigenv.Require(t)
 	dir, err := os.MkdirTemp(env.WorkDir, "e")
@@ -128,7 +128,7 @@ func TestRegistryInTrouble(t *testing.T) {
 	defer eng.Close(context.WithoutCancel(t.Context()))
 	env.DockerHost = eng.Host()
 
-	// First, because containerd continues a partial blob, corrupt or not.
+	// This pull comes first, because containerd continues a partial blob, corrupt or not.
 	t.Run(rigenv.PrefixStalled, func(t *testing.T) {
 		_, cli := dial(t, env)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

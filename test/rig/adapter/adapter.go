@@ -1,5 +1,5 @@
-// Package adapter runs the criadapter program for tests: with a socket, state, CNI configuration and pod network of its
-// own, so that several run on one engine beside each other. Tests take ForTest; programs New, Start and Close.
+// Package adapter runs the criadapter program for tests. Each server has its own socket, state, CNI configuration and
+// pod network, so several servers can share one engine. Tests call ForTest; programs call New, Start and Close.
 package adapter
 
 import (
@@ -30,7 +30,7 @@ const (
 
 // Options has the settings of a server. Env is required.
 type Options struct {
-	// Env is the rig that it runs in, see rigenv.Require.
+	// Env is the rig that the server runs in, see rigenv.Require.
 	Env rigenv.Env
 	// Flags come after the ones that New chooses and win over them.
 	Flags []string
@@ -46,7 +46,7 @@ type Server struct {
 	Endpoint string
 	// RootDir, CNIConfDir and CNICacheDir are the directories given to the program by flags.
 	RootDir, CNIConfDir, CNICacheDir string
-	// LogPath is the file that the program's output goes to, of all starts.
+	// LogPath is the file with the program's output from all starts.
 	LogPath string
 	// Subnet is the IPv4 network of its pods, in CIDR notation.
 	Subnet string
@@ -64,7 +64,7 @@ type Server struct {
 }
 
 // New makes the directories and takes a network for a server in a new directory in opts.Env.WorkDir, without starting
-// it. Close must be called, also if Start is not.
+// it. Close must be called even if Start is not.
 func New(opts Options) (*Server, error) {
 	if opts.Env.Criadapter == "" || opts.Env.CNIBinDir == "" {
 		return nil, errors.New("adapter: the rig has no criadapter program or no CNI plugins")
@@ -89,7 +89,7 @@ func New(opts Options) (*Server, error) {
 }
 
 func (s *Server) prepare() error {
-	// Users inside of containers reach mounted files below it.
+	// Users in containers must be able to reach mounted files below this directory.
 	if err := os.Chmod(s.Dir, 0o755); err != nil {
 		return err
 	}
@@ -201,8 +201,8 @@ func (s *Server) PID() int {
 	return s.process.PID()
 }
 
-// Stop ends the program as systemd does, with SIGTERM, and waits for it. It is an error if it ends with another status
-// than 0, or not within half a minute or by the end of ctx: then it is killed. Pods live on.
+// Stop ends the program as systemd does, with SIGTERM, and waits for it. An exit status other than 0 is an error. If
+// the program still runs after half a minute or when ctx ends, it is killed, which is an error too. Pods keep running.
 func (s *Server) Stop(ctx context.Context) error {
 	if !s.process.Running() {
 		return nil
@@ -226,8 +226,8 @@ func (s *Server) Kill() {
 	}
 }
 
-// Close stops the program, hangs up, and removes the server's network and directories. It leaves pods and images alone:
-// remove them first, the engine is not this server's alone.
+// Close stops the program, closes the connections, and removes the server's network and directories. It does not touch
+// pods and images. Callers remove them first, because others use the engine too.
 func (s *Server) Close(ctx context.Context) error {
 	return errors.Join(s.Stop(ctx), s.disconnect(ctx), s.remove())
 }

@@ -48,7 +48,7 @@ func play(role string, flags []string) int {
 			endpoint = value
 		}
 	}
-	os.Remove(endpoint) // of a killed predecessor
+	os.Remove(endpoint) // a killed predecessor leaves it
 	socket, err := net.Listen("unix", endpoint)
 	if err != nil {
 		fmt.Println(err)
@@ -94,7 +94,7 @@ func (fakeImages) ImageFsInfo(
 	return &runtimeapi.ImageFsInfoResponse{}, nil
 }
 
-// playOptions run the test binary in a role, with a work directory of its own.
+// playOptions returns options that run the test binary in a role, with a work directory of its own.
 func playOptions(t *testing.T, role string) Options {
 	t.Helper()
 	self, err := os.Executable()
@@ -153,7 +153,7 @@ func TestStopReportsExitStatus(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "exit status 3"), "Stop: %v", err)
 }
 
-// Servers of one rig get networks of their own, and give them back.
+// Each server of a rig takes its own network, and gives it back at the end.
 func TestNetworksAreTakenAndReleased(t *testing.T) {
 	opts := playOptions(t, roleServe)
 	first, err := New(opts)

@@ -24,8 +24,8 @@ const (
 	maxMessage = 16 << 20
 )
 
-// quickly has a connection made again within a tenth of a second after a restart, so that tests need not wait for
-// gRPC's usual back-off.
+// quickly makes a client reconnect within a tenth of a second after a restart. Tests then need not wait for gRPC's
+// usual back-off.
 func quickly() grpc.DialOption {
 	return grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: pollInterval, Multiplier: 1.2, MaxDelay: 5 * pollInterval},
@@ -68,7 +68,7 @@ func (s *Server) Clients() (string, error) {
 	return s.front.endpoint, nil
 }
 
-// connectKubeletClient makes the kubelet's client of the server, which must answer.
+// connectKubeletClient makes the kubelet's clients of the server, which must already answer.
 func (s *Server) connectKubeletClient(ctx context.Context) error {
 	if s.Runtime != nil {
 		return nil
@@ -111,8 +111,8 @@ func (s *Server) LogTail() string {
 	return logtail.Read(s.LogPath, 16<<10)
 }
 
-// RemovePods stops and removes the pods that the filter selects, all for nil, through a server's kubelet client. It
-// goes on after errors and returns all of them.
+// RemovePods stops and removes the pods that the filter selects through a server's kubelet client. A nil filter selects
+// all pods. It goes on after errors and returns all of them.
 func RemovePods(ctx context.Context, runtime internalapi.RuntimeService, filter *runtimeapi.PodSandboxFilter) error {
 	sandboxes, err := runtime.ListPodSandbox(ctx, filter)
 	errs := []error{err}

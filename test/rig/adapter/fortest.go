@@ -9,8 +9,8 @@ import (
 // closeTimeout bounds the cleanup of one test.
 const closeTimeout = time.Minute
 
-// ForTest starts a server for the duration of a test. When the test ends the server is closed, which must succeed; when
-// the test has failed, the end of the server's log is in its output.
+// ForTest starts a server for the duration of a test. When the test ends, the server is closed; an error from that
+// fails the test. The output of a failed test has the end of the server's log.
 func ForTest(t testing.TB, opts Options) *Server {
 	t.Helper()
 	s := NewForTest(t, opts)

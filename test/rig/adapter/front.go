@@ -15,8 +15,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// front is a proxy before a server's socket. Pods and containers without namespace options get the options of a
-// kubelet. Without them a pod shares its PID namespace, which needs a sandbox container.
+// front is a proxy in front of a server's socket. It gives pods and containers without namespace options the options
+// that a kubelet sets. Without them a pod shares its PID namespace, which needs a sandbox container.
 type front struct {
 	endpoint string
 	server   *grpc.Server
@@ -54,7 +54,7 @@ func (rawCodec) Name() string                          { return "proto" }
 func (rawCodec) Marshal(message any) ([]byte, error)   { return *message.(*[]byte), nil }
 func (rawCodec) Unmarshal(data []byte, into any) error { *into.(*[]byte) = data; return nil }
 
-// pass passes one call on. All of CRI's have one request.
+// pass forwards one call. Every CRI call has exactly one request.
 func (f *front) pass(_ any, caller grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(caller)
 	var request []byte
@@ -78,7 +78,7 @@ func (f *front) pass(_ any, caller grpc.ServerStream) error {
 	if err := errors.Join(call.SendMsg(&request), call.CloseSend()); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	// A watch begins with its header, long before there is something to tell.
+	// A watch sends its header long before its first event.
 	if header, err := call.Header(); err == nil && header != nil {
 		if err := caller.SendHeader(header); err != nil {
 			return err
@@ -124,7 +124,7 @@ func edited[T any, M interface {
 	return proto.Marshal(message)
 }
 
-// podLikeAKubelets reports whether it gave the pod namespaces.
+// podLikeAKubelets gives a pod without namespace options a kubelet's options, and reports whether it did.
 func podLikeAKubelets(config *runtimeapi.PodSandboxConfig) bool {
 	if config == nil || config.GetLinux().GetSecurityContext().GetNamespaceOptions() != nil {
 		return false

@@ -40,8 +40,8 @@ func TestFrontAsksForAKubeletsNamespaces(t *testing.T) {
 		"a pod that shares": {run, &runtimeapi.RunPodSandboxRequest{Config: pod(shared()), RuntimeHandler: "runc"},
 			&runtimeapi.RunPodSandboxRequest{Config: pod(shared()), RuntimeHandler: "runc"}},
 		"a pod without a configuration": {run, &runtimeapi.RunPodSandboxRequest{}, &runtimeapi.RunPodSandboxRequest{}},
-		"a container in the first": {create, &runtimeapi.CreateContainerRequest{Config: container(nil),
-			SandboxConfig: pod(nil)},
+		"a container in a pod that asks for nothing": {create,
+			&runtimeapi.CreateContainerRequest{Config: container(nil), SandboxConfig: pod(nil)},
 			&runtimeapi.CreateContainerRequest{Config: container(alone()), SandboxConfig: pod(alone())}},
 		"a container in a pod that shares": {create,
 			&runtimeapi.CreateContainerRequest{Config: container(nil), SandboxConfig: pod(host())},
@@ -60,5 +60,5 @@ func TestFrontAsksForAKubeletsNamespaces(t *testing.T) {
 		})
 	}
 	_, err := likeAKubelets(run, []byte{0xff})
-	testutil.Assert(t, err != nil, "a request that is none is edited")
+	testutil.Assert(t, err != nil, "bytes that are no request are edited")
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/criadapter/criadapter/test/netdevice"
 )
 
-// network is the pod network of one server: a thousand addresses of 10.88.0.0/16 behind the bridge criadapternumber.
-// All servers of a rig share its network namespace, so each takes a number by making a directory of that name, which
-// only one can.
+// network is the pod network of one server: 1024 addresses of 10.88.0.0/16 behind the bridge criadapterNUMBER. All
+// servers of a rig share its network namespace, so each server claims a number: it makes a directory with that name,
+// which only one server can do.
 type network struct {
 	number int
-	// claim is that directory; empty when there is none to give back.
+	// claim is that directory, or empty if there is none to give back.
 	claim string
 }
 
@@ -45,7 +45,7 @@ func (n network) bridge() string { return fmt.Sprintf("criadapter%d", n.number) 
 
 func (n network) subnet() string { return fmt.Sprintf("10.88.%d.0/22", 4*n.number) }
 
-// conflist is the CNI configuration: pods reach each other and this namespace, and ports are mapped from it.
+// conflist is the CNI configuration: pods reach each other and the rig's network namespace, which has their host ports.
 func (n network) conflist(ipamDir string) ([]byte, error) {
 	network := netdevice.Network{Name: "test" + strconv.Itoa(n.number), Bridge: n.bridge(), Subnet: n.subnet()}
 	return network.Conflist(ipamDir)

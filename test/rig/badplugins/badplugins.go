@@ -1,5 +1,5 @@
-// Package badplugins has CNI plugins that fail by a seed, between Begin and End. The program that uses it is the
-// plugin: its main begins with ActAsPlugin.
+// Package badplugins provides CNI plugins that fail between Begin and End, in calls that a seed chooses. The program
+// that uses this package is itself the plugin: its main function first calls ActAsPlugin.
 package badplugins
 
 import (
@@ -23,14 +23,15 @@ type Plugins struct {
 	Dir string
 }
 
-// Files of the directory: orderFile is there while plugins are bad, callsFile has a line for each of their calls then.
+// Files of the directory. realPlugins leads to the real plugins. orderFile exists between Begin and End. callsFile has
+// a line for each call in that time.
 const (
 	realPlugins = "real"
 	orderFile   = "order"
 	callsFile   = "calls"
 )
 
-// hangs is how long a call hangs at most; the end of the faults ends it, too.
+// hangs is the longest time that a call hangs. End also ends it.
 const hangs = 8 * time.Second
 
 // The faults of a call. With CrashAfter, Garbage and ErrorAfter, the plugin does its work and the call still looks
@@ -105,7 +106,8 @@ func (p Plugins) Made() (map[string]int, error) {
 	return made, nil
 }
 
-// If the program is called as a CNI plugin, ActAsPlugin does the plugin's work, well or badly, and exits.
+// ActAsPlugin returns at once unless the program is called as a CNI plugin. Then it does the plugin's work, well or
+// badly, and exits.
 func ActAsPlugin() {
 	if os.Getenv("CNI_COMMAND") == "" {
 		return
@@ -140,7 +142,7 @@ func act(self string) error {
 		for end := time.Now().Add(hangs); plugins.bad() && time.Now().Before(end); {
 			time.Sleep(50 * time.Millisecond)
 		}
-	case Twice: // a removal is to be repeatable; of an addition, the second may well fail
+	case Twice: // a second DEL must succeed, a second ADD may fail
 		_, _ = work()
 	}
 	output, failed := work()

@@ -8,7 +8,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Calls go wrong with the rate and the faults of Begin, the same calls each time, and none after End.
+// Calls go wrong at the rate and with the faults given to Begin. One seed always chooses the same calls. No call goes
+// wrong after End.
 func TestDraw(t *testing.T) {
 	const calls = 200
 	draw := func(t *testing.T) (drawn []string) {

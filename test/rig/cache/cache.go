@@ -1,6 +1,6 @@
-// Package cache keeps built programs and image archives outside of the source tree, so that a fresh clone finds it
-// ready. Entries are directories named after everything that decides their content; an entry either exists whole or not
-// at all, and is never changed once it exists.
+// Package cache keeps built programs and image archives outside of the source tree, so that a fresh clone finds them
+// ready. An entry is a directory named after everything that decides its content. It is complete from the moment it
+// exists, and never changes.
 package cache
 
 import (
@@ -23,12 +23,12 @@ func Dir() (string, error) {
 }
 
 // Key joins the parts that decide an entry's content (module@version, platform, flags) to a name for one directory. The
-// name has no separator of any list of directories in it, because entries are handed to programs in such lists.
+// name has none of the separators that lists of directories use, because programs get entries in such lists.
 func Key(parts ...string) string {
 	return strings.NewReplacer("/", "-", " ", "", ",", "_", ":", "_").Replace(strings.Join(parts, "_"))
 }
 
-// Has says whether there is an entry named key, so that Fill returns at once.
+// Has says whether there is an entry named key. If there is, Fill returns at once.
 func Has(key string) (bool, error) {
 	base, err := Dir()
 	if err != nil {
@@ -41,9 +41,9 @@ func Has(key string) (bool, error) {
 	return err == nil, err
 }
 
-// Fill returns the directory of the entry named key. When there is none, fill makes its content in an empty directory
-// beside it, which is then renamed: processes that fill one entry at once do the work twice and agree on one result,
-// and a killed one leaves no entry behind.
+// Fill returns the directory of the entry named key. If there is no such entry, fill writes its content to an empty
+// directory beside it, and Fill renames that directory. Two processes that fill one entry at the same time both do the
+// work, and one result remains. A killed process leaves no entry.
 func Fill(ctx context.Context, key string, fill func(ctx context.Context, dir string) error) (string, error) {
 	base, err := Dir()
 	if err != nil {

@@ -64,7 +64,7 @@ func TestFillAtOnceAgrees(t *testing.T) {
 	testutil.Assert(t, err == nil && len(left) == 1, "cache holds %v, %v; want one entry", left, err)
 }
 
-// A directory of the cache may become an entry of a list, of PATH or of --cni-bin-dir.
+// A directory of the cache may be one element of a list of directories, such as PATH or --cni-bin-dir.
 func TestKeyIsOneDirectoryOfAnyList(t *testing.T) {
 	testutil.Equal(t, Key("cni", "example.com/a/b@v1", "linux", "static,stripped", "a:b c"),
 		"cni_example.com-a-b@v1_linux_static_stripped_a_bc", "key")

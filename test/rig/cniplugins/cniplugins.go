@@ -23,7 +23,7 @@ var (
 	goSum []byte
 )
 
-// version is the one that plugins.mod requires.
+// version is the version of the plugins that plugins.mod requires.
 const version = "github.com/containernetworking/plugins@v1.9.1"
 
 // Build returns a directory with the plugins bridge, firewall, host-local, loopback and portmap. It builds them (about

@@ -1,7 +1,7 @@
 // Package engine runs a Docker Engine of the rig's own: a second dockerd beside the installed one, with its own data
 // root, socket, containerd and pid file. The rig starts one for all tests; a test that stops, kills, restarts or
-// configures an engine starts another one for itself. It must run inside the rig's namespaces (rigenv.Require has
-// succeeded). Their end also ends the processes of a killed test.
+// configures an engine starts another one for itself. An engine must run inside the rig's namespaces, so call
+// rigenv.Require first. The end of the namespaces also ends the processes of a killed test.
 package engine
 
 import (

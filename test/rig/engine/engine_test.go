@@ -85,7 +85,7 @@ func TestContainersOutliveAKilledEngine(t *testing.T) {
 	testutil.Assert(t, err != nil, "the killed engine answers")
 	testutil.Assert(t, alive(before), "the container died with the engine")
 	cli = mustStart(t, e)
-	testutil.Equal(t, pid(t, cli, id), before, "the container's process was %d and", before)
+	testutil.Equal(t, pid(t, cli, id), before, "the container's process after the restart")
 }
 
 func TestTerminateWithoutLiveRestoreStopsContainers(t *testing.T) {
@@ -97,7 +97,7 @@ func TestTerminateWithoutLiveRestoreStopsContainers(t *testing.T) {
 	testutil.Check(t, e.Terminate(t.Context()))
 	testutil.Assert(t, !alive(process), "the container still runs")
 	cli = mustStart(t, e)
-	testutil.Equal(t, pid(t, cli, id), 0, "the container runs again as")
+	testutil.Equal(t, pid(t, cli, id), 0, "the container's process after the restart")
 }
 
 func TestCloseRemovesContainers(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package enginecalls counts the calls of an engine.
+// Package enginecalls counts the API calls to an engine.
 package enginecalls
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Proxy passes requests to an engine's socket on and counts them.
+// Proxy forwards requests to an engine's socket and counts them.
 type Proxy struct {
 	server *http.Server
 	served chan error

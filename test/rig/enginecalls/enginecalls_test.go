@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestProxyCountsAndPassesOn: also an answer that comes in pieces, as events do.
+// TestProxyCountsAndPassesOn also tests an answer that comes in pieces, as events do.
 func TestProxyCountsAndPassesOn(t *testing.T) {
 	dir := t.TempDir()
 	engine, front := filepath.Join(dir, "engine"), filepath.Join(dir, "front")

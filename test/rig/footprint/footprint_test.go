@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A metric is read from the server's socket, and one that it does not have is an error.
+// A metric is read from the server's socket. A metric that the server does not have is an error.
 func TestValue(t *testing.T) {
 	metrics := NewMetrics(filepath.Join(t.TempDir(), "m.sock"))
 	listener, err := net.Listen("unix", metrics.socket)

@@ -18,10 +18,10 @@ type Metrics struct {
 	client *http.Client
 }
 
-// NewMetrics takes the path of the socket, at which there may be no server yet.
+// NewMetrics takes the path of the socket. The server may start later.
 func NewMetrics(socket string) *Metrics {
 	return &Metrics{socket: socket, client: &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true, // the server is killed
+		DisableKeepAlives: true, // tests kill the server
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},

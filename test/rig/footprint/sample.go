@@ -25,7 +25,7 @@ const (
 // Figures are measured values by their names.
 type Figures map[string]float64
 
-// Sample measures a server. Mounts are the namespace's.
+// Sample measures a server. Mounts counts all mounts of the mount namespace.
 func Sample(ctx context.Context, server *adapter.Server, metrics *Metrics) (Figures, error) {
 	process := filepath.Join("/proc", strconv.Itoa(server.PID()))
 	status, err := os.ReadFile(filepath.Join(process, "status"))
@@ -54,7 +54,7 @@ func Sample(ctx context.Context, server *adapter.Server, metrics *Metrics) (Figu
 	}, nil
 }
 
-// statusField is a figure of a process.
+// statusField returns a number from the text of /proc/PID/status, or 0 if the field is missing.
 func statusField(status, name string) float64 {
 	_, rest, _ := strings.Cut(status, name)
 	fields := strings.Fields(rest)
@@ -65,7 +65,7 @@ func statusField(status, name string) float64 {
 	return value
 }
 
-// sizeOf adds up files, of which some may go meanwhile.
+// sizeOf adds up the sizes of files. It leaves out files that vanish meanwhile.
 func sizeOf(dir string) (sum int64) {
 	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {

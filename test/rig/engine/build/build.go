@@ -1,5 +1,5 @@
 // Package build builds Docker Engines by module name and keeps their programs in the cache (see package
-// test/rig/cache). A distribution has only one engine, and an old one.
+// test/rig/cache). A distribution has packages of only one engine, and an old one.
 package build
 
 import (
@@ -25,22 +25,22 @@ type Release struct {
 	programs []program
 }
 
-// program is one that is built.
+// program is one program of a release.
 type program struct {
 	name, pkg, version, linkerFlags string
-	// vendored is the module of the program when that has no go.mod but the vendor.mod of Docker's own.
+	// vendored is the program's module if that module has Docker's vendor.mod instead of a go.mod.
 	vendored string
-	// seccomp links libseccomp: a runc without it would ignore seccomp profiles, and make tests pass.
+	// seccomp links libseccomp: a runc without it would ignore seccomp profiles, and tests would pass wrongly.
 	seccomp bool
 }
 
-// Newest is the newest engine. Each program's module is the main module of its build. So it gets the versions of its
-// release, which the checksum database verifies.
+// Newest is the newest engine. Each program's module is the main module of its build. So a program gets the
+// dependencies of its release, which the checksum database verifies.
 func Newest() Release {
 	const (
 		moby       = "github.com/moby/moby/v2"
 		containerd = "github.com/containerd/containerd/v2"
-		// version names the release with moby's API version; a module cannot know its own.
+		// version is the Docker release with this module's API version. The module itself does not know its release.
 		version           = "29.8.0"
 		mobyVersion       = "v2.0.0-beta.24"
 		containerdVersion = "v2.4.2"
@@ -69,11 +69,11 @@ func Between() Release {
 // Cached says whether the cache has all programs.
 func (r Release) Cached() (bool, error) { return cache.Has(r.key()) }
 
-// Build returns the directory of the programs. Missing programs are built in about five minutes on two cores, with
-// lines to progress; that needs the Go module proxy.
+// Build returns the directory of the programs. It builds missing programs and writes lines to progress. This takes
+// about five minutes on two cores and needs the Go module proxy.
 func (r Release) Build(ctx context.Context, progress io.Writer) (string, error) {
 	return cache.Fill(ctx, r.key(), func(ctx context.Context, dir string) error {
-		// Before minutes of compiling: without a package registry it is refused at once.
+		// This comes before minutes of compiling, so that a missing package registry is an error at once.
 		if slices.ContainsFunc(r.programs, func(p program) bool { return p.seccomp }) {
 			if err := images.Packages(ctx, libseccomp...); err != nil {
 				return err
@@ -133,7 +133,7 @@ func (p program) buildVendored(ctx context.Context, dir string) error {
 	if err := p.writeModule(ctx, module); err != nil {
 		return err
 	}
-	// The module cannot say which Go its sources are written for.
+	// The program's module has no go.mod that says which Go its sources are written for.
 	_, err = gomod.Command(ctx, module, append([]string{"CGO_ENABLED=0"}, gomod.Native()...), "build", "-mod=mod",
 		"-trimpath", "-buildvcs=false", "-gcflags="+p.vendored+"/...=-lang=go1.23", "-ldflags",
 		"-s -w "+p.linkerFlags, "-o", filepath.Join(dir, p.name), p.pkg)
