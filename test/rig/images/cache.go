@@ -57,7 +57,8 @@ func (h Host) cacheKey(ctx context.Context, userland []entry) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], nil
 }
 
-// openOrMake opens the layout KEY in cacheDir, after making it from make's images if it is not there.
+// openOrMake opens the layout named after key in cacheDir. If it does not exist yet, openOrMake first writes the images
+// of make to it.
 func openOrMake(cacheDir, key string, make func() (map[string]v1.Image, error)) (map[string]v1.Image, error) {
 	dir := filepath.Join(cacheDir, "images-"+key)
 	if _, err := os.Stat(dir); err == nil {

@@ -3,7 +3,7 @@
 // users and behaviour that it expects. Images under test/ are for our own suites:
 //
 //	test/busybox:latest    a shell with all applets
-//	test/crictl:latest     the same, for tests that remove it, as test/crictl-account:latest
+//	test/crictl:latest     the same for tests that remove it; test/crictl-account:latest, too
 //	test/hello:latest      a static service: HTTP on port 8080, a line per second on stdout and stderr
 //	test/evil:latest       has all settings that must not leak into a pod, see evilConfig
 //	test/multi:{a,b,c}     one image under three tags
@@ -21,13 +21,13 @@ import (
 
 // Catalog returns all test images by their name without a registry, "repository:tag". Images are made once; this takes
 // some seconds and may install Debian packages (see Packages). They stay in a directory in cacheDir, which is renamed
-// into place when it is complete. A later call with the same inputs only opens it. Layers are read from there as they
-// are asked for. Safe to call at the same time from several processes.
+// into place when it is complete. A later call with the same inputs only opens it. Layers are read from there on
+// demand. Safe to call at the same time from several processes.
 func Catalog(ctx context.Context, cacheDir string) (map[string]v1.Image, error) {
 	return ThisHost().Catalog(ctx, cacheDir)
 }
 
-// Catalog returns all test images as the function does, made of the host's programs and for its architecture.
+// Catalog is like the function Catalog, but makes the images of h's programs and for h's architecture.
 func (h Host) Catalog(ctx context.Context, cacheDir string) (map[string]v1.Image, error) {
 	entries, err := h.readUserland(ctx)
 	if err != nil {

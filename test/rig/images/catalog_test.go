@@ -34,19 +34,20 @@ func digests(t *testing.T, images map[string]v1.Image) map[string]string {
 
 func TestCatalog(t *testing.T) {
 	dir := t.TempDir()
-	images := catalog(t, dir) // takes seconds, once for all
+	images := catalog(t, dir) // takes seconds, so the subtests share them
 	t.Run("deterministic and cached", func(t *testing.T) { testDeterministicAndCached(t, dir, images) })
 	t.Run("names and users", func(t *testing.T) { testNamesAndUsers(t, images) })
 	t.Run("modes and sizes", func(t *testing.T) { testModesAndSizes(t, images) })
 	t.Run("userland", func(t *testing.T) { testUserland(t, images["test/busybox:latest"]) })
 }
 
-// Two makings in two places agree in every digest, images are whole, and a second call only opens the first one's.
+// Images that are made twice, in two directories, have the same digests. The images are valid. A second call for one
+// directory only opens the images.
 func testDeterministicAndCached(t *testing.T, dir string, first map[string]v1.Image) {
 	want := digests(t, first)
 	got := digests(t, catalog(t, t.TempDir()))
 	testutil.Assert(t, maps.Equal(got, want), "digests differ:\n%v\n%v", got, want)
-	// Between them these have every kind of layer; all of them would read the shell's some thirty times.
+	// These images have every kind of layer. Validating all images would read the shell's layer some thirty times.
 	for _, name := range []string{"test/hello:latest", "test/evil:latest", e2ePrefix + "nonewprivs:1.3"} {
 		testutil.Check(t, validate.Image(first[name]), name)
 	}
@@ -61,7 +62,8 @@ func testDeterministicAndCached(t *testing.T, dir string, first map[string]v1.Im
 	testutil.Assert(t, err == nil && after.ModTime().Equal(before.ModTime()), "made again: %v", err)
 }
 
-// Images of different names differ unless they are meant to be one; the users are the ones of critest.
+// Images of different names differ, except for names that share an image on purpose. The users are the ones that
+// critest expects.
 func testNamesAndUsers(t *testing.T, images map[string]v1.Image) {
 	ids := make(map[string][]string)
 	for name, sum := range digests(t, images) {
@@ -96,7 +98,7 @@ func testNamesAndUsers(t *testing.T, images map[string]v1.Image) {
 
 func testModesAndSizes(t *testing.T, images map[string]v1.Image) {
 	_, headers := unpack(t, topLayer(t, images[e2ePrefix+"nonewprivs:1.3"]))
-	testutil.Equal(t, headers["nonewprivs"].Mode, 0o4755, "nonewprivs has mode")
+	testutil.Equal(t, headers["nonewprivs"].Mode, 0o4755, "the mode of nonewprivs")
 	size, err := topLayer(t, images["test/big:latest"]).Size()
 	testutil.Assert(t, err == nil && size >= BigLayerSize, "big layer: %d bytes compressed, %v", size, err)
 }

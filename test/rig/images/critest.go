@@ -22,7 +22,7 @@ func (k *kitchen) critest() error {
 	if err := k.addShell(v1.Config{}, nil, e2ePrefix+"busybox:1.29-2"); err != nil {
 		return err
 	}
-	// critest pulls it from two registries to compare ids, and runs it with its own command.
+	// critest pulls this image from two registries to compare ids, and runs it with the image's command.
 	if err := k.addShell(v1.Config{Cmd: []string{"sleep", "2147483647"}}, marker("pause"), "pause:3.9"); err != nil {
 		return err
 	}
@@ -56,7 +56,8 @@ func (k *kitchen) critestServers() error {
 		e2ePrefix + "nginx:1.14-2":                                  ":80",
 		stagePrefix + "hostnet-nginx-" + k.architecture + ":latest": ":12003",
 	} {
-		// critest looks for the process by the name nginx, by the pid in that file and by those words in its arguments.
+		// critest finds the process by the name nginx, by the pid in the pid file, and by "nginx: master process" in
+		// its arguments.
 		config := v1.Config{Cmd: []string{
 			"/usr/sbin/nginx", "-banner", "nginx: master process", "-pidfile", "/var/run/nginx.pid", "-listen", listen,
 		}}

@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-// errStatic is the error of a program without libraries: it is of no use in an image that hides single programs.
+// errStatic is the error for a program without libraries. Such a program is of no use in an image in which tests hide
+// single programs.
 var errStatic = errors.New("is static")
 
 // hostProgram is a dynamically linked program of the host with all that it needs to run elsewhere.
@@ -85,8 +86,8 @@ func importedLibraries(path string) ([]string, error) {
 	return names, nil
 }
 
-// libraryDirs are the directories that the loader searches by default. Debian's have the architecture in their names,
-// as the loader's real path has. Other distributions' follow.
+// libraryDirs are the directories that the loader searches by default. Debian's directories come first: they have the
+// architecture in their names, like the loader's real path. The directories of other distributions follow.
 func libraryDirs(loader string) []string {
 	dirs := []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib"}
 	if real, err := filepath.EvalSymlinks(loader); err == nil {

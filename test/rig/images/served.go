@@ -12,8 +12,8 @@ import (
 // servedDir is where agnhost's fake-registry-server has the images that it serves.
 const servedDir = "var/registry"
 
-// served are the files from which agnhost's fake-registry-server serves an image. A file named like the tag has the
-// digest of the manifest. The manifest and the blobs are below the first two digits of their digests.
+// served are the files from which agnhost's fake-registry-server serves an image. A file named after the tag has the
+// manifest's digest. The manifest and the blobs are in directories named after the first two digits of their digests.
 func served(image v1.Image, name, tag string) ([]entry, error) {
 	dir := path.Join(servedDir, name)
 	digest, err := image.Digest()

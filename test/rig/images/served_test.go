@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// All that a registry is asked for during a pull is where the server looks for it: the tag, the manifest that it names,
-// and what that names.
+// Everything that a pull asks a registry for is where the server looks for it: the tag, its manifest, and the
+// manifest's blobs.
 func TestServed(t *testing.T) {
 	image, err := random.Image(100, 2)
 	testutil.Must(t, err)

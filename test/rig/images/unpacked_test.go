@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// staticHost puts a static program "tool" on PATH, as Debian's busybox-static does. Its apt-get downloads from the
-// returned directory, and its dpkg-deb takes tar archives. Its cache is empty.
+// staticHost puts a static program "tool" on PATH, as Debian's busybox-static does. The apt-get on PATH downloads from
+// the returned directory, and the dpkg-deb takes tar archives. The cache is empty.
 func staticHost(t *testing.T) (archive string) {
 	t.Helper()
 	static, err := compile(t.Context(), "nonewprivs", runtime.GOARCH)
@@ -44,7 +44,7 @@ func addPackage(t *testing.T, archive string) {
 	testutil.Require(t, err == nil, "%v\n%s", err, out)
 }
 
-// A static program is left where it is, and the images get the one of the Debian package, which stays in the cache.
+// The host keeps its static program. The images get the program of the Debian package, which stays in the cache.
 func TestStaticProgramIsReplaced(t *testing.T) {
 	archive := staticHost(t)
 	addPackage(t, archive)

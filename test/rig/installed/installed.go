@@ -41,22 +41,21 @@ func DataRoot(ctx context.Context, host string) (string, error) {
 	bridge, err := api.NetworkInspect(ctx, defaultBridge, client.NetworkInspectOptions{})
 	switch {
 	case errdefs.IsNotFound(err):
-		return answer.Info.DockerRootDir, nil // it has none by its configuration
+		return answer.Info.DockerRootDir, nil // the engine is configured without one
 	case err != nil:
 		return "", fmt.Errorf("the installed engine's default bridge: %w", err)
 	}
 	return answer.Info.DockerRootDir, deviceExists(bridge.Network.Options[bridgeDevice])
 }
 
-// deviceExists fails when the machine has no network device of that name; an empty name is no device.
+// deviceExists fails when the machine has no network device of that name. It accepts an empty name.
 func deviceExists(name string) error {
 	if name == "" {
 		return nil
 	}
 	if _, err := net.InterfaceByName(name); err != nil {
-		return fmt.Errorf("the installed engine has lost the device %s of its default bridge (%w), as another "+
-			"dockerd in the "+
-			"machine's network namespace takes it away: restart the engine (systemctl restart docker)", name, err)
+		return fmt.Errorf("the installed engine has lost the device %s of its default bridge (%w). Another dockerd "+
+			"in the machine's network namespace removes it: restart the engine (systemctl restart docker)", name, err)
 	}
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// engine answers as a Docker Engine whose default bridge uses that device; without one it has no default bridge.
+// engine answers as a Docker Engine whose default bridge uses that device. With an empty device it has no default
+// bridge.
 func engine(t *testing.T, device string) (host string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "e.sock")

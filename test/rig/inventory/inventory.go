@@ -25,7 +25,7 @@ type Node struct {
 	Env rigenv.Env
 	// Server is criadapter, with its directories.
 	Server *adapter.Server
-	// Dirs are further directories whose files are counted, by the kind of these.
+	// Dirs are further directories whose files are counted. The keys are the kinds of the files.
 	Dirs map[string]string
 	// Cgroup is the parent of the pods' cgroups; if it is empty, no cgroups are counted.
 	Cgroup string
@@ -55,8 +55,8 @@ func (n Node) Take(ctx context.Context) (Inventory, error) {
 }
 
 // LeftByContainerd says which entries an interrupted start may leave when the engine's containerd is killed or ends
-// with its engine. These are a shim, its waiting runtime, and the mount of a root, which neither containerd nor the
-// engine removes.
+// with its engine. These are a shim, its waiting runtime, and the mount of a root file system. Neither containerd nor
+// the engine removes them.
 func LeftByContainerd(env rigenv.Env) func(kind, name string) bool {
 	return func(kind, name string) bool {
 		switch kind {
@@ -79,8 +79,8 @@ func Kinds(a, b Inventory) []string {
 	return slices.Sorted(maps.Keys(both))
 }
 
-// Differs describes the kinds whose numbers differ from wanted. Names are not compared, because pods have different
-// ids.
+// Differs describes the kinds with another number of entries than wanted. Names are not compared, because pods have
+// different ids.
 func (i Inventory) Differs(wanted Inventory) string {
 	var text strings.Builder
 	for _, kind := range Kinds(i, wanted) {
@@ -108,7 +108,7 @@ func unlike(a, b []string) string {
 	return text.String()
 }
 
-// Without returns the inventory without the entries of others; nil keeps all entries.
+// Without leaves out the entries for which others returns true. With nil it keeps all entries.
 func (i Inventory) Without(others func(kind, name string) bool) Inventory {
 	if others == nil {
 		return i

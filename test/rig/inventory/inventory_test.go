@@ -8,10 +8,11 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// What is more and what is less is named, and what stays by design is not counted.
+// Differs names additional and missing entries. Without leaves out the entries of others.
 func TestDiffers(t *testing.T) {
 	before := Inventory{"mount": {"/a", "/b"}, "pin": {"x"}}
-	testutil.Equal(t, before.Differs(Inventory{"mount": {"/c", "/d"}, "pin": {"y"}}), "", "as many of each differ")
+	testutil.Equal(t, before.Differs(Inventory{"mount": {"/c", "/d"}, "pin": {"y"}}), "",
+		"differences with as many of each kind")
 	after := Inventory{"mount": {"/a", "/b", "/c"}, "process": {"sh"}}
 	text := after.Differs(before)
 	for _, want := range []string{"mount: 3, should be 2:\n  + /c\n", "pin: 0, should be 1:\n  - x\n",
@@ -19,7 +20,7 @@ func TestDiffers(t *testing.T) {
 		testutil.Assert(t, strings.Contains(text, want), "%q is not in %q", want, text)
 	}
 	rest := after.Without(func(kind, name string) bool { return kind == "process" || name == "/c" })
-	testutil.Equal(t, rest.Differs(Inventory{"mount": {"/a", "/b"}}), "", "others' count")
+	testutil.Equal(t, rest.Differs(Inventory{"mount": {"/a", "/b"}}), "", "differences without the entries of others")
 }
 
 func TestFilesThatStay(t *testing.T) {

@@ -72,7 +72,7 @@ func (i Inventory) addInterfaces() error {
 	return err
 }
 
-// servers are processes of the server, the engine, tests and clusters, not of pods.
+// servers matches the names of processes that belong to the server, the engine, tests and clusters, not to pods.
 var servers = regexp.MustCompile(`^(criadapter.*|dockerd|containerd|.*\.test|soak|rig|iptables.*|` +
 	`ctr|docker-init|modprobe|etcd|kube.*)$`)
 
@@ -113,7 +113,7 @@ func (i Inventory) addFiles(kind, dir string) error {
 	})
 }
 
-// addCgroups counts cgroups below one, in every hierarchy.
+// addCgroups counts a cgroup and all cgroups below it, in every hierarchy.
 func (i Inventory) addCgroups(below string) error {
 	roots, err := filepath.Glob("/sys/fs/cgroup/*/" + below)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command hostpathplugin is the part of Kubernetes' CSI driver of that name that specs of dynamic resource allocation
-// use. It joins each connection to a Unix socket with a connection to a TCP port. The kubelet opens the first one, and
-// the specs' program opens the second one and answers the kubelet.
+// Command hostpathplugin stands in for Kubernetes' CSI driver of that name. It does only what specs of dynamic resource
+// allocation need: it joins each connection to a Unix socket with a connection to a TCP port. The kubelet opens the
+// first one, and the specs' program opens the second one and answers the kubelet.
 package main
 
 import (
@@ -14,13 +14,13 @@ import (
 
 func main() {
 	endpoint := flag.String("endpoint", "", "the path of the Unix `socket` to listen on")
-	proxy := flag.String("proxy-endpoint", "", "the `address` that takes the connections, tcp://HOST:PORT")
+	proxy := flag.String("proxy-endpoint", "", "the `address` where the program of the specs connects, tcp://HOST:PORT")
 	flag.Int("v", 0, "ignored")
 	flag.Parse()
 	log.Fatal(join(strings.TrimPrefix(*endpoint, "unix://"), strings.TrimPrefix(*proxy, "tcp://")))
 }
 
-// join joins connections until it cannot take any more.
+// join joins connections until it cannot accept any more.
 func join(endpoint, proxy string) error {
 	if err := os.Remove(endpoint); err != nil && !os.IsNotExist(err) {
 		return err

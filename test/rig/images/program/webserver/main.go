@@ -33,7 +33,7 @@ func main() {
 // run serves until ctx ends.
 func run(ctx context.Context, listen, banner, pidFile string) error {
 	var config net.ListenConfig
-	config.SetMultipathTCP(false) // below Linux 6.3 SELinux refuses reads from connections of Multipath TCP
+	config.SetMultipathTCP(false) // before Linux 6.3 SELinux refuses reads from connections of Multipath TCP
 	socket, err := config.Listen(ctx, "tcp", listen)
 	if err != nil {
 		return err
