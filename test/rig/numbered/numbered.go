@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Function is shell for the writing container: lines FROM TO writes the numbered lines from FROM to TO, each of 100
-// bytes, the line feed included.
+// Function is a shell function for the writing container. `lines FROM TO` writes the lines with the numbers FROM to TO,
+// each with 100 bytes including the line feed.
 const Function = `lines() { awk -v from=$1 -v to=$2 'BEGIN { for (i = from; i <= to; i++) printf "line %08d %085d\n", i, 0 }'; }
 `
 
@@ -26,7 +26,7 @@ type Tally struct {
 	// Written counts the lines that the container wrote, and Read the different lines in the CRI log. Lost counts the
 	// missing lines, and Repeated the duplicates.
 	Written, Read, Lost, Repeated int
-	// Marks are the markers, and Gaps the places where the numbers do not go on.
+	// Marks are the marker lines, and Gaps the places where the next number is not one higher.
 	Marks, Gaps []string
 }
 
@@ -122,8 +122,8 @@ func Number(content string) (int, error) {
 	return number, nil
 }
 
-// Rotated returns the log's renamed files, the oldest first, and the log. Of a file that a kubelet is compressing, or
-// was when it was killed, there is one.
+// Rotated returns the log's renamed files, the oldest first, and the log. A file that a kubelet has compressed but not
+// yet removed is listed once. Half-compressed files are left out.
 func Rotated(path string) ([]string, error) {
 	found, err := filepath.Glob(path + ".*")
 	slices.Sort(found)

@@ -23,7 +23,7 @@ func records(from, to int) (text []byte) {
 	return text
 }
 
-// A log that was rotated, and compressed by that, is read as a whole; what is lost and repeated is counted.
+// A rotated and partly compressed log is read as a whole. Lost and repeated lines are counted.
 func TestCount(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "0.log")

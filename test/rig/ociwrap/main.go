@@ -1,4 +1,4 @@
-// Command ociwrap stands in for runc where a machine (often: a virtual one) withholds CAP_SYS_RESOURCE from root. There
+// Command ociwrap stands in for runc where a machine (often a virtual one) withholds CAP_SYS_RESOURCE from root. There
 // plain runc can start neither a container with a negative oom_score_adj nor a privileged one. The kernel refuses both
 // without the capability. ociwrap removes those settings from the bundle and then executes the real runc, so that the
 // rest of such containers can be tested. It is installed as "runc" in a directory that comes first on the engine's
@@ -65,7 +65,7 @@ func nextOnPath(name string) (string, error) {
 func rewrite(path string, edit func([]byte) ([]byte, error)) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // runc says it in its own words
+		return nil // runc reports the missing file itself
 	}
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package registry serves images for tests: without an account, with one, and the way a registry in trouble does. See
+// Package registry serves images for tests: without an account, with an account, and like a registry in trouble. See
 // package rigenv for the addresses that tests use.
 package registry
 
@@ -49,7 +49,7 @@ func Open(ctx context.Context, addr string, images map[string]v1.Image) (*Regist
 	})
 }
 
-// newRegistry makes a registry that listens as listen has it.
+// newRegistry makes a registry. listen opens its listeners.
 func newRegistry(
 	ctx context.Context, images map[string]v1.Image, listen func(*Registry, http.Handler) error,
 ) (*Registry, error) {
@@ -89,8 +89,8 @@ func (r *Registry) Close() error {
 	return errors.Join(errs...)
 }
 
-// withAccount demands basic authentication, from the version check at /v2/ on: that answer is where clients learn that
-// they have to send credentials.
+// withAccount demands basic authentication, also for the version check at /v2/. From that answer, clients learn that
+// they must send credentials.
 func withAccount(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		user, password, _ := req.BasicAuth()

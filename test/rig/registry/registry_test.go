@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// start serves one image as some/image:v1 and returns the path of its layer below the repository, and its content.
+// start serves one image as some/image:v1 and returns the path of its layer below /v2/, and the layer's content.
 func start(t *testing.T) (r *Registry, layerPath string, content []byte) {
 	t.Helper()
 	image, err := random.Image(3*rigenv.SlowPiece, 1)
@@ -39,7 +39,7 @@ func start(t *testing.T) (r *Registry, layerPath string, content []byte) {
 	return r, "some/image/blobs/" + digest.String(), content
 }
 
-// get fetches a path; err is about the body only.
+// get fetches a path. err is an error in reading the body.
 func get(t *testing.T, ctx context.Context, addr, path string, edit ...func(*http.Request)) (status int, body []byte,
 	err error) {
 	t.Helper()
@@ -78,7 +78,7 @@ func TestPartsOfBlobs(t *testing.T) {
 			"%s: status %d, %d bytes, %v", want, status, len(body), err)
 	}
 	status, _, _ := get(t, t.Context(), r.Addr, layer, part("bytes=9999999-"))
-	testutil.Assert(t, status == http.StatusRequestedRangeNotSatisfiable, "a part behind the end: status %d", status)
+	testutil.Assert(t, status == http.StatusRequestedRangeNotSatisfiable, "a part beyond the end: status %d", status)
 	status, _, _ = get(t, t.Context(), r.Addr, layer+"0", part("bytes=0-"))
 	testutil.Assert(t, status >= 400, "a part of a blob that is not there: status %d", status)
 }

@@ -74,8 +74,8 @@ func onBlobs(wrap func(http.ResponseWriter, *http.Request) http.ResponseWriter) 
 // stalledPiece is how much of a blob arrives before it stalls.
 const stalledPiece = rigenv.SlowPiece
 
-// slowWriter sends a body in pieces of that size with pauses. After that many pieces it sends no more and waits until
-// the client hangs up; a negative number means never.
+// slowWriter sends a body in pieces of size bytes, with a pause after each. When the number of pieces is used up, it
+// waits until the client hangs up. A negative number means no limit.
 type slowWriter struct {
 	http.ResponseWriter
 	req    *http.Request

@@ -1,5 +1,6 @@
 // Package results counts the outcomes that test binaries report. It reads the events of `go tool test2json` and counts
-// leaf tests only: a test with subtests is a heading, whose outcome follows from its subtests.
+// leaf tests. A test with subtests is a heading, whose outcome follows from its subtests. A heading counts only if it
+// failed although no subtest did.
 package results
 
 import (
@@ -62,7 +63,7 @@ type Package struct {
 	outcome Outcome
 }
 
-// NewPackage collects for the package with that import path (or a shorter name to show).
+// NewPackage returns an empty Package. path is its import path, or a shorter name to show.
 func NewPackage(path string) *Package {
 	return &Package{path: path, tests: map[string]*Test{}}
 }
@@ -106,8 +107,9 @@ func (p *Package) test(name string) *Test {
 }
 
 // Finish returns the leaf tests in the order in which they began, and the headings that failed by themselves. exit is
-// the binary's error, nil if it ended well. A test that never ended (a crash, a time-out) has failed. A package that
-// ended badly without a failed test, or without a result, has failed, too: it is the last entry, without a name.
+// the binary's error, nil if it ended well. A test that never ended (a crash, a time-out) has failed. If no test
+// failed, a binary that ended badly or without a result makes the package fail. The package is then the last entry,
+// without a test name.
 func (p *Package) Finish(exit error) []Test {
 	var leaves []Test
 	for _, name := range p.order {

@@ -11,12 +11,12 @@ import (
 // cgroupRoot is where control groups are mounted.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// noControllers begins what RequireControllers skips a test with.
+// noControllers begins the message with which RequireControllers skips a test.
 const noControllers = "the control groups here have no controller "
 
-// RequireControllers skips a test that needs cgroup controllers ("cpu", "memory", "pids") which are not there:
-// ENGINE=29-cgroup2 has those alone that the machine's version 1 leaves. A run on that engine passes all the same; on
-// any other the skip is one that test/rig/skips.txt would have to name.
+// RequireControllers skips a test if one of the named cgroup controllers ("cpu", "memory", "pids") is missing.
+// ENGINE=29-cgroup2 has only the controllers that cgroup v1 on this machine does not use. A run on that engine accepts
+// the skip. On any other engine, test/rig/skips.txt would have to name the test.
 func RequireControllers(t testing.TB, controllers ...string) {
 	t.Helper()
 	have := Controllers()
@@ -27,10 +27,10 @@ func RequireControllers(t testing.TB, controllers ...string) {
 	}
 }
 
-// LackedControllers says whether what a skipped test wrote is that RequireControllers skipped it.
+// LackedControllers says, by the output of a skipped test, whether RequireControllers skipped it.
 func LackedControllers(output string) bool { return strings.Contains(output, noControllers) }
 
-// Controllers are the cgroup controllers that are there.
+// Controllers are the available cgroup controllers.
 func Controllers() []string { return controllersAt(cgroupRoot) }
 
 // controllersAt are the controllers of the hierarchies that are mounted at and below root.

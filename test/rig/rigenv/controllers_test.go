@@ -30,7 +30,8 @@ func TestControllersAt(t *testing.T) {
 	}
 }
 
-// A test for which a controller is missing is skipped, and its skip says why; one that needs none goes on.
+// A test with a missing controller is skipped, and the message names the controller. A test that needs no controller
+// goes on.
 func TestRequireControllers(t *testing.T) {
 	RequireControllers(t)
 	fake := &fakeTB{}

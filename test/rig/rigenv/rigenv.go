@@ -6,16 +6,16 @@
 //
 //	env := rigenv.Require(t)
 //
-// and runs under `make test` (or `go run ./test/rig test ./package`); under a plain `go test` it is skipped with a
-// message that says so, unless CI=true is set, where it fails. Tests of one package share the engine with
-// each other and with packages that run later: remove what you made, never prune, and never count what the engine holds
-// in total. A test that wants to stop, restart or configure an engine starts its own with package test/rig/engine.
+// and runs under `make test` (or `go run ./test/rig test ./package`). Under a plain `go test` it is skipped with a
+// message that says so. With CI=true it fails instead. Tests of one package share the engine with each other and with
+// packages that run later: remove what you made, never prune, and never count what the engine holds in total. A test
+// that wants to stop, restart or configure an engine starts its own with package test/rig/engine.
 //
 // # Images
 //
 // The registry at Env.Registry serves every image of images.Catalog (package test/rig/images) under its catalogue name:
-// Env.Image("busybox:1.29") is pulled from 127.0.0.1:PORT/busybox:1.29. The same content is reachable in
-// other ways, to see what a client does when a registry is not at its best:
+// Env.Image("busybox:1.29") is pulled from 127.0.0.1:PORT/busybox:1.29. The same content is reachable in other ways, to
+// see what a client does when a registry is in trouble:
 //
 //	Env.AuthRegistry/NAME         a second port with basic authentication: RegistryUser, RegistryPassword
 //	Env.Registry/slow/NAME        blobs trickle: SlowPiece bytes, then SlowPause, again and again
@@ -61,8 +61,8 @@ const (
 )
 
 // A blob under PrefixSlow comes in pieces of SlowPiece bytes with a SlowPause after each: it makes progress all the
-// time, and a layer of 15 MiB takes three seconds. With less at a time, engines with the containerd image store would
-// tell of no progress: their containerd writes and counts a MiB at once.
+// time, and a layer of 15 MiB takes three seconds. With smaller pieces, engines with the containerd image store would
+// report no progress, because their containerd writes and counts one MiB at a time.
 const (
 	SlowPiece = 1 << 20
 	SlowPause = 200 * time.Millisecond
@@ -78,7 +78,8 @@ const (
 	KindSystem Kind = "system"
 )
 
-// Values of Env.Mode: with ModeOCI pods do without a sandbox container where they can, with ModeContainer each has one.
+// Values of Env.Mode. With ModeOCI, a pod has a sandbox container only if it needs one. With ModeContainer, each pod
+// has one.
 const (
 	ModeOCI       = "oci"
 	ModeContainer = "container"
@@ -101,15 +102,15 @@ type Env struct {
 	// Mode says which kind of pods a test's server makes: ModeOCI, ModeContainer, or empty for the default of the
 	// program.
 	Mode string
-	// Registration says how private engines know the OCI runtime: RegistrationShim, RegistrationDaemonJSON, or empty
-	// for the latter. A test for one of the two sets it for an engine of its own.
+	// Registration says how private engines know the OCI runtime: RegistrationShim, RegistrationDaemonJSON, or empty,
+	// which means RegistrationDaemonJSON. A test for one of the two sets it for an engine of its own.
 	Registration string
 	// DockerHost is the engine's address, unix:///….
 	DockerHost string
 	// DockerRoot is the engine's data root, visible to the tests under this very path.
 	DockerRoot string
 	// Dockerd is the engine's program. RuntimeWrapper is the OCI runtime that this machine's engines need to start
-	// privileged containers; empty where plain runc works. Package test/rig/engine takes both.
+	// privileged containers; empty where plain runc works. Package test/rig/engine uses both.
 	Dockerd, RuntimeWrapper string
 	// OCIRuntime is the program criadapter-oci, a runtime of the private engine. Its directory and
 	// ../libexec/criadapter have its other names, as a package installs them. Empty on the installed engine.
@@ -135,8 +136,8 @@ type Env struct {
 // Image returns the reference under which the private engine pulls the image of that catalogue name ("busybox:1.29").
 func (e Env) Image(name string) string { return e.Registry + "/" + name }
 
-// Cgroup is the name of the rig's own control group, which is in the root of every hierarchy. What is below it concerns
-// no other rig, and goes with this one.
+// Cgroup is the name of the rig's own control group, which is in the root of every hierarchy. No other rig has cgroups
+// below it. This rig removes them when it ends.
 func (e Env) Cgroup() string { return filepath.Base(filepath.Dir(e.WorkDir)) }
 
 // Require returns the private rig that this test binary runs in. Without one it skips the test, or fails it when
@@ -147,8 +148,8 @@ func Require(t testing.TB) Env {
 }
 
 // RequireSystem returns the rig around the installed engine. A test that calls it must be named TestSystem…: the rig
-// leaves those out on the private engine and runs them, and no others, in a second pass on the installed one. Elsewhere
-// it skips the test, or fails it when CI=true is set.
+// leaves such tests out on the private engine. In a second pass, it runs them and no others on the installed engine.
+// Elsewhere RequireSystem skips the test, or fails it when CI=true is set.
 func RequireSystem(t testing.TB) Env {
 	t.Helper()
 	return require(t, KindSystem, "make test HALF=system")
@@ -171,8 +172,8 @@ func require(t testing.TB, want Kind, command string) Env {
 	return Env{}
 }
 
-// FromEnviron reads the rig's description with getenv (os.Getenv). It fails without a description, and for a part of
-// one.
+// FromEnviron reads the rig's description with getenv (os.Getenv). It fails if the description is missing or
+// incomplete.
 func FromEnviron(getenv func(string) string) (Env, error) {
 	text := getenv(variable)
 	if text == "" {

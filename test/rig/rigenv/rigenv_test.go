@@ -72,7 +72,7 @@ func TestRequire(t *testing.T) {
 		environ []string
 		ci      string
 		require func(testing.TB) Env
-		want    string // how the test is ended; empty for not
+		want    string // how the test must end; empty if it goes on
 	}{
 		{"private", whole.Environ(), "", Require, ""},
 		{"private in CI", whole.Environ(), "true", Require, ""},

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// maxBase is how much of a base is kept: with what Unique and the kubelet core append, the name is a hostname still.
+// maxBase is the number of characters of a base that Unique keeps. With the suffixes of Unique and the kubelet core,
+// the name is still a valid hostname.
 const maxBase = 40
 
-// Unique returns a name, a DNS label, that nothing else on the engine has. Tests name pods and nodes so, base being
-// t.Name() or a word: two tests side by side, and what an earlier one left, never meet under one name.
+// Unique returns a name, a DNS label, that nothing else on the engine has. Tests use it for pods and nodes; base is
+// t.Name() or a word. Parallel tests and leftovers of earlier tests then never share a name.
 func Unique(base string) string {
 	label := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Switches is how often the living threads of the processes left a CPU so far, by waiting or by losing it. A process
-// that sleeps is not switched, so this counts what wakes it.
+// Switches counts the context switches of the processes' living threads so far, voluntary or not. A process that sleeps
+// has none, so this counts how often it wakes.
 func Switches(pids []int) (int, error) {
 	sum := 0
 	for _, pid := range pids {

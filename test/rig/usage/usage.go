@@ -19,7 +19,7 @@ func Engine(dockerd int) ([]int, error) {
 	return append([]int{dockerd}, children...), err
 }
 
-// EngineAt is Engine for the one at an address, unix:///…, of the rig, whose pid file is beside its socket.
+// EngineAt is Engine for the rig's engine at an address, unix:///…. The engine's pid file is beside its socket.
 func EngineAt(host string) ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(strings.TrimPrefix(host, "unix://")), "pid"))
 	if err != nil {
@@ -32,7 +32,7 @@ func EngineAt(host string) ([]int, error) {
 	return Engine(dockerd)
 }
 
-// Shims returns the processes between an engine and its containers, of all engines in this namespace.
+// Shims returns the containerd shims of all engines in this PID namespace.
 func Shims() ([]int, error) {
 	// The kernel keeps 15 characters of a program's name.
 	return find(func(comm string, _ int) bool { return comm == "containerd-shim" })
@@ -47,7 +47,7 @@ func find(want func(comm string, parent int) bool) ([]int, error) {
 	var pids []int
 	for pid, parent := range parents {
 		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if err == nil && want(strings.TrimSuffix(string(name), "\n"), parent) { // an error: it has just ended
+		if err == nil && want(strings.TrimSuffix(string(name), "\n"), parent) { // an error means that it has just ended
 			pids = append(pids, pid)
 		}
 	}

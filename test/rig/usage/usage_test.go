@@ -35,7 +35,7 @@ func TestMemoryOf(t *testing.T) {
 	testutil.Assert(t, err == nil && twice.RSS >= got.RSS*3/2, "twice that is %+v, %v", twice, err)
 }
 
-// A child is found by its name and its parent, and by no other.
+// Engine finds a child only if both its name and its parent match.
 func TestEngineFindsChildren(t *testing.T) {
 	got, err := Engine(os.Getpid())
 	testutil.Assert(t, err == nil && len(got) == 1 && got[0] == os.Getpid(), "without a containerd: %v, %v", got, err)
@@ -53,7 +53,7 @@ func TestEngineFindsChildren(t *testing.T) {
 	}
 }
 
-// TestProportionalMemory: a page of two processes counts half for each.
+// TestProportionalMemory checks that the proportional memory is at most a little more than the resident memory.
 func TestProportionalMemory(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	testutil.Must(t, child.Start())
