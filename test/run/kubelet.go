@@ -43,12 +43,12 @@ type kubeletCore struct {
 
 	cancel context.CancelFunc
 	ended  chan struct{}
-	err    error // of Run, to be read after ended
+	err    error // the error of Run, valid once ended is closed
 }
 
 // startKubelet starts the kubelet core on the node's socket, without pods.
 func startKubelet(ctx context.Context, n *node) (_ *kubeletCore, err error) {
-	step("Starting the kubelet core on it")
+	step("Starting the kubelet core on this server")
 	log, err := os.Create(filepath.Join(n.dir, "kubelet.log"))
 	if err != nil {
 		return nil, err

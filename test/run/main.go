@@ -26,13 +26,13 @@ func main() {
 	flag.BoolVar(&opts.once, "once", false, "remove the pod as soon as it has run, and exit")
 	flag.StringVar(&opts.manifest, "f", "examples/pod.yaml", "manifest of the pod")
 	flag.StringVar(&opts.server, "server", "build/criadapter", "the criadapter program")
-	flag.StringVar(&opts.docker, "docker", "unix:///var/run/docker.sock", "the engine")
+	flag.StringVar(&opts.docker, "docker", "unix:///var/run/docker.sock", "the engine's `address`")
 	flag.Parse()
 
 	program.Main("run", func(ctx context.Context) error { return run(ctx, opts) })
 }
 
-// cleanUpTime bounds the cleaning up at the end.
+// cleanUpTime bounds the cleanup at the end.
 const cleanUpTime = time.Minute
 
 func run(ctx context.Context, opts options) (err error) {

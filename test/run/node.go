@@ -155,8 +155,8 @@ func (n *node) kubelet(ctx context.Context) (*kubeletCore, error) {
 // explain prints how to reach the node with other clients.
 func (n *node) explain(k *kubeletCore) {
 	fmt.Printf(`
-criadapter serves on unix://%[1]s, and the kubelet core runs what is in %[2]s:
-add, edit and remove manifests there.
+criadapter serves on unix://%[1]s, and the kubelet core runs the manifests in %[2]s:
+add, edit and remove files there.
   build/kubelet-core get pods --read-address %[3]s
   crictl  --runtime-endpoint unix://%[1]s pods
   docker  ps --filter label=%[4]s=%[5]s

@@ -17,7 +17,7 @@ import (
 const (
 	// churnPause is the pause between two changes of the workload.
 	churnPause = 2 * time.Second
-	// mostPods is a number of pods. While more exist, churn makes none.
+	// mostPods is the number of pods above which churn makes no more.
 	mostPods = 40
 	// keptFor is the age from which ended Jobs and pods are deleted.
 	keptFor = time.Minute

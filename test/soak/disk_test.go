@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A disk that is full has no room for a byte, and room again when it is emptied.
+// A full disk has no room for a byte. An emptied disk has room again.
 func TestFill(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
@@ -21,7 +21,7 @@ func TestFill(t *testing.T) {
 		testutil.Check(t, unix.Unmount(dir, unix.MNT_DETACH))
 	}()
 	path := filepath.Join(dir, "file")
-	for range 2 { // full disks are filled again
+	for range 2 { // a full disk can be filled again
 		testutil.Must(t, fill(dir))
 	}
 	err := os.WriteFile(path, []byte("x"), 0o644)

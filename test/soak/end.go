@@ -17,15 +17,14 @@ import (
 )
 
 const (
-	// endPatience bounds the time until a node without pods is empty: a kubelet looks for what it can remove each
-	// minute.
+	// endPatience bounds the time until a node without pods is empty. A kubelet collects garbage once a minute.
 	endPatience = 4 * time.Minute
 	// calm is how many times in a row an empty node must look the same.
 	calm = 5
 )
 
-// ofPods are the kinds of an inventory that are empty on a node without pods. ofPodsBelow are kinds with nothing but
-// directories then.
+// ofPods are the kinds of an inventory that have no entries on a node without pods. ofPodsBelow are the kinds that have
+// only directories there.
 var (
 	ofPods = []string{"container", "log file", "pin", "directory of a pod", "note", "pod's directory",
 		"container log", "link to a log"}
@@ -41,8 +40,8 @@ func nothingOfPods(kind, name string) bool {
 	return !slices.Contains(ofPods, kind) || filepath.Base(name) == "runtime.json" // a note on the engine
 }
 
-// emptyNode runs the workload once and removes it, and returns what a node has then: bridges and chains are made with
-// the first pods, and stay.
+// emptyNode runs the workload once, removes it, and returns the node's inventory. Bridges and chains are made with the
+// first pods, and stay.
 func (s *soaking) emptyNode(ctx context.Context) (inventory.Inventory, error) {
 	say("the workload is brought up and removed once, to see what stays")
 	work := s.both.workload
@@ -110,7 +109,7 @@ func (s *soaking) end(ctx context.Context, empty inventory.Inventory) (left, err
 	return left, err
 }
 
-// leftByEngine says what may be left by an engine that ended; nil if none did.
+// leftByEngine returns a function that recognizes what an ended engine may leave. It is nil if no engine ended.
 func (s *soaking) leftByEngine() func(kind, name string) bool {
 	if len(s.both.engineEnds) == 0 {
 		return nil
@@ -118,7 +117,7 @@ func (s *soaking) leftByEngine() func(kind, name string) bool {
 	return inventory.LeftByContainerd(s.env)
 }
 
-// tellLeftByEngine says what is left by the engine alone.
+// tellLeftByEngine prints what only the engine has left.
 func (s *soaking) tellLeftByEngine(
 	ctx context.Context, empty inventory.Inventory, others func(kind, name string) bool,
 ) error {

@@ -16,7 +16,7 @@ import (
 // badCalls is the percentage of plugin calls that go wrong during a plugin fault.
 const badCalls = 60
 
-// refill is how often a full disk is filled again, because others remove files from it.
+// refill is how often a full disk is filled again, because other programs remove files from it.
 const refill = 200 * time.Millisecond
 
 // victims are the parts of the node that faults affect.

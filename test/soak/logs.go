@@ -33,7 +33,7 @@ func newLogs(kubelet, pods string) *logs {
 }
 
 // compare looks at the logs of all running writers and of all ended writing Jobs. engineEnded says whether the engine
-// ended since a moment. Log lines in the engine's memory are lost then.
+// has ended since a given time. Log lines in the engine's memory are then lost.
 func (l *logs) compare(pods []history.Pod, engineEnded func(since time.Time) bool) (differences []history.Difference) {
 	for _, p := range pods {
 		told, known := p.Current["main"]
@@ -71,7 +71,8 @@ func (l *logs) one(
 	p history.Pod, told history.Reported, written int, engineEnded func(since time.Time) bool,
 ) (history.Difference, bool) {
 	now := time.Now() // taken before the look, so that an engine that ends meanwhile counts next time, too
-	d := history.Difference{Rule: "its log is not what it wrote", Pod: p.Name, Container: told.Name, API: told.String()}
+	d := history.Difference{
+		Rule: "the log is not what the container wrote", Pod: p.Name, Container: told.Name, API: told.String()}
 	files, err := numbered.Rotated(
 		filepath.Join(l.pods, namespace+"_"+p.Name+"_"+p.UID, told.Name, strconv.Itoa(told.Restarts)+".log"))
 	if err != nil {

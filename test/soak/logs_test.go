@@ -51,7 +51,7 @@ func (n *writerNode) wrote(count int, numbers ...int) {
 	n.write(filepath.Join(n.logs.pods, "soak_"+n.pod.Name+"_u1", "main", "2.log"), text.String())
 }
 
-// differs says whether a comparison finds a difference, with an engine that ended before it or not.
+// differs says whether a comparison finds a difference. engineEnded says whether the engine ended before it.
 func (n *writerNode) differs(engineEnded bool) bool {
 	n.t.Helper()
 	found := n.logs.compare([]history.Pod{n.pod}, func(time.Time) bool { return engineEnded })

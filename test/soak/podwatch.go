@@ -24,7 +24,7 @@ type podWatch struct {
 	ended  sync.WaitGroup
 }
 
-// watchPods needs a client without a request timeout.
+// watchPods starts to watch pods. Their client must have no request timeout.
 func watchPods(ctx context.Context, pods corev1.PodInterface) *podWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &podWatch{api: &history.API{}, pods: pods, cancel: cancel}

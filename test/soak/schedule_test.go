@@ -17,7 +17,7 @@ func first(seed uint64, n int) (faults []fault) {
 	return faults
 }
 
-// The same seed gives the same schedule, however much of it is taken; another one another.
+// The same seed gives the same schedule, however much of it is taken. Another seed gives another schedule.
 func TestScheduleRepeats(t *testing.T) {
 	a, b := first(7, 50), first(7, 80)
 	testutil.Assert(t, slices.Equal(a, b[:50]), "one seed gives two schedules")
@@ -25,7 +25,7 @@ func TestScheduleRepeats(t *testing.T) {
 	testutil.Assert(t, !slices.Equal(a, b), "two seeds give one schedule")
 }
 
-// Each kind comes once before one comes again, and pauses and lengths are within their bounds.
+// Each kind comes once before any kind comes again. Pauses and lengths are within their bounds.
 func TestScheduleIsWhole(t *testing.T) {
 	n := len(kinds())
 	faults := first(42, 3*n)
@@ -46,7 +46,7 @@ func TestScheduleIsWhole(t *testing.T) {
 	}
 }
 
-// A plan has the schedule's faults as far as there is time.
+// A plan has the schedule's faults that fit into the time.
 func TestPlanned(t *testing.T) {
 	faults := first(7, 3)
 	var within time.Duration

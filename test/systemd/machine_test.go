@@ -71,7 +71,7 @@ func (m *machine) find(parent int) error {
 	}
 	if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil ||
 		strings.TrimSpace(string(name)) != "systemd" {
-		return fmt.Errorf("%s runs still: %w", strings.TrimSpace(string(name)), err)
+		return fmt.Errorf("%s still runs: %w", strings.TrimSpace(string(name)), err)
 	}
 	m.pid, m.root = pid, fmt.Sprintf("/proc/%d/root", pid)
 	return nil

@@ -35,7 +35,7 @@ func TestUnits(t *testing.T) {
 	m.crash()
 	m.hang()
 	m.must("systemctl", "stop", "criadapter.service")
-	testutil.Equal(t, m.show("Result"), "success", "stopped with")
+	testutil.Equal(t, m.show("Result"), "success", "the result of a stop")
 	m.answered("a client's request starts the stopped service")
 }
 
@@ -52,7 +52,7 @@ func (m *machine) reload() {
 	m.t.Helper()
 	pid := m.show("MainPID")
 	m.must("systemctl", "reload", "criadapter.service")
-	testutil.Equal(m.t, m.show("MainPID"), pid, "a reload made process")
+	testutil.Equal(m.t, m.show("MainPID"), pid, "the process after a reload")
 	testutil.Until(m.t, "the reload is in the log", func() bool {
 		return strings.Contains(m.must("journalctl", "--no-pager", "-u", "criadapter.service"), "reloaded")
 	})
@@ -68,7 +68,7 @@ func (m *machine) restartWithoutAGap() {
 	output := m.must("sh", "-c", script)
 	want := strings.TrimSpace(strings.Repeat("1\n", 10))
 	testutil.Assert(m.t, output == want, "the clients' exit codes are %q", output)
-	testutil.Assert(m.t, m.show("MainPID") != pid, "it did not restart")
+	testutil.Assert(m.t, m.show("MainPID") != pid, "the service did not restart")
 }
 
 // crash kills the service. systemd must start it again.
@@ -76,7 +76,7 @@ func (m *machine) crash() {
 	m.t.Helper()
 	m.must("kill", "-KILL", m.show("MainPID"))
 	m.answered("a client's request just after a crash")
-	testutil.Until(m.t, "it was started again", func() bool { return m.show("NRestarts") == "1" })
+	testutil.Until(m.t, "the service was started again", func() bool { return m.show("NRestarts") == "1" })
 }
 
 // hang stops the process. The watchdog, with a shorter time, must end it.
@@ -94,11 +94,11 @@ func (m *machine) hang() {
 	m.must("kill", "-STOP", pid)
 	testutil.Eventually(m.t, func() error {
 		if now := m.show("MainPID"); now == pid || now == "0" {
-			return fmt.Errorf("process %s goes on", pid)
+			return fmt.Errorf("process %s still runs", pid)
 		}
 		return nil
 	})
 	log := m.must("cat", "/dev/kmsg")
-	testutil.Assert(m.t, strings.Contains(log, "Watchdog timeout"), "the watchdog did not end it:\n%s", log)
+	testutil.Assert(m.t, strings.Contains(log, "Watchdog timeout"), "the watchdog did not end the service:\n%s", log)
 	m.answered("after the watchdog")
 }

@@ -116,7 +116,7 @@ func (n *node) handBackByCommand(now view) {
 	}
 	for name, pod := range now.pods {
 		_, err := os.Stat(netns.PodPin("", pod.id))
-		testutil.Assert(n.t, err != nil, "pod %s is pinned still", name)
+		testutil.Assert(n.t, err != nil, "pod %s is still pinned", name)
 	}
 }
 

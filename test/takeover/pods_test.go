@@ -91,7 +91,7 @@ const (
 	ended   = 3 // init, the crashed one, bad
 )
 
-// history is how many lines the pod history writes at once.
+// history is the number of lines that the pod history writes without a pause.
 const history = 20000
 
 // seenContainer has the fields of a container that must not change.

@@ -19,7 +19,7 @@ import (
 )
 
 // TestTakeOver brings up pods of every kind under cri-dockerd and then starts criadapter instead. The pods must be the
-// same. They are used and removed under criadapter.
+// same. The test then uses and removes them under criadapter.
 func TestTakeOver(t *testing.T) {
 	n := newNode(t)
 	n.onCRIDockerd()

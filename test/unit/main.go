@@ -1,5 +1,5 @@
-// Command unit runs the tests of packages that need no engine, with or without root, and says which tests it left out
-// and why. Usage:
+// Command unit runs the tests of packages that need no engine, with or without root. It says how many tests it left out
+// for which reason. Usage:
 //
 //	go run ./test/unit [packages]
 //

@@ -70,7 +70,7 @@ type API struct {
 	odd []Difference
 }
 
-// See records a pod's state, or with gone its end.
+// See records a pod's state. With gone, it also records that the pod no longer exists.
 func (a *API) See(pod *v1.Pod, gone bool, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -23,15 +23,15 @@ const (
 	StartedTwice  = "was started twice"
 	RestartsSank  = "the restart count went down"
 	EndTakenBack  = "an end was taken back"
-	WrongExitCode = "did not end with its exit code"
-	Vanished      = "was not to be found by the kubelet"
+	WrongExitCode = "did not end with the expected exit code"
+	Vanished      = "was not found by the kubelet"
 	RanAgain      = "ran again although it had ended"
 )
 
 // The reasons that excuse a difference.
 const (
-	DeletedBefore  = "not reported, its pod was deleted before"
-	ReplacedBefore = "not reported, a later attempt was before"
+	DeletedBefore  = "not reported before its pod was deleted"
+	ReplacedBefore = "not reported before a later attempt was"
 	DeletedEnd     = "its end was not reported, its pod was deleted"
 	DeletedMeant   = "another exit code or another run, its pod was deleted or evicted"
 	FaultMeant     = "another exit code or another run, a fault was at work"

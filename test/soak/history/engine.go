@@ -15,7 +15,7 @@ type Container struct {
 	Attempt               int
 	// Sandbox says that it only holds the pod's namespaces.
 	Sandbox bool
-	// Created, Started and Ended are by the engine's clock. They are zero until it happens.
+	// Created, Started and Ended are times by the engine's clock. Each is zero until its event.
 	Created, Started, Ended time.Time
 	// Starts is how often it was started.
 	Starts   int
@@ -31,7 +31,8 @@ type Engine struct {
 	containers map[string]*Container
 }
 
-// Labels and values that mark a pod's containers. Kubelets set the first ones, CRI servers for Docker the last.
+// Labels and values that mark a pod's containers. Kubelets set the first three labels, and CRI servers for Docker set
+// the rest.
 const (
 	labelUID     = "io.kubernetes.pod.uid"
 	labelPod     = "io.kubernetes.pod.name"
@@ -81,7 +82,7 @@ const sameMoment = 2 * time.Second
 func (e *Engine) End(id string, at time.Time, exitCode int) {
 	e.change(id, func(c *Container) {
 		if at.Before(c.Started.Add(-sameMoment)) {
-			return // a repeated report of an earlier start
+			return // a repeated report of an earlier end
 		}
 		c.Running, c.Ended, c.ExitCode = false, at, exitCode
 	})

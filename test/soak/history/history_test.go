@@ -195,7 +195,7 @@ func TestHistoriesAreCompared(t *testing.T) {
 			w.create(first, 0, 1)
 			w.deleted(5)
 		}, nil, map[string]int{DeletedBefore: 1}},
-		"deleted long after it was not reported": {func(w *world) {
+		"not reported, and deleted long after its start": {func(w *world) {
 			w.create(first, 0, 1)
 			w.deleted(100)
 		}, []string{NeverReported}, nil},
@@ -210,7 +210,7 @@ func TestHistoriesAreCompared(t *testing.T) {
 			w.create(second, 1, 3)
 			w.tellRunning(second, 1, 4)
 		}, nil, map[string]int{ReplacedBefore: 1}},
-		"replaced long after it was not reported": {func(w *world) {
+		"not reported, and replaced long after its start": {func(w *world) {
 			w.create(first, 0, 1)
 			w.engine.End(first, at(200), 1)
 			w.create(second, 1, 201)
@@ -319,7 +319,8 @@ func TestHistoriesAreCompared(t *testing.T) {
 	}
 }
 
-// jobRunsTwice runs two pods of a Job to their end; the first is deleted at a second, if that is not 0.
+// jobRunsTwice runs two pods of a Job to their end. deleted is the second at which the first pod is deleted, 0 for
+// never.
 func jobRunsTwice(w *world, deleted int) {
 	yes := true
 	owners := []metav1.OwnerReference{{Kind: "Job", Name: "job", Controller: &yes}}

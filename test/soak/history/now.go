@@ -50,7 +50,7 @@ func (p Pod) differs(containers map[string]Container) (differences []Difference)
 	return differences
 }
 
-// belongs returns the rule that a running container breaks, empty for none, and the API server's state of it.
+// belongs returns the rule that a running container breaks, empty for none, and its state in the API server.
 func (c Container) belongs(pods map[string]Pod) (rule, says string) {
 	p, known := pods[c.PodUID]
 	switch {

@@ -89,7 +89,7 @@ func (s *sides) compare(c Container) {
 	}
 }
 
-// unreported returns the reason why no status had a container, empty if there is none.
+// unreported returns the reason that excuses a container without a status, empty for none.
 func (s *sides) unreported(c Container) string {
 	if p := s.pods[c.PodUID]; !p.Deleting.IsZero() && s.soonOrDisturbed(c.Started, p.Deleting) {
 		return DeletedBefore
@@ -104,8 +104,8 @@ func (s *sides) unreported(c Container) string {
 	return ""
 }
 
-// soonOrDisturbed says whether the kubelet may have had no time to report a start: then came too soon after it, or a
-// fault was between.
+// soonOrDisturbed says whether the kubelet may have had no time to report a start: then came too soon after start, or a
+// fault was between them.
 func (s *sides) soonOrDisturbed(start, then time.Time) bool {
 	return then.Sub(start) < reportLag || disturbed(s.faults, start, then)
 }
