@@ -11,7 +11,8 @@ import (
 	"github.com/criadapter/criadapter/test/vm/node"
 )
 
-// confinedPod is a pod with the security context of its container, by its name and the fields.
+// confinedPod is the manifest of a pod. Its arguments are the pod's name and the fields of the container's security
+// context.
 const confinedPod = `apiVersion: v1
 kind: Pod
 metadata: {name: %s, namespace: default}

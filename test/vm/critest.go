@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// critestSpecs is the number of specs of the suite, benchmarks included. Where SELinux is in force, it has more.
+	// critestSpecs is the number of specs of the suite, benchmarks included. Where SELinux is in force, it has
+	// selinuxSpecs more.
 	critestSpecs, selinuxSpecs = 122, 17
 	// registryPort is compiled into the suite.
 	registryPort = 5000
 	// reportDir is where the log and the report go.
 	reportDir = "build/vm"
-	// criSocket is the server's on the machine.
+	// criSocket is the address of the server's socket on the machine.
 	criSocket = "unix:///run/criadapter/criadapter.sock"
 )
 
@@ -86,7 +87,7 @@ func (s *suite) serveImages(ctx context.Context) (program string, stop func() er
 	return program, server.Close, nil
 }
 
-// runCritest runs the suite and returns how each spec ended. That specs fail is not an error.
+// runCritest runs the suite and returns how each spec ended. A failed spec is not an error.
 func (s *suite) runCritest(ctx context.Context, program string) ([]report.Spec, error) {
 	if err := os.MkdirAll(reportDir, 0o755); err != nil {
 		return nil, err

@@ -108,7 +108,7 @@ func (c *criClient) pod() *runtimeapi.PodSandboxConfig {
 	}
 }
 
-// container is the configuration of a container that runs a line of a shell.
+// container is the configuration of a container that runs a shell line.
 func container(line string, resources *runtimeapi.LinuxContainerResources) *runtimeapi.ContainerConfig {
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
@@ -161,7 +161,7 @@ func (c *criClient) prints(ctx context.Context, id, command, want string) error 
 	return nil
 }
 
-// running runs a container that waits, with these resources, and compares what a command in it prints.
+// running runs a container and checks what a command in it prints.
 func (c *criClient) running(ctx context.Context, config *runtimeapi.ContainerConfig, command, want string) error {
 	return c.run(ctx, config, func(_, id string) error {
 		return c.prints(ctx, id, command, want)
@@ -213,7 +213,7 @@ func (c *criClient) cdi(ctx context.Context) error {
 	return c.running(ctx, config, "echo $CDI_DEVICE; test -c /dev/cdi && echo there", "one there")
 }
 
-// counting is a line of a shell that counts in its memory, and shows the count in a file.
+// counting is a shell line that counts in its memory, and shows the count in a file.
 const counting = "count=0; while :; do count=$((count + 1)); echo $count > /count; sleep 1; done"
 
 // count returns the number in the container's file.

@@ -65,12 +65,12 @@ func main() {
 	for _, s := range sets() {
 		names = append(names, s.name)
 	}
-	flag.StringVar(&opts.command, "run", "", "run these `lines` of a shell on the machine, and exit with their code")
+	flag.StringVar(&opts.command, "run", "", "run these shell `lines` on the machine, and exit with their exit code")
 	flag.StringVar(&opts.set, "set", "", "run a ready set: one `name` of "+strings.Join(names, ", "))
 	flag.StringVar(&opts.kind, "machine", "", "the `kind` of machine: one of "+strings.Join(machine.KindNames(), ", "))
-	flag.BoolVar(&opts.cached, "cached", false, "do nothing where the machine would have to be made first")
+	flag.BoolVar(&opts.cached, "cached", false, "do nothing if the machine is not in the cache")
 	flag.IntVar(&opts.cuts, "cuts", 10, "cut the power this `number` of times, with -set power")
-	flag.StringVar(&opts.critestArgs, "critest-args", "", "more `arguments` of critest, as -ginkgo.focus=AppArmor")
+	flag.StringVar(&opts.critestArgs, "critest-args", "", "more `arguments` for critest, like -ginkgo.focus=AppArmor")
 	flag.Parse()
 	program.Main("vm", func(ctx context.Context) error {
 		err := run(ctx, opts)
@@ -134,7 +134,7 @@ func (o options) task() (func(*suite, context.Context) error, error) {
 	return all[i].do, nil
 }
 
-// run runs lines of a shell on the machine and passes on what they write.
+// run runs shell lines on the machine and passes on their output.
 func (s *suite) run(ctx context.Context, lines string) error {
 	if lines == "" {
 		lines = "uname -a; criadapter --version; docker version; criadapter check"

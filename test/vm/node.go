@@ -21,7 +21,7 @@ import (
 // settleTime bounds the time until the node's pods are as they should be.
 const settleTime = 15 * time.Minute
 
-// shellPod is a pod that runs a line of a shell, by its name, restart policy and line.
+// shellPod is the manifest of a pod that runs a shell line. Its arguments are the pod's name, restart policy and line.
 const shellPod = `apiVersion: v1
 kind: Pod
 metadata: {name: %s, namespace: default}
@@ -32,7 +32,7 @@ spec:
     - {name: shell, image: "` + node.ShellImage + `", imagePullPolicy: Never, command: [sh, -c, %q]}
 `
 
-// manifest is a pod of the node, and what is to become of it.
+// manifest is a pod of the node, with its expected phases.
 type manifest struct {
 	name, policy, line string
 	// first and booted are its phases once it has started, and after a boot that ended its container.
@@ -83,7 +83,7 @@ func (s *suite) addManifests(ctx context.Context) error {
 	return err
 }
 
-// pods are the kubelet core's.
+// pods returns the pods of the kubelet core.
 func (s *suite) pods(ctx context.Context) ([]v1.Pod, error) {
 	text, err := s.machine.Run(ctx, "sh", "-c", "kubelet-core get pods --output json 2>/dev/null")
 	if err != nil {
@@ -128,8 +128,8 @@ func ready(pod v1.Pod) bool {
 //go:embed audit.sh
 var auditScript string
 
-// audit waits until the node has what its pods need and nothing else. Each line that the engine has of a container must
-// be in the container's log.
+// audit waits until the node has what its pods need and nothing else. Each line in the engine's log of a container must
+// also be in the container's CRI log.
 func (s *suite) audit(ctx context.Context) error {
 	return s.eventually(ctx, func() error {
 		_, err := s.machine.Run(ctx, "bash", "-c", auditScript)

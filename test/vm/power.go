@@ -19,7 +19,7 @@ const churnTime = 20 * time.Second
 var churnScript string
 
 // power cuts the power again and again while pods come and go. After each boot every pod must be as its manifest says,
-// with nothing left of others.
+// and nothing of other pods may be left.
 func (s *suite) power(ctx context.Context) error {
 	if err := s.startNode(ctx); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// reboot reboots a node with pods of all restart policies: each must be as its manifest says, and nothing of the time
-// before may be left.
+// reboot reboots a node with pods of all restart policies: each must be as its manifest says, and nothing from before
+// the reboot may be left.
 func (s *suite) reboot(ctx context.Context) error {
 	if err := errors.Join(s.startNode(ctx), s.addManifests(ctx)); err != nil {
 		return err

@@ -106,7 +106,7 @@ func (s *suite) awaitTakenOver(ctx context.Context) error {
 	return s.awaitPods(ctx, map[string]v1.PodPhase{"web": v1.PodRunning, "agent": v1.PodRunning})
 }
 
-// processes shows the engine's containers with their processes and starts.
+// processes shows the engine's containers with their processes and start times.
 func (s *suite) processes(ctx context.Context) (string, error) {
 	return s.machine.Run(ctx, "sh", "-c", `docker inspect --format '{{.Name}} {{.State.Pid}} {{.State.StartedAt}}' `+
 		`$(docker ps --all --quiet --no-trunc | sort)`)

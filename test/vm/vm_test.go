@@ -15,12 +15,12 @@ func TestTask(t *testing.T) {
 		opts options
 		good bool
 	}{
-		"nothing":           {options{}, true},
-		"a command":         {options{command: "true"}, true},
-		"a set":             {options{set: "power"}, true},
-		"a set and a wish":  {options{set: "power", command: "true"}, false},
-		"a set of no name":  {options{set: "powers"}, false},
-		"a set and no wish": {options{set: "reboot", command: ""}, true},
+		"nothing":              {options{}, true},
+		"a command":            {options{command: "true"}, true},
+		"a set":                {options{set: "power"}, true},
+		"a set and a command":  {options{set: "power", command: "true"}, false},
+		"an unknown set":       {options{set: "powers"}, false},
+		"a set and no command": {options{set: "reboot", command: ""}, true},
 	} {
 		do, err := test.opts.task()
 		testutil.Assert(t, (err == nil) == test.good && (do == nil) != test.good, "%s: %v", name, err)

@@ -19,7 +19,7 @@ var settings = map[string]string{
 	// QEMU's own network has these addresses.
 	"etc/systemd/network/10-node.network": "[Match]\nDriver=virtio_net\n\n[Network]\nAddress=" + Address + "/24\n" +
 		"Gateway=10.0.2.2\nLinkLocalAddressing=no\n",
-	// Sessions of PAM and their services would take seconds here.
+	// PAM sessions and their services would take seconds here.
 	"etc/ssh/sshd_config.d/machine.conf": "UsePAM no\nUseDNS no\nMaxSessions 100\nMaxStartups 100\n",
 	"etc/systemd/system.conf.d/machine.conf": "[Manager]\nDefaultTimeoutStartSec=15min\n" +
 		"DefaultDeviceTimeoutSec=15min\n",
@@ -27,11 +27,11 @@ var settings = map[string]string{
 	"etc/systemd/journald.conf.d/machine.conf": "[Journal]\nStorage=persistent\nSyncIntervalSec=10s\n",
 }
 
-// idle are units that would work at a time of their own.
+// idle are units that would start work at any time. They are masked.
 var idle = []string{"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
 	"e2scrub_reap.service", "fstrim.timer", "logrotate.timer"}
 
-// configure writes settings to a root file system, and lets a key of its own in, which it leaves in dir.
+// configure writes settings to a root file system. It makes a key that the machine lets in, and leaves the key in dir.
 func configure(ctx context.Context, root, dir string) error {
 	for name, text := range settings {
 		if err := writeFile(filepath.Join(root, name), text); err != nil {
@@ -51,7 +51,7 @@ func configure(ctx context.Context, root, dir string) error {
 	return exchangeKeys(ctx, root, dir)
 }
 
-// exchangeKeys has the machine know dir's key, and dir the machine's.
+// exchangeKeys makes a key in dir that the machine accepts, and writes the machine's own key to dir.
 func exchangeKeys(ctx context.Context, root, dir string) error {
 	key := filepath.Join(dir, keyFile)
 	_, err := program.Output(ctx, "", nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key)

@@ -11,7 +11,7 @@ import (
 // userlandFile is an archive of programs of a foreign architecture (images.Host).
 const userlandFile = "userland.tar"
 
-// saveUserland leaves an archive of the programs of which images are made, and of their libraries.
+// saveUserland writes an archive to dir. It has the programs that images are made of, and their libraries.
 func saveUserland(ctx context.Context, root, dir string) error {
 	const archive = "/tmp/" + userlandFile
 	err := debian.Inside(ctx, root, `

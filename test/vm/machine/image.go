@@ -44,7 +44,7 @@ func (k Kind) tools() []images.Tool {
 	}
 }
 
-// allPackages are what the machine has of Debian.
+// allPackages are the Debian packages of the machine.
 func (k Kind) allPackages() []string {
 	return append([]string{"systemd", "systemd-sysv", "dbus", "udev", "kmod", "procps", "iproute2", "iptables",
 		"openssh-server", "sudo", "docker.io", "criu", "initramfs-tools", k.kernel}, k.packages...)
@@ -133,7 +133,7 @@ func makeOverlay(ctx context.Context, base, disk string) error {
 
 // makeDisk bootstraps Debian and makes a disk of it in dir.
 func (k Kind) makeDisk(ctx context.Context, dir string) (err error) {
-	fmt.Printf("making the disk of the machine %s of Debian's packages …\n", k.Name)
+	fmt.Printf("making the disk of the machine %s from Debian's packages …\n", k.Name)
 	root := filepath.Join(dir, "root")
 	end, err := debian.Emulate(ctx, k.Architecture)
 	if err != nil {
@@ -175,7 +175,7 @@ func makeFileSystem(ctx context.Context, path, size, from string) error {
 	if err != nil {
 		return err
 	}
-	// The kernel would initialize the tables later, while the machine works.
+	// Otherwise the kernel would initialize the tables later, while the machine works.
 	args := []string{"-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=0"}
 	if from != "" {
 		args = append(args, "-d", from)

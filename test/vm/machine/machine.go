@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// bootTime bounds the time from power on to the end of systemd's start, on a host that builds other things.
+	// bootTime bounds the time from power on to the end of systemd's start, on a busy host.
 	bootTime = 90 * time.Minute
-	// resumeTime bounds the time until a machine goes on from saved memory.
+	// resumeTime bounds the time until a machine has resumed from saved memory.
 	resumeTime = 20 * time.Minute
 )
 
@@ -50,7 +50,7 @@ type Machine struct {
 	port int
 }
 
-// Start starts a machine that goes on from the image's memory, and waits until it takes commands. Its clock is set.
+// Start resumes a machine from the image's memory, waits until it takes commands, and sets its clock.
 func Start(ctx context.Context, opts Options) (_ *Machine, err error) {
 	m := &Machine{kind: opts.Kind, image: opts.Image, dir: opts.Dir, disk: filepath.Join(opts.Dir, diskFile)}
 	defer func() {
@@ -70,7 +70,7 @@ func Start(ctx context.Context, opts Options) (_ *Machine, err error) {
 	if err := m.connect(ctx, resumeTime); err != nil {
 		return nil, err
 	}
-	// The kernel has read the share's disk when it was empty.
+	// The resumed kernel read the share's disk while the disk was empty.
 	_, err = m.Shell(ctx, fmt.Sprintf("date --set @%d\nblockdev --flushbufs /dev/vdb\nmount -o ro /dev/vdb /mnt",
 		time.Now().Unix()))
 	return m, err
@@ -79,8 +79,8 @@ func Start(ctx context.Context, opts Options) (_ *Machine, err error) {
 // shareDisk is the file of the disk with the share.
 func (m *Machine) shareDisk() string { return filepath.Join(m.dir, "share.raw") }
 
-// PowerOn boots the machine from its disk and waits until systemd has started everything. A machine that runs must be
-// ended by CutPower before.
+// PowerOn boots the machine from its disk and waits until systemd has started everything. A running machine must first
+// be ended by CutPower.
 func (m *Machine) PowerOn(ctx context.Context) error {
 	if err := m.powerOn(ctx); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (m *Machine) Reboot(ctx context.Context) error {
 	return err
 }
 
-// waitBooted waits until systemd says that all is started. That a unit failed is not an error.
+// waitBooted waits until systemd says that all is started. A failed unit is not an error.
 func (m *Machine) waitBooted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()
@@ -167,7 +167,7 @@ func (m *Machine) emulate(more ...string) error {
 	return nil
 }
 
-// attached are the files and the port of the host that stand behind the hardware.
+// attached are the emulator's arguments for the host's files and port that stand behind the hardware.
 func (m *Machine) attached() []string {
 	return []string{
 		"-serial", "file:" + m.console(), "-qmp", "unix:" + m.monitor() + ",server,nowait",
@@ -205,7 +205,7 @@ func (m *Machine) connect(ctx context.Context, limit time.Duration) error {
 	})
 }
 
-// await repeats check until it returns nil, the emulator ends, or ctx does. The error has what the console and the
+// await repeats check until it returns nil, the emulator ends, or ctx ends. The error has what the console and the
 // emulator said.
 func (m *Machine) await(ctx context.Context, check func() error) error {
 	ctx, cancel := context.WithCancelCause(ctx)

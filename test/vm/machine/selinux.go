@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/test/debian"
 )
 
-// selinuxPackages are Debian's policy, and what makes modules of it.
+// selinuxPackages are Debian's policy, and the tools that make modules for it.
 func selinuxPackages() []string {
 	return []string{"selinux-policy-default", "selinux-policy-dev", "selinux-policy-src", "policycoreutils", "make",
 		"zstd"}
@@ -20,8 +20,8 @@ func selinuxPackages() []string {
 var engineModule string
 
 // enforce loads the module container, which is in Debian's sources of the policy and not in its package, and
-// engineModule. It labels all files, and the directories that programs would make without their label. SELinux is in
-// force from the first boot.
+// engineModule. It also makes the directories that programs would make without their label, and labels all files.
+// SELinux is in force from the first boot.
 func enforce(ctx context.Context, root string) error {
 	if err := writeFile(filepath.Join(root, "tmp/module/engine.cil"), engineModule); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/test/debian"
 )
 
-// hostName is what the machine's sshd is known by.
+// hostName is the name of the machine's sshd in the known_hosts file.
 const hostName = "node"
 
 // environ is the environment of commands: sshd's has no PATH for root.
@@ -34,8 +34,8 @@ func (m *Machine) ssh(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// control is the socket of the shared connection.
-// Each emulator has its own, since the connection to the one before removes its socket when it notices the end.
+// control is the socket of the shared connection. Each emulator has its own socket, because the connection to the
+// emulator before removes its socket late, when it notices the end.
 func (m *Machine) control() string { return filepath.Join(m.dir, "ssh-"+strconv.Itoa(m.port)) }
 
 // hangUp ends the shared connection: nothing of it must be in saved memory.

@@ -1,6 +1,6 @@
 // Package node makes an emulated machine a node: the tree's deb is installed there, beside CNI plugins, a network and
-// crictl. The machine's engine is Debian's, or the one that ENGINE names. RUNTIME_MODE=oci has it know criadapter's OCI
-// runtime.
+// crictl. The machine's engine is Debian's, or the one that ENGINE names. RUNTIME_MODE=oci registers criadapter's OCI
+// runtime with the engine.
 package node
 
 import (
@@ -22,8 +22,8 @@ const podNetwork = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [
 	{"type": "portmap", "capabilities": {"portMappings": true}},
 	{"type": "firewall"}]}`
 
-// Start starts a machine with a share of FillShare for its kind, and installs the deb. Close must be called unless it
-// fails.
+// Start starts a machine with a share that FillShare filled for its kind, and installs the deb. Close must be called
+// unless Start fails.
 func Start(ctx context.Context, opts machine.Options) (*machine.Machine, error) {
 	var err error
 	if opts.Image, err = opts.Kind.Image(ctx); err != nil {
