@@ -26,7 +26,7 @@ type tempFile interface {
 	Name() string
 }
 
-// realDisk is the disk.
+// realDisk uses the operating system. Tests have other disks.
 type realDisk struct{}
 
 func (realDisk) createTemp(dir string) (tempFile, error) {

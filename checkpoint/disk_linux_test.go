@@ -95,7 +95,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// saveForEver saves one record again and again and prints each number that is safe.
+// saveForEver saves one record again and again. It prints the number of each save that has succeeded.
 func saveForEver(dir string) error {
 	s, err := Open(dir)
 	if err != nil {

@@ -14,8 +14,8 @@
 //
 // A file is replaced in this order: write a temporary file in the same directory, fsync it, rename it over the old
 // file, fsync the directory. So after a crash at any point the directory has either the old record or the new one.
-// [Open] removes a temporary file of a crash. A file that cannot be read as a record is moved to the subdirectory
-// "quarantine" and reported, never overwritten or dropped.
+// [Open] removes temporary files that a crash left behind. A file that cannot be read as a record is moved to the
+// subdirectory "quarantine" and reported, never overwritten or dropped.
 //
 // # Schema versions
 //

@@ -18,8 +18,8 @@ type envelope struct {
 	Record        json.RawMessage `json:"record"`
 }
 
-// refusal is decode's error for a valid record of another program. This program could not write the record back without
-// losing a part of it.
+// refusal is decode's error for a valid record that another version of this program wrote. This version could not write
+// it back without losing a part.
 type refusal struct {
 	reason string
 	// head is the part that every schema has at the same place, as far as it is readable.

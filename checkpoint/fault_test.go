@@ -102,7 +102,7 @@ func TestCorruptFilesAreQuarantined(t *testing.T) {
 			_, err := s.Load(t.Context(), "abc")
 			var corrupt *corruptError
 			testutil.Require(t, errors.As(err, &corrupt) && errdefs.IsDataLoss(err),
-				"error is %v, want a *CorruptError that is DataLoss", err)
+				"error is %v, want a *corruptError that is DataLoss", err)
 			if moved, err := os.ReadFile(corrupt.path); err != nil || !bytes.Equal(moved, content) {
 				t.Errorf("the quarantine holds %q (%v)", moved, err)
 			}
@@ -183,7 +183,7 @@ func TestCorruptFileThatCannotBeMovedStays(t *testing.T) {
 		"Delete": s.Delete(t.Context(), "abc")} {
 		var corrupt *corruptError
 		testutil.Assert(t, errors.As(err, &corrupt) && corrupt.path == filepath.Join(dir, "abc.json"),
-			"%s returned %v, want a *CorruptError with the file's old path", name, err)
+			"%s returned %v, want a *corruptError with the file's old path", name, err)
 	}
 	if listing, err := s.List(t.Context()); len(listing.Records) != 0 || len(listing.Quarantined) != 0 ||
 		!errdefs.IsDataLoss(err) {
@@ -202,7 +202,7 @@ func TestTwoCorruptFilesOfOneSandboxAreBothKept(t *testing.T) {
 		mustWrite(t, dir, "abc.json", fmt.Appendf(nil, "rubbish %d", i))
 		var corrupt *corruptError
 		_, err := s.Load(t.Context(), "abc")
-		testutil.Require(t, errors.As(err, &corrupt), "error is %v, want a *CorruptError", err)
+		testutil.Require(t, errors.As(err, &corrupt), "error is %v, want a *corruptError", err)
 		paths[corrupt.path] = true
 	}
 	testutil.Assert(t, len(paths) == 3, "the quarantine has %v, want three files", paths)

@@ -45,8 +45,8 @@ func (s *Store) quarantine(ctx context.Context, sandboxID string, reason error) 
 	return &corruptError{sandboxID: sandboxID, path: to, err: reason}
 }
 
-// moveToQuarantine moves a file into dir. Its new name has the time, and never replaces a file. It returns the new
-// path.
+// moveToQuarantine moves a file into dir. Its new name ends with the time. The move never replaces a file. It returns
+// the new path.
 func moveToQuarantine(ctx context.Context, d disk, file, dir string) (string, error) {
 	if err := makeDir(dir); err != nil {
 		return "", err

@@ -21,8 +21,8 @@ import (
 // once. Changes of one record run one at a time. Calls for different records never wait for each other, and Load never
 // waits for a disk write. Records are copied in and out, and share no memory with the store.
 //
-// The contexts of its methods only carry the caller's logger. A write that has begun is finished, because half of one
-// would have to be undone.
+// The contexts of its methods only carry the caller's logger. A write that has begun is finished, because a half-done
+// write would have to be undone.
 //
 // All methods are safe for concurrent use. A directory must have one Store at a time: another one would not see this
 // one's memory.

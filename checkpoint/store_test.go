@@ -159,7 +159,7 @@ func TestUnchangedSaveWritesNothing(t *testing.T) {
 	mustSave(t, s, fullRecord("abc"))
 	testutil.Must(t, s.Update(t.Context(), "abc", func(*Record) error { return nil }))
 	testutil.Assert(t, os.SameFile(before, mustStat(t, dir)), "the file was replaced by an equal one")
-	// And after a restart, when memory comes from the file.
+	// The same holds after a restart, when the record in memory comes from the file.
 	mustSave(t, mustOpen(t, dir), fullRecord("abc"))
 	testutil.Assert(t, os.SameFile(before, mustStat(t, dir)), "the file was replaced by an equal one after a restart")
 	changed := fullRecord("abc")

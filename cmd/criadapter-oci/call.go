@@ -33,8 +33,8 @@ var passed = []string{
 	"mounts", "spec", "help", "h", "port-forward",
 }
 
-// parseCall reads a runtime's command line. It assumes that an unknown flag has no value. If a flag before the verb has
-// one, that value becomes the verb, which prepare refuses.
+// parseCall reads a runtime's command line. It assumes that an unknown flag has no value. If an unknown flag before the
+// verb has a value, parseCall takes that value for the verb. prepare refuses it.
 func parseCall(args []string) call {
 	c := call{notes: ocinote.DefaultDir, args: slices.Clone(args)}
 	takesValue := globalValued

@@ -51,7 +51,7 @@ func TestParseCall(t *testing.T) {
 	}
 }
 
-// FuzzParseCall checks that the real runtime gets all arguments of any command line but the program's own flag.
+// FuzzParseCall checks that the real runtime gets all arguments of any command line except this program's own flag.
 func FuzzParseCall(f *testing.F) {
 	f.Add("--criadapter-notes\x00/n\x00--log\x00/l\x00create\x00ID")
 	f.Fuzz(func(t *testing.T, line string) {

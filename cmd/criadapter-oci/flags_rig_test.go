@@ -25,7 +25,7 @@ func TestRigFlagsOfRunc(t *testing.T) {
 				name, takesValue := strings.CutSuffix(strings.TrimLeft(flag, "-"), " value")
 				compared++
 				testutil.Assert(t, known[name] == takesValue,
-					"runc %s %s takes a value: %v; as this program knows it: %v", where, flag, takesValue, known[name])
+					"runc %s %s takes a value: %v; this program assumes %v", where, flag, takesValue, known[name])
 			}
 		}
 	}

@@ -20,11 +20,11 @@ type layers struct {
 	lower []string
 	// home has the writable layer, under the name upper. Both are empty without one.
 	home, upper string
-	// kept are mount options that say how the files are to be read.
+	// kept are the overlay's keptOptions. Any other mount of its layers must have the same.
 	kept []string
 }
 
-// keptOptions are the options of an overlay that its layers were written with.
+// keptOptions are the mount options that define the format of an overlay's layers.
 var keptOptions = []string{"redirect_dir", "metacopy", "userxattr"}
 
 // mounted is a mount in mountinfo.
@@ -35,7 +35,7 @@ type mounted struct {
 	options     string
 }
 
-// mountOf finds the mount that a path without links is on.
+// mountOf finds the mount that has a path. The path must have no symbolic links.
 func mountOf(path string) (mounted, error) {
 	mounts, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 )
 
 // runtime returns the real runtime. It is the runtime in the container's note, even if the engine's default has
-// changed. Without one, it is the runtime that criadapter has recorded beside the notes. Without that record, as after
-// a reboot, it is runc on PATH. create and exec do not get this far after a reboot, because they need a note. environ
-// has the PATH. inSandbox is the note's.
+// changed. Without a runtime in the note, it is the runtime that criadapter has recorded beside the notes. Without that
+// record, as after a reboot, it is runc on PATH. create and exec do not get this far after a reboot, because they need
+// a note. environ has the PATH. inSandbox is the note's InSandbox.
 func (c *call) runtime(environ []string) (runtime ocinote.Runtime, inSandbox bool, err error) {
 	note, err := c.notes.Load(c.container)
 	runtime = note.Runtime

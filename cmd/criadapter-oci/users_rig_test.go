@@ -103,7 +103,7 @@ func (r realEngine) lookMapped(id string, child *userns.Child, plain bool) {
 	status, err := os.ReadFile(proc + "/status")
 	out := strings.Repeat(fmt.Sprint(someUIDs+uid, " "), 4)
 	testutil.Assert(r, err == nil && hasField(string(status), "Uid:", strings.TrimSpace(out)),
-		"the process is not of user %s outside: %s, %v", out, status, err)
+		"outside, the process does not run as user %s: %s, %v", out, status, err)
 	files := map[string]string{"/etc": "0:0", "/data/made": fmt.Sprint(uid, ":", gid), "/data": "0:0",
 		"/dev/pts": "0:0"}
 	if !plain {
@@ -111,7 +111,7 @@ func (r realEngine) lookMapped(id string, child *userns.Child, plain bool) {
 	}
 	for path, want := range files {
 		if text, err := r.run(id, "stat", "-c", "%u:%g", path); err != nil || strings.TrimSpace(text) != want {
-			r.Errorf("inside %s is of %q, want %s: %v", path, text, want, err)
+			r.Errorf("inside, %s belongs to %q, want %s: %v", path, text, want, err)
 		}
 	}
 	if text, err := r.run(id, "sh", "-c",
@@ -123,7 +123,7 @@ func (r realEngine) lookMapped(id string, child *userns.Child, plain bool) {
 	}
 	var stat syscall.Stat_t
 	if err := syscall.Stat(proc+"/root/etc", &stat); err != nil || stat.Uid != someUIDs || stat.Gid != someGIDs {
-		r.Errorf("outside /etc is of %d:%d, %v", stat.Uid, stat.Gid, err)
+		r.Errorf("outside, /etc belongs to %d:%d, %v", stat.Uid, stat.Gid, err)
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/criadapter/criadapter/cmd/criadapter/check"
 )
 
-// kernelRelease is the kernel's file with its release.
+// kernelRelease is the file with the kernel's release.
 const kernelRelease = "/proc/sys/kernel/osrelease"
 
-// warnOfKernel logs that the kernel, whose release is in a file, is older than the oldest that is supported. It serves
-// nevertheless: pods that run on such a node must not be lost with an upgrade.
+// warnOfKernel logs that the kernel, whose release is in a file, is older than the oldest that is supported. criadapter
+// serves nevertheless: an upgrade must not lose the pods of such a node.
 func warnOfKernel(ctx context.Context, file string) {
 	release, err := os.ReadFile(file)
 	if err != nil {

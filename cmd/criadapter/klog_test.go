@@ -33,7 +33,8 @@ func TestLibraryLogsAreForDebugging(t *testing.T) {
 	}
 }
 
-// A reload sets the log up anew while streams are served, whose libraries log to klog. The race detector looks.
+// A reload sets up the log again while the libraries of streaming sessions log to klog. The race detector reports
+// unsynchronized access.
 func TestReloadWhileLibrariesLog(t *testing.T) {
 	level, formatter := logrus.GetLevel(), logrus.StandardLogger().Formatter
 	t.Cleanup(func() { logrus.SetLevel(level); logrus.SetFormatter(formatter) })

@@ -12,11 +12,11 @@ import (
 	"github.com/criadapter/criadapter/stats"
 )
 
-// podSandboxes finds the sandboxes of runtimes that run a pod in one.
+// podSandboxes finds a pod's sandbox, for runtimes that run all containers of a pod in one sandbox (gVisor).
 type podSandboxes struct{ engine docker.Engine }
 
-// of returns the sandbox of a running pod, nil for a pod of another runtime. A runtime with a shim of its own cannot be
-// asked.
+// of returns the sandbox of a running pod. It returns nil for a pod of another runtime, and for a runtime with a shim
+// of its own, which cannot be asked.
 func (s podSandboxes) of(ctx context.Context, pod *state.Pod) (*ociexec.Sandbox, error) {
 	features, err := s.engine.Features(ctx)
 	if err != nil || features.OwnShims[pod.Meta.Runtime] != "" ||

@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/internal/sdnotify"
 )
 
-// drainTime is the time for requests under way after the server was asked to end.
+// drainTime is how long running requests may still take after the server was asked to end.
 const drainTime = 10 * time.Second
 
 // run serves until ctx ends. It locks the state and opens the socket first, so that a second server is refused before

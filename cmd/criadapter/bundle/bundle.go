@@ -46,7 +46,8 @@ type part struct {
 }
 
 // Write writes an archive (tar, gzip) whose files are all below directory. If a part cannot be collected, the archive
-// has a file with the reason. tell is called with the name of each file.
+// has a file with the reason. tell is called with the name of each file, and with the reason if its part cannot be
+// collected.
 func Write(ctx context.Context, to io.Writer, directory string, opts Options, tell func(name string, err error)) error {
 	zipped := gzip.NewWriter(to)
 	archive := tar.NewWriter(zipped)
@@ -69,7 +70,7 @@ func Write(ctx context.Context, to io.Writer, directory string, opts Options, te
 	return errors.Join(archive.Close(), zipped.Close())
 }
 
-// end cuts a content to its end, beginning with a whole line.
+// end returns the end of a content, at most maxPart bytes. A shortened content begins with a whole line.
 func end(content []byte) []byte {
 	if len(content) <= maxPart {
 		return content

@@ -34,8 +34,8 @@ func redact(text []byte) []byte {
 // secretKey matches keys of JSON with secret values.
 var secretKey = regexp.MustCompile(`(?i)pass(word|wd|phrase)|secret|token|credential|auth|(api|access|private).?key|cert|\.?data$|^env`)
 
-// redactJSON hides the values of secret keys, and other text that looks like a secret. It hides a whole text that is
-// not JSON.
+// redactJSON hides the values of secret keys, and other text that looks like a secret. A text that is not JSON is
+// hidden as a whole.
 func redactJSON(text []byte) []byte {
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {

@@ -109,7 +109,8 @@ func (o Options) log(ctx context.Context) ([]byte, error) {
 	return journal(ctx, o.Unit)
 }
 
-// journal is the end of a unit's log. It is empty for a unit that does not exist.
+// journal is the end of a unit's log. An empty log is an error: journalctl prints nothing for a unit that does not
+// exist.
 func journal(ctx context.Context, unit string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -21,8 +21,8 @@ type facts struct {
 	OCIRuntime    docker.OCIRuntime
 	OCIRuntimeErr error
 
-	// Mirrors are the registries with a hosts.toml for Docker Engine, and ContainerdMirrors those with one for
-	// containerd alone.
+	// Mirrors are the registries that have a hosts.toml for Docker Engine. ContainerdMirrors have one for containerd
+	// alone.
 	Mirrors, ContainerdMirrors []string
 	// ImagePolicyErr is the reason if the image policy refuses all images. It is nil without a policy.
 	ImagePolicyErr error
@@ -35,7 +35,7 @@ type facts struct {
 	CRI, EngineSocket socketFacts
 	// Others are other CRI servers that answer on the node.
 	Others []runtimeFacts
-	// Missing are the capabilities that this process lacks, all for a user other than root.
+	// Missing are the required capabilities that this process lacks. A user other than root lacks all of them.
 	Missing []string
 
 	Disks  []diskFacts
@@ -85,7 +85,7 @@ type runtimeFacts struct {
 
 // diskFacts describe a filesystem with data of criadapter.
 type diskFacts struct {
-	// Use is the data.
+	// Use names the data, such as images.
 	Use string
 	checklist.Disk
 }

@@ -61,8 +61,7 @@ func gather(ctx context.Context, opts Options) facts {
 	return f
 }
 
-// readMirrors returns the registries with a hosts.toml for the engine, and those with one for containerd alone, below
-// root/etc.
+// readMirrors returns the registries that have a hosts.toml below root/etc: for the engine, or for containerd alone.
 func readMirrors(root string) (engine, containerd []string) {
 	engine = configuredHosts(filepath.Join(root, "etc/docker/certs.d"))
 	for _, host := range configuredHosts(filepath.Join(root, "etc/containerd/certs.d")) {

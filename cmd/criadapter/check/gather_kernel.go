@@ -57,10 +57,10 @@ func installed(root, program string) bool {
 	return false
 }
 
-// sysResource lowers an oom_score_adj. A server of pods works without it.
+// sysResource is the capability to lower an oom_score_adj. criadapter works without it.
 const sysResource = "CAP_SYS_RESOURCE"
 
-// missingCapabilities returns the capabilities that a server of pods needs and this process lacks.
+// missingCapabilities returns the capabilities that criadapter uses and this process lacks.
 func missingCapabilities() []string {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData

@@ -20,7 +20,7 @@ func write(t *testing.T, path, content string, mode os.FileMode) {
 	testutil.Must(t, os.WriteFile(path, []byte(content), mode))
 }
 
-// emptyNode is a node of its own below a directory, without an engine.
+// emptyNode returns the settings of a node without an engine. All its files are below the returned directory.
 func emptyNode(t *testing.T) (config.Config, string) {
 	dir := t.TempDir()
 	cfg := config.Default()

@@ -134,7 +134,7 @@ func judgeMirrors(j *checklist.Group, f facts) {
 	}
 }
 
-// judgeArtifacts reports who keeps OCI artifacts.
+// judgeArtifacts reports whether the engine or criadapter keeps OCI artifacts.
 func judgeArtifacts(j *checklist.Group, f facts) {
 	if f.Engine.ContainerdImageStore {
 		j.OK("OCI artifacts", "the engine keeps them")

@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/internal/checklist"
 )
 
-// socketMode has the permission bits of a socket for users outside its owner and group.
+// socketMode has the permission bits of a socket for users other than its owner and group.
 const socketMode = 0o007
 
 func judgeSockets(j *checklist.Group, f facts) {

@@ -58,7 +58,7 @@ func good() facts {
 	}
 }
 
-// nodes are the good one and broken ones, each with what is done to the good one.
+// nodes are the good node and broken ones. Each is a change of the good node.
 var nodes = map[string]func(f *facts){
 	"good": func(*facts) {},
 	"sandboxed-runtimes": func(f *facts) {
@@ -216,7 +216,7 @@ func compare(t *testing.T, path string, got []byte) {
 		"%s differs (go test ./cmd/criadapter/check -update writes it anew), got:\n%s", path, got)
 }
 
-// What a kubelet's file says of the cgroup driver counts for old kubelets only.
+// The cgroup driver in a kubelet's file matters to old kubelets only.
 func TestCgroupDriver(t *testing.T) {
 	for driver, want := range map[string]checklist.Outcome{
 		"": checklist.OK, "systemd": checklist.OK, "cgroupfs": checklist.Warn,

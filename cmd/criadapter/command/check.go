@@ -17,10 +17,10 @@ func checkCommand() *cobra.Command {
 		Short: "Look for what keeps this node from running pods",
 		Long: `check looks at the engine, the kubelet's configuration, the network, sockets, disks, the kernel,
 its limits, and what pods have left behind. It changes nothing, and the server need not run.
-Each line is ok, warn or fail, the latter two with what to do.
+Each line is ok, warn or fail. A warning and a failure say what to do.
 
 It takes the server's flags as well (criadapter --help), to look at what that server would use.
-The exit code is 0 without a failure, 1 with one, and 2 if the node could not be looked at.`,
+The exit code is 0 without a failure, 1 with one, and 2 if the settings are invalid.`,
 		Example: `  criadapter check
   criadapter check --kubelet-config /var/lib/kubelet/config.yaml -o json`,
 		Args: cobra.NoArgs,

@@ -17,8 +17,8 @@ func configCommand() *cobra.Command {
 		Use:   "config",
 		Short: "Show or check the server's settings",
 		Long: `A setting is a flag of the server, a line of its YAML file (log-level: debug), or a variable of
-the environment (CRIADAPTER_LOG_LEVEL=debug). The flag wins over the environment, and that over
-the file.`,
+the environment (CRIADAPTER_LOG_LEVEL=debug). A flag wins over the environment, and the
+environment over the file.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(configPrintCommand(), configValidateCommand())
@@ -85,7 +85,7 @@ func configValidateCommand() *cobra.Command {
 		Use:   "validate [FILE]",
 		Short: "Check the settings without starting the server",
 		Long: `validate says everything that is wrong with the settings: names that do not exist, with line,
-column and the name that was probably meant, and values that cannot be.`,
+column and the name that was probably meant, and invalid values.`,
 		Example: `  criadapter config validate
   criadapter config validate ./config.yaml`,
 		Args: cobra.MaximumNArgs(1),

@@ -19,7 +19,7 @@ import (
 func debugCommand(opts Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "debug",
-		Short: "Collect what a report of a bug needs",
+		Short: "Collect what a bug report needs",
 		Args:  cobra.NoArgs,
 	}
 	cmd.AddCommand(bundleCommand(opts))
@@ -31,8 +31,8 @@ func bundleCommand(opts Options) *cobra.Command {
 	file, collect := "", bundle.Options{Version: opts.Version}
 	cmd := &cobra.Command{
 		Use:   "bundle",
-		Short: "Write an archive for a report of a bug",
-		Long: `bundle writes a .tar.gz, readable for its owner alone, with the settings, the check and the status,
+		Short: "Write an archive for a bug report",
+		Long: `bundle writes a .tar.gz, which only its owner can read, with the settings, the check and the status,
 names and states of pods and containers, the engine's and the network's configuration, metrics,
 and the end of the log. It takes no environment, annotations, commands or logs of containers, and
 hides what looks like a password, a token or a key. Even so, look into the archive before

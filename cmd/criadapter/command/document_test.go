@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/configuration.md")
 
-// TestConfigurationDocument holds docs/configuration.md to the flags and the commands.
+// TestConfigurationDocument compares docs/configuration.md with the flags and the commands.
 func TestConfigurationDocument(t *testing.T) {
 	root := Root(Options{Version: "test"})
 	const document = "../../../docs/configuration.md"

@@ -59,7 +59,7 @@ func addServerFlags(cmd *cobra.Command, cfg *config.Config, shown ...string) {
 	})
 }
 
-// load fills cfg like the server.
+// load fills cfg from the same sources as the server, and validates it.
 func load(cmd *cobra.Command, cfg *config.Config) ([]config.Setting, error) {
 	settings, err := cfg.Load(cmd.Flags())
 	if err != nil {

@@ -44,7 +44,7 @@ configuration in /etc/cni/net.d. Point the clients at it:
 
 It may be started before the engine, and it stops no pod when it ends.
 
-Without a command it serves. The commands are for the person with a node.`
+Without a command it serves. The commands are for the operator of a node.`
 
 const example = `  # a Docker host without CNI plugins: pods on Docker's default bridge
   criadapter --network-plugin bridge

@@ -27,7 +27,7 @@ type Answer struct {
 	// Report is nil for other CRI servers and for criadapter before v0.2. Engine is nil until the engine was reached.
 	Report *Report          `json:"report,omitempty"`
 	Engine *docker.Features `json:"engine,omitempty"`
-	// Warnings are the operator's warnings.
+	// Warnings are warnings for the operator.
 	Warnings []string `json:"warnings,omitempty"`
 }
 

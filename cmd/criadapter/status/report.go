@@ -12,7 +12,7 @@ type Commands struct {
 	Runtime        string `json:"runtime,omitempty"`
 	ThroughRuntime uint64 `json:"throughRuntime"`
 	ThroughEngine  uint64 `json:"throughEngine"`
-	// EngineReason is why the last of ThroughEngine needed the engine.
+	// EngineReason is why the last command through the engine needed it.
 	EngineReason string `json:"engineReason,omitempty"`
 }
 
