@@ -1,5 +1,5 @@
-// Command kubelet-core runs the pods of a manifest directory, of a URL or of an API server on any CRI runtime, as
-// cmd/kubelet does. Like kubectl, it also shows these pods, without a cluster.
+// Command kubelet-core runs the pods of a manifest directory, of a URL or of an API server on any CRI runtime. The
+// kubelet of Kubernetes does the same. Like kubectl, kubelet-core also shows these pods, without a cluster.
 package main
 
 import (

@@ -49,7 +49,7 @@ After=network-online.target docker.service criadapter.service containerd.service
 Type=notify
 WorkingDirectory=%s
 ExecStart=%s
-# A play that was killed goes on with its pods. One that ended, with its pods, stays so.
+# systemd starts a killed play again, which takes over its pods. It does not start a play again that has ended.
 Restart=on-abnormal
 RestartSec=1
 TimeoutStartSec=infinity
@@ -103,7 +103,7 @@ func Install(ctx context.Context, play Play) error {
 	return job(ctx, name, systemd.RestartUnitContext)
 }
 
-// Uninstall ends the play's service and removes its unit. A play without one is an errdefs.ErrNotFound.
+// Uninstall ends the play's service and removes its unit. It returns errdefs.ErrNotFound if the play has no service.
 func Uninstall(ctx context.Context, play string) error {
 	systemd, err := connect(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func Uninstall(ctx context.Context, play string) error {
 	if err := os.Remove(path); err != nil {
 		return err
 	}
-	// A unit that had failed stays known otherwise. It is none that did not fail.
+	// systemd would go on listing a unit that had failed. For any other unit this call may fail, which does not matter.
 	_ = systemd.ResetFailedUnitContext(ctx, name)
 	return systemd.ReloadContext(ctx)
 }

@@ -23,7 +23,7 @@ import (
 // askTime bounds the requests to the runtime.
 const askTime = 5 * time.Second
 
-// facts are what a kubelet would meet.
+// facts are the facts about a node that matter to a kubelet.
 type facts struct {
 	opts kubelet.Options
 	// optsErr is the error that a start would have.
@@ -45,7 +45,7 @@ type facts struct {
 	hostErr     error
 	// resolvErr says why the resolv.conf file cannot be read.
 	resolvErr error
-	// listenErr says why the read-only endpoint cannot be opened. A kubelet core that serves it is a reason, too.
+	// listenErr says why the read-only endpoint cannot be opened. It may be because a kubelet core already serves it.
 	listenErr error
 	disks     []checklist.Disk
 }

@@ -58,7 +58,8 @@ func (c *Client) Config(ctx context.Context) (Config, error) {
 	return config, err
 }
 
-// get requests a path and decodes the response. No kubelet at the address is an errdefs.ErrUnavailable.
+// get requests a path and decodes the response. It returns errdefs.ErrUnavailable if no kubelet core answers at the
+// address.
 func (c *Client) get(ctx context.Context, path string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+path, nil)
 	if err != nil {

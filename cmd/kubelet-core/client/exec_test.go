@@ -21,16 +21,16 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// fakeRuntime has the streaming server that runtimes use; its one command is a function.
+// fakeRuntime has the streaming server that runtimes use. Its only command is the function run.
 type fakeRuntime struct {
-	streaming.Runtime // what else it could do is not asked for
+	streaming.Runtime // tests do not call its other methods
 	server            streaming.Server
 	run               func(ctx context.Context, in io.Reader, out, errOut io.Writer,
 		sizes <-chan remotecommand.TerminalSize) error
 	asked *runtimeapi.ExecRequest
 }
 
-// started is the CRI side of a runtime that runs the command so.
+// started starts a fakeRuntime with the command run, and returns it as its CRI clients see it.
 func started(
 	t *testing.T,
 	run func(ctx context.Context, in io.Reader, out, errOut io.Writer, sizes <-chan remotecommand.TerminalSize) error,
@@ -131,7 +131,7 @@ func TestExecIsGivenUp(t *testing.T) {
 	}()
 	<-begun
 	cancel()
-	err := testutil.Receive(t, done, "the command is still waited for")
+	err := testutil.Receive(t, done, "Exec still waits for the command")
 	testutil.Assert(t, errors.Is(err, context.Canceled), "got %v", err)
 }
 

@@ -23,8 +23,8 @@ type Ref struct {
 	Name string
 }
 
-// Find returns the pod that ref names. No such pod is an errdefs.ErrNotFound, and several such pods are an
-// errdefs.ErrInvalidArgument.
+// Find returns the pod that ref names. It returns errdefs.ErrNotFound for no such pod, and errdefs.ErrInvalidArgument
+// for several.
 func (c *Client) Find(ctx context.Context, ref Ref) (*v1.Pod, error) {
 	pods, err := c.Pods(ctx)
 	if err != nil {

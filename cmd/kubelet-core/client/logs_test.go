@@ -19,7 +19,7 @@ import (
 
 const stamp = "2026-05-01T12:00:00.000000001Z"
 
-// logged makes a fake kubelet with one pod, and returns the log's path of its container's attempt 1.
+// logged makes a fake kubelet with one pod. It returns the path of the container's log, for attempt 1.
 func logged(t *testing.T, content string) (*Client, *fakeKubelet, string) {
 	t.Helper()
 	pod := running("a", "web")
@@ -72,7 +72,8 @@ func TestFollowThroughARotationToTheEnd(t *testing.T) {
 	time.Sleep(150 * time.Millisecond)
 	testutil.AppendFile(t, path, "o\n")
 	shows(t, out, "two\n")
-	// The kubelet renames the file. The runtime writes to it until it reopens its log, and then makes a new one.
+	// The kubelet renames the file. The runtime writes to the renamed file until it reopens its log. Then it makes a
+	// new file.
 	testutil.Must(t, os.Rename(path, path+".20260501-120000"))
 	testutil.AppendFile(t, path+".20260501-120000", stamp+" stdout F three\n")
 	testutil.WriteFile(t, path, stamp+" stdout F four\n")
@@ -95,11 +96,11 @@ func TestFollowIsGivenUp(t *testing.T) {
 		ended <- asked.Logs(ctx, Ref{Name: "web"}, LogOptions{Follow: true, Tail: -1, Stdout: out, Stderr: out})
 	}()
 	shows(t, out, "one\n")
-	fake.change(func(f *fakeKubelet) { f.away = true }) // a kubelet that is away ends nothing
+	fake.change(func(f *fakeKubelet) { f.away = true }) // Logs goes on while the kubelet does not answer
 	time.Sleep(1200 * time.Millisecond)
 	select {
 	case err := <-ended:
-		t.Fatalf("it ended with %v", err)
+		t.Fatalf("Logs ended with %v", err)
 	default:
 	}
 	cancel()

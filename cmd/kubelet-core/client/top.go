@@ -19,9 +19,9 @@ func (c *Client) Summary(ctx context.Context) (*statsapi.Summary, error) {
 
 // TopOptions choose the rows of WriteTop and their order.
 type TopOptions struct {
-	// Namespace has the pods; "" means all namespaces.
+	// Namespace is the namespace of the pods; "" means all namespaces.
 	Namespace string
-	// Containers has a row for each container in place of each pod.
+	// Containers gives each container a row, instead of each pod.
 	Containers bool
 	// Sort is cpu or memory, the largest first, or "" for the names.
 	Sort string
@@ -109,7 +109,7 @@ func largerFirst(a, b *uint64) int {
 	}
 }
 
-// cores is a CPU figure in thousandths, as kubectl top has it.
+// cores is a CPU figure in thousandths of a core, as kubectl top shows it.
 func cores(nanoCores *uint64) string {
 	if nanoCores == nil {
 		return "<unknown>"

@@ -69,7 +69,7 @@ func (f *upFlags) add(cmd *cobra.Command) {
 		"a `file` with ConfigMaps; they replace ConfigMaps of the same name in the other files")
 	flags.StringArrayVar(&f.annotations, "annotation", nil, "an annotation of all pods, as `KEY=VALUE`")
 	flags.BoolVar(&f.build, "build", false, "")
-	_ = flags.MarkHidden("build") // for a user of podman kube play; it fails for an unknown flag only
+	_ = flags.MarkHidden("build") // check refuses it, for users of podman; the error is for unknown flags
 	f.playFlags.add(cmd)
 }
 

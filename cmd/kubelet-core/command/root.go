@@ -8,8 +8,8 @@ import (
 )
 
 const long = `kubelet-core is the core of a kubelet: it runs the pods of a directory on any CRI
-runtime, restarts what ends, probes, rotates logs, cleans up. It needs no cluster,
-and with a kubeconfig it is a node of one.`
+runtime, restarts containers, probes them, rotates logs, cleans up. It needs no cluster.
+With a kubeconfig it is a node of a cluster.`
 
 const example = `  # pods from a directory, on criadapter
   kubelet-core run --manifests /etc/kubelet-core/manifests

@@ -8,8 +8,8 @@ import (
 )
 
 // surviveSignals keeps SIGHUP and SIGPIPE from ending the kubelet, until stop is called. A closed terminal and the
-// reload of a unit send SIGHUP, which calls reload. A closed log pipe causes SIGPIPE. The signals are caught, not
-// ignored, because child processes would inherit that. The other commands end with their terminal.
+// reload of a unit send SIGHUP, which calls reload. A closed log pipe causes SIGPIPE. The signals are caught, because
+// child processes would inherit ignored signals. The other commands end with their terminal.
 func surviveSignals(ctx context.Context, reload func(context.Context)) (stop func()) {
 	hangups, pipes := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// notation returns the values of a flag for a value of a kind whose notation is the same in both.
+// notation returns the values of a flag for a field's value. Both write a value of this kind in the same way.
 func notation(k kind, value any) ([]string, error) {
 	switch k {
 	case texts:
@@ -27,7 +27,7 @@ func notation(k kind, value any) ([]string, error) {
 	return []string{fmt.Sprint(value)}, nil
 }
 
-// show returns a value for a person, numbers without an exponent.
+// show returns a value as text for messages, with numbers without an exponent.
 func show(value any) string {
 	if n, ok := value.(float64); ok {
 		return strconv.FormatFloat(n, 'f', -1, 64)
@@ -78,7 +78,7 @@ func headers(value any) (all []string, err error) {
 	return all, nil
 }
 
-// pidsLimit converts a limit of processes, which is negative for none.
+// pidsLimit converts a limit of processes. The file has a negative number for no limit, the flag has 0.
 func pidsLimit(value any) ([]string, error) {
 	return []string{strconv.FormatInt(max(0, int64(value.(float64))), 10)}, nil
 }
@@ -97,7 +97,7 @@ func thresholds(value any) (all []string, err error) {
 		all = append(all, fmt.Sprintf("%s<%v", signal, quantity))
 	}
 	if all == nil {
-		all = []string{""} // none, where the flag's default is the kubelet's
+		all = []string{""} // no thresholds: an unset flag would mean the kubelet's defaults
 	}
 	return all, nil
 }

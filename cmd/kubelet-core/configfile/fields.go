@@ -9,9 +9,11 @@ type field struct {
 	kind kind
 	// flag is the flag of kubelet-core with the same meaning, empty for none.
 	flag string
-	// convert returns the values of the flag for the field's value. Nil means that the flag has the field's notation.
+	// convert returns the values of the flag for the field's value. Nil means that the flag and the field write a value
+	// in the same way.
 	convert func(value any) ([]string, error)
-	// values are allowed without a flag, the default of the kubelet first. Without any, the field must be empty.
+	// values are the allowed values of a field without a flag, the kubelet's default first. If there are none, the
+	// field must be empty.
 	values []any
 	// instead says how to do without the field. It may be empty.
 	instead string
@@ -22,8 +24,9 @@ type kind string
 
 const (
 	boolean kind = "true or false"
-	// count is a number whose zero means the kubelet's default, and number one whose zero is a value.
-	count    kind = "a number"
+	// count is a number. Zero means the kubelet's default.
+	count kind = "a number"
+	// number is a number. Zero is a value like any other.
 	number   kind = "a number or zero"
 	fraction kind = "a fraction"
 	text     kind = "a text"
@@ -59,7 +62,7 @@ func sourceFields() []field {
 		{path: "tlsCurvePreferences", kind: other},
 		{path: "tlsMinVersion", kind: text},
 		{path: "rotateCertificates", kind: boolean, values: []any{false},
-			instead: "kubelet-core requests no certificates: replace the certificate of the kubeconfig before it ends"},
+			instead: "kubelet-core requests no certificates: replace the kubeconfig's certificate before it expires"},
 		{path: "serverTLSBootstrap", kind: boolean, values: []any{false},
 			instead: "give tlsCertFile and tlsPrivateKeyFile"},
 		{path: "authentication.x509.clientCAFile", kind: text, flag: "client-ca-file"},
@@ -157,7 +160,7 @@ func evictionFields() []field {
 		{path: "iptablesMasqueradeBit", kind: number, values: []any{14.0}},
 		{path: "iptablesDropBit", kind: number, values: []any{15.0}},
 		{path: "featureGates", kind: pairs},
-		{path: "failSwapOn", kind: boolean, values: []any{true, false}}, // swap does not matter to the kubelet core
+		{path: "failSwapOn", kind: boolean, values: []any{true, false}}, // the kubelet core works with swap
 		{path: "memorySwap.swapBehavior", kind: text, flag: "memory-swap-behavior"},
 		{path: "containerLogMaxSize", kind: text, flag: "container-log-max-size", convert: bytes},
 		{path: "containerLogMaxFiles", kind: number, flag: "container-log-max-files"},
@@ -209,7 +212,7 @@ func processFields() []field {
 		{path: "localStorageCapacityIsolation", kind: boolean, values: []any{true}},
 		{path: "containerRuntimeEndpoint", kind: text, flag: "container-runtime-endpoint"},
 		{path: "imageServiceEndpoint", kind: text, flag: "image-service-endpoint"},
-		{path: "failCgroupV1", kind: boolean, values: []any{true, false}}, // cgroup v1 does not matter either
+		{path: "failCgroupV1", kind: boolean, values: []any{true, false}}, // the kubelet core works with cgroup v1
 		{path: "userNamespaces.idsPerPod", kind: number, values: []any{65536.0}},
 	}
 }

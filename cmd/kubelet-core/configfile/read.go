@@ -122,7 +122,7 @@ func (p *parser) field(f field, value any) error {
 	return err
 }
 
-// allow returns an error for a value that the kubelet core does not have.
+// allow returns an error for a value that the kubelet core does not support.
 func (f field) allow(value any) error {
 	for _, allowed := range f.values {
 		if f.kind.equal(value, allowed) {
@@ -207,7 +207,7 @@ func (k kind) equal(a, b any) bool {
 // reserved is the flag for two fields, whose quantities are added up.
 const reserved = "system-reserved"
 
-// combined returns the settings with one for each flag.
+// combined merges settings of the same flag, so that each flag has one.
 func combined(settings []Setting) ([]Setting, error) {
 	var all []Setting
 	for _, s := range settings {

@@ -123,7 +123,7 @@ func TestFileOfKubeadm(t *testing.T) {
 	}
 }
 
-// FuzzParse has any file end in settings of known flags, or in an error.
+// FuzzParse checks that any file gives an error, or settings with a flag and a field each.
 func FuzzParse(f *testing.F) {
 	for _, file := range []string{header, header + "maxPods: 1\nevictionHard: {a: b}",
 		header + "registerWithTaints: [1]\nclusterDNS: [[]]\nlogging: {verbosity: x}"} {

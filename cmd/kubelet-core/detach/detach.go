@@ -24,15 +24,16 @@ type Options struct {
 	// Args are its arguments, and Stdin its standard input.
 	Args  []string
 	Stdin []byte
-	// Log is the file with its output. It is replaced when the process is ready: one that fails leaves an earlier file.
+	// Log is the file with its output. An earlier file is replaced when the process is ready. If the process fails, the
+	// earlier file stays.
 	Log string
 	// Status gets a line for each status that the process reports.
 	Status io.Writer
 }
 
-// Start starts the process in a session of its own, and waits until it is ready. Then it returns the process id. A
-// process that ends before is an error, unless its exit code is 0: then the process id is 0. When ctx ends, Start ends
-// the process and waits for its end.
+// Start starts the process in a session of its own, and waits until it is ready. Then it returns the process id. If the
+// process ends before, Start returns an error, or the process id 0 for the exit code 0. When ctx ends, Start ends the
+// process and waits for its end.
 func Start(ctx context.Context, opts Options) (pid int, err error) {
 	if err := os.MkdirAll(filepath.Dir(opts.Log), 0o755); err != nil {
 		return 0, err
@@ -89,7 +90,8 @@ func start(opts *Options, notify string, output *os.File) (*exec.Cmd, error) {
 	return cmd, cmd.Start()
 }
 
-// report writes each status until the process is ready, and returns true. A socket that is closed before is false.
+// report writes each status until the process is ready, and returns true. It returns false if the socket is closed
+// before.
 func report(socket *net.UnixConn, out io.Writer) bool {
 	message := make([]byte, 64<<10)
 	for {

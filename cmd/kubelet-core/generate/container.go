@@ -76,7 +76,7 @@ func (p *pod) stopSignal(c *v1.Container, signal string) {
 	p.Spec.OS = &v1.PodOS{Name: v1.Linux} // the API wants it beside a stop signal
 }
 
-// probe is a health check as a readiness probe: an unhealthy container goes on, and gets no requests.
+// probe returns a health check as a readiness probe: an unhealthy container goes on running, and gets no requests.
 func probe(check *container.HealthConfig) *v1.Probe {
 	if check == nil || len(check.Test) < 2 {
 		return nil
@@ -102,7 +102,7 @@ func probe(check *container.HealthConfig) *v1.Probe {
 	}
 }
 
-// resources has the limits of memory and CPU, and the requests that their weights mean.
+// resources returns the limits of memory and CPU. CPU shares and the memory reservation become requests.
 func (p *pod) resources(name string, r *container.Resources) v1.ResourceRequirements {
 	limits, requests := v1.ResourceList{}, v1.ResourceList{}
 	milli := r.NanoCPUs / 1e6

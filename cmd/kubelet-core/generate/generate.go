@@ -26,7 +26,7 @@ import (
 type Options struct {
 	// Endpoint is the engine's socket, as unix:///path. Empty means the usual one.
 	Endpoint string
-	// Containers are ids or names. Name is the pod's; empty means the name of the first container.
+	// Containers are ids or names. Name is the pod's name; empty means the name of the first container.
 	Containers []string
 	Name       string
 }
@@ -131,7 +131,8 @@ func validName(name string) string {
 	return strings.TrimRight(name[:min(len(name), 63)], "-")
 }
 
-// share sets what all containers of a pod have together. The first container decides. Differences of others are noted.
+// share sets the settings that all containers of a pod share. The first container decides. If another container
+// differs, that is noted.
 func (p *pod) share(s *source, first bool) {
 	name, host, config := validName(s.container.Name), s.container.HostConfig, s.container.Config
 	spec := v1.PodSpec{

@@ -16,7 +16,7 @@ import (
 )
 
 // TestManifest compares the manifests of testdata. An archive has pairs of a container and its image, as `docker
-// inspect` writes them but for fields that do not matter, and the manifest.
+// inspect` writes them, and the manifest. Fields that do not matter are left out.
 func TestManifest(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	testutil.Assert(t, err == nil && len(archives) > 0, "%v: %v", archives, err)

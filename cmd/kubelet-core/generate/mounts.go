@@ -20,7 +20,7 @@ import (
 // usualShm is the size of /dev/shm that the engine and CRI runtimes give to a container, in bytes.
 const usualShm = 64 << 20
 
-// anonymous is the name of a volume without one.
+// anonymous matches the name that the engine makes for a volume without a name.
 var anonymous = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // mounts adds the volumes of a container.
@@ -71,7 +71,7 @@ func propagation(mode mount.Propagation) *v1.MountPropagationMode {
 	}
 }
 
-// volume adds a volume, or finds the same one of another container. It returns its name.
+// volume adds a volume, or finds the same volume of another container. It returns the volume's name.
 func (p *pod) volume(kind string, source v1.VolumeSource) string {
 	for i := range p.Spec.Volumes {
 		known := &p.Spec.Volumes[i]
@@ -84,7 +84,7 @@ func (p *pod) volume(kind string, source v1.VolumeSource) string {
 	return name
 }
 
-// unused returns a name that no volume has. Different names of Docker may become one.
+// unused returns a name that no volume has. Different names of Docker may give the same name.
 func (p *pod) unused(name string) string {
 	used := func(v v1.Volume) bool { return v.Name == name }
 	for i, first := 2, name; slices.ContainsFunc(p.Spec.Volumes, used); i++ {

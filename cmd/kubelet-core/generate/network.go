@@ -77,7 +77,7 @@ func (p *pod) securityContext() *v1.PodSecurityContext {
 	return p.Spec.SecurityContext
 }
 
-// ports returns the ports of a container that are ports of the machine.
+// ports returns the published ports of a container.
 func (p *pod) ports(name string, bindings network.PortMap) ([]v1.ContainerPort, error) {
 	var ports []v1.ContainerPort
 	sorted := slices.SortedFunc(maps.Keys(bindings), func(a, b network.Port) int {
@@ -98,7 +98,7 @@ func (p *pod) ports(name string, bindings network.PortMap) ([]v1.ContainerPort, 
 			if binding.HostIP.IsValid() && !binding.HostIP.IsUnspecified() {
 				added.HostIP = binding.HostIP.String()
 			}
-			if !slices.Contains(ports, added) { // one for IPv4 and one for IPv6
+			if !slices.Contains(ports, added) { // the engine has a binding for IPv4 and one for IPv6
 				ports = append(ports, added)
 			}
 		}

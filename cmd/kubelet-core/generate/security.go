@@ -70,7 +70,7 @@ func capabilities(names []string) (added []v1.Capability) {
 // securityOption translates one --security-opt. A privileged container has label=disable by itself.
 func (p *pod) securityOption(c *v1.Container, option string, privileged bool) {
 	name, value, found := strings.Cut(option, "=")
-	if !found { // as of old
+	if !found { // the older notation
 		name, value, _ = strings.Cut(option, ":")
 	}
 	switch context := contextOf(c); {

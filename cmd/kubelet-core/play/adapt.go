@@ -83,7 +83,7 @@ func (s *Set) notePort(pod *v1.Pod, port *v1.ContainerPort) {
 	s.note("port %d of this machine leads to %s", port.HostPort, pod.Name)
 }
 
-// ports returns the ports of all containers, to be changed.
+// ports iterates over the ports of all containers. The caller may change them.
 func (s *Set) ports() iter.Seq2[*v1.Pod, *v1.ContainerPort] {
 	return func(yield func(*v1.Pod, *v1.ContainerPort) bool) {
 		for _, pod := range s.pods {
@@ -99,7 +99,8 @@ func (s *Set) ports() iter.Seq2[*v1.Pod, *v1.ContainerPort] {
 	}
 }
 
-// publishAll gives the containers' ports without a port of the machine the same one. The first pod with a port has it.
+// publishAll publishes each unpublished port of a container on the same port of the machine. If several pods have the
+// port, the first one gets it.
 func (s *Set) publishAll() {
 	type hostPort struct {
 		number   int32

@@ -27,11 +27,11 @@ func TestDownOfAnotherOwner(t *testing.T) {
 	}
 	write()
 	err := Down(t.Context(), opts)
-	testutil.Assert(t, errdefs.IsNotFound(err), "nobody's: %v", err)
+	testutil.Assert(t, errdefs.IsNotFound(err), "a directory without an owner: %v", err)
 	root, err := nodelock.LockRoot(dir, "play-other")
 	testutil.Must(t, err)
 	if err := Down(t.Context(), opts); !errdefs.IsFailedPrecondition(err) || errors.Is(err, nodelock.ErrInUse) {
-		t.Errorf("another play's: %v", err)
+		t.Errorf("the directory of another play: %v", err)
 	}
 	testutil.Exists(t, file)
 	testutil.Must(t, root.RemoveAll())
@@ -41,7 +41,7 @@ func TestDownOfAnotherOwner(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Down(ctx, opts); !errors.Is(err, context.Canceled) || !errors.Is(err, nodelock.ErrInUse) {
-		t.Errorf("its own, at which a process is: %v", err)
+		t.Errorf("its own directory, which a process uses: %v", err)
 	}
 	testutil.Gone(t, file, "its manifests")
 	testutil.Must(t, root.RemoveAll())

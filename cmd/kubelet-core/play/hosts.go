@@ -13,7 +13,7 @@ import (
 )
 
 // hostsMark is the first line that play adds to a pod's hosts file. A kubelet core rewrites the file without these
-// lines when it starts one of the pod's containers. The next call adds them again.
+// lines when it starts one of the pod's containers. The next call of writeHosts adds them again.
 const hostsMark = "\n# Services, by kubelet-core play.\n"
 
 // writeHosts adds lines to the hosts files of all pods, in place, because running containers have them mounted. It

@@ -22,7 +22,7 @@ func TestWorthTelling(t *testing.T) {
 	}
 }
 
-// TestWaiting shows pods that are not ready below the other lines, and takes them away when they are.
+// TestWaiting checks that pods that are not ready are shown below the other lines, and removed when they are ready.
 func TestWaiting(t *testing.T) {
 	var out strings.Builder
 	news := newProgress(newTerminal(&out, false, func() int { return 20 }))

@@ -31,7 +31,7 @@ func service(kind, spec string) string {
 	return "\n---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: " + kind + ", " + spec + "}\n"
 }
 
-// readText reads a text as the standard input, and adapts its pods as in says.
+// readText reads a text as the standard input, with the other settings of in.
 func readText(t *testing.T, text string, in Input) (*Set, error) {
 	in.Files, in.In = append(in.Files, "-"), strings.NewReader(text)
 	return Read(t.Context(), in)
@@ -111,7 +111,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// published is the ports of the machine of each pod, as POD IP:HOSTPORT:CONTAINERPORT/PROTOCOL.
+// published returns the published ports of all pods, as POD IP:HOSTPORT:CONTAINERPORT/PROTOCOL.
 func published(set *Set) (ports []string) {
 	for pod, port := range set.ports() {
 		if port.HostPort != 0 {
@@ -214,7 +214,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestHostsLines has a service's name for its ready pods only, and each pod's own name.
+// TestHostsLines checks that a service's name leads to its ready pods only, and that each pod's name leads to the pod.
 func TestHostsLines(t *testing.T) {
 	pod := func(ip string, ready v1.ConditionStatus) *v1.Pod {
 		return &v1.Pod{
