@@ -91,7 +91,7 @@ func parseBandwidth(s string) (uint64, error) {
 	return whole.Uint64(), nil
 }
 
-// splitQuantity cuts behind the leading sign, digits and point.
+// splitQuantity cuts after the leading sign, digits and point.
 func splitQuantity(s string) (number, suffix string) {
 	end := 0
 	for end < len(s) && (isDigit(s[end]) || s[end] == '.' || (end == 0 && (s[0] == '+' || s[0] == '-'))) {
@@ -100,7 +100,7 @@ func splitQuantity(s string) (number, suffix string) {
 	return s[:end], s[end:]
 }
 
-// maxDigits bounds the work on a number of a pod's author.
+// maxDigits bounds the work on a number, which the author of a pod chooses.
 const maxDigits = 64
 
 func parseDecimal(s string) (*big.Rat, error) {

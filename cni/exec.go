@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// outputDelay bounds the wait for a plugin's output after the plugin has
-	// ended or was killed: something it left running may hold the pipe open.
+	// outputDelay bounds the wait for a plugin's output after the plugin has ended or was killed: a process that it
+	// left running may hold the pipe open.
 	outputDelay = 2 * time.Second
 	// killDelay bounds the wait for the end of a killed plugin. The kernel may delay it, for example in a read from a
 	// dead file system.
@@ -45,7 +45,7 @@ type pluginExec struct {
 
 var _ invoke.Exec = (*pluginExec)(nil)
 
-// FindInPath returns the plugin's program, errdefs.ErrUnavailable when no directory has it.
+// FindInPath returns the path of the plugin's program. It returns errdefs.ErrUnavailable if no directory has it.
 func (*pluginExec) FindInPath(plugin string, dirs []string) (string, error) {
 	path, err := invoke.FindInPath(plugin, dirs)
 	if err != nil {
@@ -98,7 +98,7 @@ func runPlugin(ctx context.Context, path string, stdin []byte, environ []string)
 		}
 		return err
 	}
-	// By this goroutine: the plugin runs in the network namespace of its thread.
+	// This goroutine starts the plugin, which runs in the network namespace of its thread.
 	if err := cmd.Start(); err != nil {
 		return nil, nil, err
 	}
@@ -110,7 +110,7 @@ func runPlugin(ctx context.Context, path string, stdin []byte, environ []string)
 		select {
 		case err = <-ended:
 		case <-time.After(killDelay):
-			// The buffers are still written to.
+			// The plugin may still write to the buffers.
 			return nil, nil, &unkillableError{pid: cmd.Process.Pid}
 		}
 	}
@@ -121,10 +121,10 @@ func runPlugin(ctx context.Context, path string, stdin []byte, environ []string)
 	return out.Bytes(), truncate(diagnostic.Bytes()), err
 }
 
-// unkillableError tells of a plugin that was killed and has not ended.
+// unkillableError reports a plugin that was killed and has not ended.
 type unkillableError struct{ pid int }
 
-// Error says what to look at.
+// Error implements error.
 func (e *unkillableError) Error() string {
 	return fmt.Sprintf("process %d cannot be killed, look at what it waits for (/proc/%[1]d/stack)", e.pid)
 }
@@ -158,7 +158,7 @@ func truncate(b []byte) []byte {
 	return b[:min(len(b), maxDiagnostic):min(len(b), maxDiagnostic)]
 }
 
-// typed adds the class of errdefs to the codes of the specification that mean "not now".
+// typed adds errdefs.ErrUnavailable to an error whose code of the specification means "not now".
 func typed(err error) error {
 	var reported *types.Error
 	if !errors.As(err, &reported) {

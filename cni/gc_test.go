@@ -44,7 +44,7 @@ func TestAttached(t *testing.T) {
 	_, err := n.Add(context.Background(), testPod("c"))
 	testutil.Assert(t, err != nil, "ADD succeeded")
 	testutil.WriteFile(t, filepath.Join(s.cache, "pending", "cut-short"), `{"container`)
-	want("a", "b", "c") // c is not undone
+	want("a", "b", "c") // the ADD of c is not undone
 	must(t, os.Remove(filepath.Join(s.journal, "fake.DEL.do")))
 	for _, id := range []string{"a", "c"} {
 		must(t, n.Del(context.Background(), Pod{ID: id}, ""))
@@ -81,7 +81,7 @@ func TestGCTellsWhichPodsThereAre(t *testing.T) {
 	must(t, n.GC(context.Background(), []string{"a", "c"}))
 	testutil.Equal(t, s.calls(), "fake.GC ports.GC", "ran")
 	got, want := s.valid("ports.GC"), []string{"a/eth0", "b/eth0", "c/eth0"}
-	testutil.Assert(t, slices.Equal(got, want), "told of %v, want %v", got, want)
+	testutil.Assert(t, slices.Equal(got, want), "the valid attachments are %v, want %v", got, want)
 	s.script("ports.GC", `echo '{"code":100,"msg":"no disk"}'; exit 1`)
 	err := n.GC(context.Background(), nil)
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no disk"), "got %v", err)
@@ -125,7 +125,7 @@ func TestGCAndAddAtOnce(t *testing.T) {
 	testutil.WriteFile(t, wait+".gc", "")
 	must(t, <-collected)
 	got := s.valid("ports.GC")
-	testutil.Assert(t, slices.Equal(got, []string{"first/eth0"}), "told of %v", got)
+	testutil.Assert(t, slices.Equal(got, []string{"first/eth0"}), "the valid attachments are %v", got)
 	testutil.WriteFile(t, wait, "")
 	must(t, <-joined, <-joined)
 }

@@ -47,7 +47,8 @@ func TestHangingPluginIsStopped(t *testing.T) {
 	}
 }
 
-// newFreezer makes a cgroup that freezes its processes, and returns how to thaw it. The test's end does that, too.
+// newFreezer makes a cgroup that can freeze its processes, and returns a function that thaws it. The end of the test
+// thaws it, too.
 func newFreezer(t *testing.T) (dir string, thaw func()) {
 	t.Helper()
 	dir = filepath.Join("/sys/fs/cgroup/freezer", fmt.Sprintf("criadapter-test-%d", os.Getpid()))
@@ -63,7 +64,7 @@ func newFreezer(t *testing.T) (dir string, thaw func()) {
 }
 
 // A killed process stays while the kernel blocks it, for example in a read from a dead file system. The test freezes
-// the process. The call must end in spite of that.
+// the process instead. The call must end nevertheless.
 func TestPluginThatCannotBeKilled(t *testing.T) {
 	freezer, thaw := newFreezer(t)
 	s, n := scripted(t)
@@ -114,8 +115,8 @@ func TestJoined(t *testing.T) {
 	testutil.Assert(t, err != nil, "a path is taken for an id")
 }
 
-// With DelOnly, after a change to another network plugin, Del of a pod uses the configuration that the pod was joined
-// with. The directory is not watched.
+// With DelOnly, Del uses the configuration that the pod was joined with, even after a change to another network plugin.
+// The directory is not watched.
 func TestDelOnly(t *testing.T) {
 	s, n := scripted(t)
 	for _, id := range []string{"cached", "lost"} {

@@ -22,9 +22,9 @@ const (
 	hostLocalDir = "/var/lib/cni/networks"
 )
 
-// sweepLeases removes leases of host-local that a power cut has left without content: the plugin does not wait for the
-// disk. Such a file names no pod, so no DEL gives its address back. Files of this boot stay: another program may be
-// about to write one.
+// sweepLeases removes leases of host-local that a power cut has left without content: the plugin does not fsync them.
+// Such a file names no pod, so no DEL gives its address back. Files of this boot stay: another program may be about to
+// write one.
 func sweepLeases(ctx context.Context, networks map[string]*libcni.NetworkConfigList, boot time.Time) {
 	for _, list := range networks {
 		leases, err := leasesOf(list)
@@ -46,8 +46,8 @@ func sweepLeases(ctx context.Context, networks map[string]*libcni.NetworkConfigL
 }
 
 // Leases returns the files of host-local's leases in the network of a configuration file. The first line of each is the
-// pod's id. A file that is not a valid configuration has none. The error is about directories that cannot be read; the
-// leases of the others are returned with it.
+// pod's id. A file that is not a valid configuration has none. The error is about directories that cannot be read. The
+// leases of the other directories are returned with it.
 func Leases(file string) ([]string, error) {
 	list, err := loadFile(file)
 	if err != nil {

@@ -18,19 +18,19 @@ import (
 // loopbackNetwork is what dockershim and cri-dockerd call the network whose only plugin sets lo up.
 const loopbackNetwork = "cni-loopback"
 
-// maxCached is what a cache entry may have in bytes; they have a few kilobytes.
+// maxCached is the size of the largest cache entry that is read, in bytes. Usual entries have a few kilobytes.
 const maxCached = 1 << 20
 
-// Attachment is what libcni has cached of a pod that another runtime has joined to a network.
+// Attachment is libcni's cache entry of a pod that another runtime has joined to a network.
 type Attachment struct {
 	// Network is the name of the configuration list that was used.
 	Network string
-	// IPs are the pod's addresses, the primary one first, empty where the result cannot be read.
+	// IPs are the pod's addresses, the primary one first. They are empty if the result cannot be read.
 	IPs []string
-	// Raw is the result as JSON, nil where it cannot be read.
+	// Raw is the result as JSON, nil if it cannot be read.
 	Raw json.RawMessage
 
-	// path is the entry's file and content what is in it.
+	// path is the entry's file, with its content.
 	path    string
 	content []byte
 }
@@ -44,8 +44,8 @@ type cacheEntry struct {
 	Result      json.RawMessage `json:"result"`
 }
 
-// FindAttachment looks a pod up in the cache directories of other runtimes, the first that has it wins. It returns nil
-// for a pod that none has. An entry that cannot be read is passed over, like one of a network that only sets lo up.
+// FindAttachment looks a pod up in the cache directories of other runtimes. The first directory that has it wins. It
+// returns nil if none has it. It skips entries that cannot be read, and entries of a network that only sets lo up.
 func FindAttachment(dirs []string, id string) (*Attachment, error) {
 	for _, dir := range dirs {
 		paths, err := entriesOf(dir, id)
@@ -61,7 +61,7 @@ func FindAttachment(dirs []string, id string) (*Attachment, error) {
 	return nil, nil
 }
 
-// ForgetAttachments removes what cache directories of other runtimes hold of a pod. No directory is fine.
+// ForgetAttachments removes a pod's entries from the cache directories of other runtimes. A directory need not exist.
 func ForgetAttachments(dirs []string, id string) error {
 	var errs []error
 	for _, dir := range dirs {
@@ -76,9 +76,9 @@ func ForgetAttachments(dirs []string, id string) error {
 	return errors.Join(errs...)
 }
 
-// CopyTo copies the attachment into another cache directory, with another path of the pod's namespace. A [Network] of
-// that directory takes the pod off with the original configuration. The entry replaces an earlier one. Where an
-// attachment is copied into its own directory, its loopback entries are removed.
+// CopyTo copies the attachment into another cache directory, with another path of the pod's namespace. DEL of a
+// [Network] with that directory then uses the original configuration. The entry replaces an earlier one. If the
+// attachment is already in that directory, CopyTo also removes its loopback entry.
 func (a *Attachment) CopyTo(dir, netnsPath string) error {
 	var entry map[string]json.RawMessage
 	if err := json.Unmarshal(a.content, &entry); err != nil {
@@ -110,7 +110,7 @@ func (a *Attachment) CopyTo(dir, netnsPath string) error {
 	return nil
 }
 
-// entriesOf lists the files of a cache directory that may be of a pod.
+// entriesOf lists the files of a cache directory whose names fit a pod.
 func entriesOf(dir, id string) ([]string, error) {
 	results := filepath.Join(dir, "results")
 	entries, err := os.ReadDir(results)
@@ -129,7 +129,7 @@ func entriesOf(dir, id string) ([]string, error) {
 	return paths, nil
 }
 
-// readAttachment returns nil for what is no entry of the pod.
+// readAttachment returns nil for a file that is not an entry of the pod.
 func readAttachment(path, id string) *Attachment {
 	info, err := os.Lstat(path)
 	if err != nil || info.Size() > maxCached {

@@ -10,19 +10,19 @@ import (
 	"github.com/containernetworking/cni/pkg/utils"
 )
 
-// Pod is what the plugins get about one pod.
+// Pod is the data about one pod that the plugins get.
 type Pod struct {
-	// ID is the sandbox's id and the key of everything that is kept.
+	// ID is the sandbox's id. All that is kept about the pod has it as the key.
 	ID string
 	// Name, Namespace and UID are the pod's Kubernetes metadata.
 	Name, Namespace, UID string
 	// NetnsPath is the absolute path of the pod's network namespace, a file
 	// that a namespace is mounted on or a path below /proc.
 	NetnsPath string
-	// Annotations are the pod's annotations. The plugins get them where they ask for them, and the bandwidth limits are
-	// taken from kubernetes.io/ingress-bandwidth and kubernetes.io/egress-bandwidth.
+	// Annotations are the pod's annotations. Plugins with the capability io.kubernetes.cri.pod-annotations get them.
+	// The bandwidth limits come from kubernetes.io/ingress-bandwidth and kubernetes.io/egress-bandwidth.
 	Annotations map[string]string
-	// PortMappings are the container ports; only those with a host port are passed on.
+	// PortMappings are the container ports. The plugins get only mappings with a host port.
 	PortMappings []PortMapping
 	// DNS is the pod's resolver configuration.
 	DNS DNS
@@ -36,7 +36,7 @@ type PortMapping struct {
 	HostPort int32
 	// ContainerPort is 1 to 65535, or 0 where there is no host port either.
 	ContainerPort int32
-	// Protocol is tcp (also when empty), udp or sctp, in any case.
+	// Protocol is tcp (also when empty), udp or sctp, in upper or lower case.
 	Protocol string
 	// HostIP is the host's address to listen on, empty for all.
 	HostIP string
@@ -49,7 +49,7 @@ type DNS struct {
 
 const maxPort = 65535
 
-// validateID checks what every call needs. The id becomes a part of file names.
+// validateID checks the id, which every call needs. It becomes a part of file names.
 func (p Pod) validateID() error {
 	if err := utils.ValidateContainerID(p.ID); err != nil {
 		return invalid("pod.id", "%q: %s", p.ID, err.Msg)

@@ -11,18 +11,18 @@ import (
 
 // Result is the outcome of ADD.
 type Result struct {
-	// Config is the name of the network configuration that was used; Del takes it for the case that the cache is lost.
+	// Config is the name of the network configuration that was used. Del needs it if the cache is lost.
 	Config string
-	// IPs are the pod's addresses in the order of the plugins' result, never empty. The first one is the primary one; a
-	// dual-stack pod has one or more of each family.
+	// IPs are the pod's addresses in the order of the plugins' result, never empty. The first one is the primary
+	// address. A dual-stack pod has one or more of each family.
 	IPs []string
-	// Raw is the whole result as JSON, in version 1.1.0 of the specification
-	// whatever version the plugins use: interfaces, routes and DNS are there.
+	// Raw is the whole result as JSON, with interfaces, routes and DNS. It is in version 1.1.0 of the specification,
+	// also if the plugins use another one.
 	Raw json.RawMessage
 }
 
-// newResult converts what the plugins returned. A result without an address is
-// an error: the pod could never become ready.
+// newResult converts the result of the plugins. A result without an address is an error: the pod could never become
+// ready.
 func newResult(network string, from types.Result) (*Result, error) {
 	current, err := types100.NewResultFromResult(from)
 	if err != nil {
@@ -39,9 +39,9 @@ func newResult(network string, from types.Result) (*Result, error) {
 	return &Result{Config: network, IPs: ips, Raw: raw}, nil
 }
 
-// podIPs returns the addresses of the pod's interface, and all that name no interface (results before version 0.3.0
-// cannot). The pod's interface has the name interfaceName. The node may have one of that name as well: where a plugin
-// says which interface is in the pod's namespace, only that one counts.
+// podIPs returns the addresses of the pod's interface, and all addresses that name no interface, as in results before
+// version 0.3.0. The pod's interface has the name interfaceName. The node may have an interface with the same name. If
+// a plugin says which interface is in the pod's namespace, only that interface counts.
 func podIPs(result *types100.Result) ([]string, error) {
 	placed := slices.ContainsFunc(result.Interfaces, func(i *types100.Interface) bool {
 		return i != nil && i.Name == interfaceName && i.Sandbox != ""

@@ -17,10 +17,10 @@ const (
 	// silentOutput is how long the engine may be silent to a client of a container that has ended. After that the
 	// client counts as attached too late.
 	silentOutput = 200 * time.Millisecond
-	// shortLife is how long a container may have lived to be one that a client could hardly attach to in time.
+	// shortLife bounds the life of a container whose output is replayed: a client could hardly attach to it in time.
 	shortLife = 10 * time.Second
-	// firstMoments is how long after a container's start a client comes that could not have come earlier, as kubectl
-	// run does: it wants the output from the start.
+	// firstMoments is the time after a container's start in which a client wants the output from the start: a client
+	// such as kubectl run cannot attach earlier.
 	firstMoments = 2 * time.Second
 )
 
@@ -74,7 +74,7 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 	}
 	err = s.replay(ctx, c.ID, streams, wanted)
 	if errdefs.IsFailedPrecondition(err) || errdefs.IsNotFound(err) {
-		return nil // it wrote nothing since, or it is removed with its log
+		return nil // it wrote nothing since the client attached, or it was removed with its log
 	}
 	return err
 }
@@ -107,14 +107,15 @@ func (s *Service) joinStreams(
 	return inTime, err
 }
 
-// life tells how long a container lived once it has ended, unless ctx ends first: shortLife when its end is not known,
-// because it was removed. The engine may have attached to one that had ended by then: it then waits for the next start.
+// life sends how long a container has lived when it has ended, unless ctx ends first. If the container was removed, so
+// that its end is unknown, life sends shortLife. joinStreams needs this because the engine may have attached after the
+// end: then it waits for the next start.
 func (s *Service) life(ctx context.Context, c *state.Container) <-chan time.Duration {
 	lived := make(chan time.Duration, 1)
 	go func() {
 		now, err := s.opts.Cache.RefreshContainer(ctx, c.ID)
 		if err != nil {
-			now = c // the cache goes on trying, or knows that it is gone
+			now = c // the cache goes on trying, or knows that the container is gone
 		}
 		if s.opts.Cache.WaitEnded(ctx, now) != nil {
 			return
@@ -131,9 +132,9 @@ func (s *Service) life(ctx context.Context, c *state.Container) <-chan time.Dura
 	return lived
 }
 
-// drainEnded waits for the rest of the output of a container that has ended. The engine ends the stream behind it,
-// unless it attached too late: then nothing ever comes. If the container can be replayed, a short silence counts as
-// that.
+// drainEnded waits for the rest of the output of a container that has ended. The engine then ends the stream. If the
+// engine attached too late, nothing ever comes. If the container's output can be replayed, a short silence counts as
+// too late.
 func drainEnded(ctx context.Context, output *meter, copied <-chan struct{}, life time.Duration) {
 	dry := dryOutput
 	if life < shortLife && output.bytes.Load() == 0 {
@@ -145,8 +146,8 @@ func drainEnded(ctx context.Context, output *meter, copied <-chan struct{}, life
 	}
 }
 
-// replay gives a client all that a container of a short life has written. It
-// fails with ErrFailedPrecondition when the container lived longer, or runs.
+// replay writes all output of a container with a short life to a client. It fails with ErrFailedPrecondition when the
+// container lived longer, or runs.
 func (s *Service) replay(ctx context.Context, id string, streams Streams, wanted docker.AttachOptions) error {
 	c, err := s.opts.Cache.RefreshContainer(ctx, id)
 	if err != nil {
@@ -157,7 +158,7 @@ func (s *Service) replay(ctx context.Context, id string, streams Streams, wanted
 		return fmt.Errorf("container %s does not run any more: %w", id, errdefs.ErrFailedPrecondition)
 	}
 	if !wanted.Stdout && !wanted.Stderr {
-		return nil // the client only has input for it
+		return nil // the client wants no output
 	}
 	written, err := s.opts.Engine.ContainerLogs(ctx, id, wanted)
 	if err != nil {
@@ -168,7 +169,7 @@ func (s *Service) replay(ctx context.Context, id string, streams Streams, wanted
 	return ctx.Err()
 }
 
-// CheckRunning fails with ErrFailedPrecondition when a container does not run, as the engine says.
+// CheckRunning asks the engine, and fails with ErrFailedPrecondition when a container does not run.
 func (s *Service) CheckRunning(ctx context.Context, id string) error {
 	c, err := s.opts.Cache.RefreshContainer(ctx, id)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxOutput is the limit of one stream's kept output in bytes. CRI: "the runtime should cap the output of this
+	// maxOutput limits the output that is kept of one stream, in bytes. CRI: "the runtime should cap the output of this
 	// response to 16MB".
 	maxOutput = 16 << 20
 	// maxResponse limits both streams of one answer together, in bytes. A client with a gRPC message limit of 16 MiB,

@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// kube-flannel mounts /run/flannel without a type: after a reboot it is missing.
+// kube-flannel mounts the host path /run/flannel without a type. The directory is missing after a reboot.
 func TestMissingHostPathIsMade(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
@@ -89,11 +89,11 @@ func deadFileSystem(t *testing.T, paths *hostPaths) string {
 		t.Skipf("cannot mount a file system that hangs: %v", err)
 	}
 	t.Cleanup(func() {
-		device.Close() // all that wait get an error
+		device.Close() // all waiting calls get an error
 		testutil.Until(t, "no call waits", func() bool {
 			paths.mu.Lock()
 			defer paths.mu.Unlock()
-			return len(paths.pending) == 0 // afterwards a call would make its directory where the file system was
+			return len(paths.pending) == 0 // a pending call would make its directory after the unmount
 		})
 		_ = syscall.Unmount(dir, syscall.MNT_DETACH)
 	})
@@ -126,14 +126,14 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 	}
 	now := threads(t)
 	testutil.Assert(t, now <= before+retries/2, "%d threads after %d retries, %d before", now, retries, before)
-	// The caller may have less patience.
+	// The caller's context may end earlier.
 	n.hostPaths.patience = time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	_, err := n.Create(ctx, pod, config, nil)
 	testutil.Assert(t, err != nil && ctx.Err() != nil, "Create: %v", err)
 	n.wantNothing(pod)
-	n.create(pod, n.config("sleep")) // others are not held up
+	n.create(pod, n.config("sleep")) // a container without that path is created
 }
 
 func noErrors(t *testing.T, errs ...error) {
@@ -172,7 +172,8 @@ func TestHostPathsThatHangHoldUpNoOthers(t *testing.T) {
 	n.create(pod, config)
 }
 
-// Requests for a file system whose seats are all taken fail with its name, and go on when it answers.
+// If calls that hang have taken all seats of a file system, more requests for it fail. The error names it. Requests
+// succeed again when it answers.
 func TestManyHostPathsThatHang(t *testing.T) {
 	answer := make(chan struct{})
 	paths := newHostPaths()
@@ -208,7 +209,7 @@ func TestManyHostPathsThatHang(t *testing.T) {
 	})
 }
 
-// Many requests at once during a short stall are waited for like a few, and hold no more threads than the bound.
+// During a short stall, many requests at once all succeed in the end. They hold no more threads than the bound.
 func TestManyHostPathsDuringAShortStall(t *testing.T) {
 	answer := make(chan struct{})
 	paths := newHostPaths()

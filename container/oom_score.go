@@ -20,13 +20,13 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// oomScorePasses is how often the processes of a container are gone through: one that is forked meanwhile has its
-// parent's score, old or new.
+// oomScorePasses is the largest number of passes over the processes of a container. A process that is forked during a
+// pass may have its parent's old score.
 const oomScorePasses = 3
 
-// setOOMScore sets the oom_score_adj of every process of a running container. The engine sets the first process's at
-// the start, so this is for updates only. Processes that criadapter may not change keep theirs, with a warning: the
-// other limits of a pod's resize matter more.
+// setOOMScore sets the oom_score_adj of every process of a running container. The engine sets the score of the first
+// process at the start, so this is for updates only. Processes that criadapter may not change keep their score, and a
+// warning is logged: the other limits of a pod's resize matter more.
 func (s *Service) setOOMScore(
 	ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources,
 ) (undo func(), err error) {
@@ -66,8 +66,8 @@ func (s *Service) setOOMScore(
 	return undo, nil
 }
 
-// oomScorePass changes the processes with another score, whose old ones go into before. denied is why some may not be
-// changed.
+// oomScorePass changes the score of each process that has another one, and keeps the old scores in before. denied is
+// the reason why some may not be changed.
 func (s *Service) oomScorePass(
 	c *state.Container, score string, before map[int]string,
 ) (changed bool, denied, err error) {
@@ -91,7 +91,7 @@ func (s *Service) oomScorePass(
 	return changed, denied, nil
 }
 
-// pidsOf lists the processes in a container's cgroup, or its first one where that cannot be seen.
+// pidsOf lists the processes in a container's cgroup. If the cgroup cannot be seen, it lists only the first process.
 func (s *Service) pidsOf(c *state.Container) []int {
 	if s.opts.Cgroups != nil {
 		dir, _, err := s.opts.Cgroups.CgroupDir(c.ID, c.Status.PID, procsController)
@@ -106,7 +106,7 @@ func oomScoreFile(pid int) string {
 	return filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj")
 }
 
-// writeOOMScore changes one process. A process that has ended is success.
+// writeOOMScore changes one process. It also succeeds if the process has ended.
 func writeOOMScore(pid int, score string) error {
 	defer step.At("OOM score: write")()
 	err := os.WriteFile(oomScoreFile(pid), []byte(score), 0)

@@ -21,7 +21,7 @@ type runtimeRun struct {
 	process *ociexec.Process
 	// stdin is the command's input, nil for none.
 	stdin io.WriteCloser
-	// output is in the form of docker.Stream.
+	// output is framed like docker.Stream.
 	output io.ReadCloser
 	// terminal is nil without one.
 	terminal *os.File
@@ -76,7 +76,7 @@ func (s *Service) startInRuntime(ctx context.Context, c *state.Container, option
 // files are the ends of a command's pipes, in the order of its descriptors.
 type files struct{ ours, theirs [3]*os.File }
 
-// newFiles makes the pipes of a command without a terminal. Without an input it has the null device, as with the
+// newFiles makes the pipes of a command without a terminal. A command without input gets the null device, as with the
 // engine.
 func newFiles(options docker.ExecOptions) (*files, error) {
 	f := &files{}
@@ -105,7 +105,7 @@ func (f *files) closeTheirs() { closeAll(f.theirs[:]) }
 
 func (f *files) closeOurs() { closeAll(f.ours[:]) }
 
-// closeAll closes files of which nothing is to be written any more.
+// closeAll closes files to which nothing more is written, so errors do not matter.
 func closeAll(files []*os.File) {
 	for _, file := range files {
 		if file != nil {
@@ -154,11 +154,11 @@ func (r *runtimeRun) CloseWrite() error {
 	return r.stdin.Close()
 }
 
-// Close implements docker.Stream. A command that goes on keeps its terminal.
+// Close implements docker.Stream. If the command goes on, it keeps its terminal.
 func (r *runtimeRun) Close() error {
 	switch {
 	case r.terminal != nil:
-		_ = r.terminal.SetWriteDeadline(time.Now()) // it ends a write that waits
+		_ = r.terminal.SetWriteDeadline(time.Now()) // a waiting write ends
 	case r.stdin != nil:
 		_ = r.stdin.Close() // it may be closed already
 	}

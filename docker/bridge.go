@@ -17,7 +17,7 @@ const (
 	useCNI        = ", or use --network-plugin=cni"
 )
 
-// lookAtBridge returns Features.BridgeAddress and Features.BridgeFault.
+// lookAtBridge returns the values of Features.BridgeAddress and Features.BridgeFault.
 func lookAtBridge(ctx context.Context, api *client.Client) (address, fault string, err error) {
 	bridge, err := api.NetworkInspect(ctx, defaultBridge, client.NetworkInspectOptions{})
 	if errdefs.IsNotFound(err) {

@@ -25,7 +25,7 @@ func networkSpec(endpoints map[string]*network.EndpointSettings) ContainerSpec {
 	return ContainerSpec{Network: &network.NetworkingConfig{EndpointsConfig: endpoints}}
 }
 
-// newerSpecs uses each field of the table once.
+// newerSpecs uses each field of the table newerFields once.
 func newerSpecs() map[string]ContainerSpec {
 	umask := uint32(0o22)
 	return map[string]ContainerSpec{
@@ -80,7 +80,7 @@ func TestCheckSpec(t *testing.T) {
 	}
 }
 
-// TestCheckSpecPlain shows that what the oldest engine knows is let through.
+// TestCheckSpecPlain shows that fields which the oldest engine has are accepted.
 func TestCheckSpecPlain(t *testing.T) {
 	for name, spec := range map[string]ContainerSpec{
 		"empty": {},

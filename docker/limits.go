@@ -39,7 +39,7 @@ var limitTitles = []struct{ name, title string }{
 	{"stack", "Max stack size"},
 }
 
-// readLimits returns the limits of the process with that directory in /proc. It leaves out limits that it cannot read.
+// readLimits returns the limits of a process. dir is its directory in /proc. It leaves out limits that it cannot read.
 func readLimits(dir string) []Limit {
 	text, err := os.ReadFile(filepath.Join(dir, "limits"))
 	if err != nil {

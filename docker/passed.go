@@ -16,8 +16,9 @@ func isDockerd(dir string) bool {
 	return err == nil && strings.TrimSpace(string(name)) == dockerdName
 }
 
-// behind returns the engine's process. peer listens on its socket, but may have passed it on, as systemd does
-// (docker.socket). Then it is the dockerd that has the socket open, and peer if none is seen.
+// behind returns the engine's process id. peer is the process that listens on the engine's socket. It may have passed
+// the socket on, as systemd does (docker.socket). Then behind returns the dockerd that has the socket open, or peer if
+// there is none in proc.
 func behind(proc string, peer int, socket string) int {
 	if isDockerd(filepath.Join(proc, strconv.Itoa(peer))) {
 		return peer
@@ -32,7 +33,7 @@ func behind(proc string, peer int, socket string) int {
 	return peer
 }
 
-// socketLinks returns the targets of links in /proc/PID/fd that a process has which listens at a path.
+// socketLinks returns the link targets in /proc/PID/fd by which a process that listens at socket is recognized.
 func socketLinks(proc, socket string) map[string]bool {
 	links := map[string]bool{}
 	want, err := os.Stat(socket)

@@ -6,7 +6,8 @@ import (
 )
 
 // responseStatus receives the status of the HTTP response to the request that was made with its context. The moby
-// client reports neither when an event stream was accepted nor with which status an exec was refused.
+// client does not report when an event stream was accepted. It also does not report the status with which an exec was
+// refused.
 type responseStatus chan int
 
 type responseStatusKey struct{}

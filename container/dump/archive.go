@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Archive writes a directory as a tar archive to a path, which has it whole or not at all.
+// Archive writes a directory as a tar archive. The file at path appears only when the archive is complete.
 func Archive(ctx context.Context, dir, path string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -29,7 +29,7 @@ func Archive(ctx context.Context, dir, path string) error {
 	})
 }
 
-// Save writes some files of a root into a tar archive at a path. Files that are gone by then are left out; so are
+// Save writes some files of a root into a tar archive at a path. It leaves out files that are gone by then, and
 // sockets, which no archive holds. names are absolute.
 func Save(ctx context.Context, root *os.Root, names []string, path string) error {
 	return whole(path, func(w *tar.Writer) error {
@@ -81,7 +81,7 @@ func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	header.Name, header.Uname, header.Gname = name, "", "" // numbers: names are the node's
+	header.Name, header.Uname, header.Gname = name, "", "" // owners are numbers only: the names would be the node's
 	if info.IsDir() {
 		header.Name += "/"
 	}
@@ -100,7 +100,7 @@ func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
 	return err
 }
 
-// Copy copies a directory with all that is in it, which is not a link or device.
+// Copy copies a directory, which must have only directories and regular files.
 func Copy(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err

@@ -1,10 +1,10 @@
 // Package dump reads and writes the files of checkpoints: of one container, in the format that containerd, CRI-O and
 // Podman share and that checkpointctl shows.
 //
-//	checkpoint/      what CRIU wrote of the processes
+//	checkpoint/      CRIU's images of the processes
 //	rootfs-diff.tar  the files that the container has changed
-//	deleted.files    those of its image that it has deleted, a JSON list
-//	config.dump      what the container is, see Config
+//	deleted.files    the files of its image that it has deleted, a JSON list
+//	config.dump      its ids, names, image, runtime and times, see Config
 //	spec.dump        its OCI specification
 //	status.dump      its CRI status
 //	cri.dump         its CRI configuration, which only criadapter reads
@@ -35,7 +35,7 @@ const (
 	criFile     = "cri.dump"
 )
 
-// fileMode keeps the memory of processes, and their environments, to root.
+// fileMode lets only root read the memory of processes and their environments.
 const fileMode = 0o600
 
 // Config is config.dump.
@@ -43,7 +43,7 @@ type Config struct {
 	// ID and Name are the engine's.
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Image is what the user calls the image, and ImageRef its id or digest.
+	// Image is the image's name in the user's request. ImageRef is its id or digest.
 	Image    string `json:"rootfsImage,omitempty"`
 	ImageRef string `json:"rootfsImageRef,omitempty"`
 	// ImageName is Image again, for readers of this field.
@@ -53,7 +53,7 @@ type Config struct {
 	CheckpointedAt time.Time `json:"checkpointedTime"`
 }
 
-// Container is what the files say of a container, without its processes and files.
+// Container is the description of a container in the files, without its processes and changed files.
 type Container struct {
 	Config  Config
 	Deleted []string
@@ -85,8 +85,8 @@ func (c Container) Write(dir string) error {
 	return nil
 }
 
-// Read reads the description of a container. A directory that is not a checkpoint of ours fails with
-// errdefs.ErrInvalidArgument.
+// Read reads the description of a container. It returns errdefs.ErrInvalidArgument for a directory that is not a
+// checkpoint of criadapter.
 func Read(dir string) (Container, error) {
 	var c Container
 	for name, into := range map[string]any{
