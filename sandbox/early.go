@@ -10,17 +10,17 @@ import (
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// A sandbox's network namespace exists when the engine's start is not half done (45 of 100 ms on Docker 20.10), and CNI
-// ADD needs only that. So the pod is joined as soon as its first process exists: it is found in the container's cgroup,
-// and its namespace is pinned and joined while the engine goes on. Where nothing is found, the pod is joined after the
-// start.
+// A sandbox's network namespace exists before the engine's start is half done (after 45 of 100 ms on Docker 20.10). CNI
+// ADD needs only the namespace. So the pod's first process is looked for in the container's cgroup. Its namespace is
+// pinned and joined while the engine goes on. If no process is found, the pod is joined after the start.
 
-// The kernel does not report new namespaces, so they are polled. The pause grows with the time waited: it delays a pod
-// by a small part of its start. Pods that wait for a hanging engine cost next to nothing.
+// The kernel does not report new namespaces, so they are polled. The pause between two polls grows with the time
+// waited, so polling delays a pod by a small part of its start. Pods that wait for a hanging engine cost next to
+// nothing.
 const (
 	minLookPause  = time.Millisecond
 	maxLookPause  = 100 * time.Millisecond
-	lookPauseRate = 16 // the time waited over the pause
+	lookPauseRate = 16 // time waited divided by the pause
 )
 
 func lookPause(waited time.Duration) time.Duration {
@@ -35,9 +35,9 @@ type earlyJoin struct {
 	joined  joined // set before done is closed
 }
 
-// joinEarly begins to join a pod whose processes will be listed in file. An empty file is none: the pod is not joined
-// early. saved is closed when the pod's intent is on disk, before which nothing may be held for it. The caller ends the
-// looking with startReturned, and must call wait or giveUp.
+// joinEarly begins to join a pod whose processes will be listed in file. If file is empty, the pod is not joined early.
+// saved is closed when the pod's intent is on disk. Nothing may be held for the pod before that. The caller ends the
+// search for a process with startReturned, and must call wait or giveUp.
 func joinEarly(ctx context.Context, file string, saved <-chan struct{},
 	join func(context.Context, int) joined) *earlyJoin {
 	e := &earlyJoin{cancel: func() {}, started: make(chan struct{}), done: make(chan struct{})}
@@ -60,14 +60,14 @@ func joinEarly(ctx context.Context, file string, saved <-chan struct{},
 	return e
 }
 
-// look waits for a process with a network namespace of its own, and returns 0
-// when the engine's start or ctx ends first.
+// look waits for a process with its own network namespace and returns the process id. It returns 0 if the engine's
+// start or ctx ends first.
 func (e *earlyJoin) look(ctx context.Context, file string) int {
 	start := time.Now()
 	pause := time.NewTimer(minLookPause)
 	defer pause.Stop()
 	for {
-		content, _ := os.ReadFile(file) // not there yet, or no more
+		content, _ := os.ReadFile(file) // the file may not exist yet, or no longer
 		for line := range strings.Lines(string(content)) {
 			if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && netns.HasOwn(pid) {
 				return pid
@@ -84,10 +84,10 @@ func (e *earlyJoin) look(ctx context.Context, file string) int {
 	}
 }
 
-// startReturned ends the looking: the engine's start is over, whatever came of it.
+// startReturned ends the search: the engine's start call has returned, with or without an error.
 func (e *earlyJoin) startReturned() { close(e.started) }
 
-// wait returns how far the pod has come, once that will not change any more.
+// wait waits until the joining has ended, and returns how far it came.
 func (e *earlyJoin) wait() joined {
 	<-e.done
 	e.cancel()

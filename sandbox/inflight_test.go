@@ -15,13 +15,13 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// settle lets what was begun in the background finish.
+// settle waits until background work has finished.
 func settle() {
 	time.Sleep(time.Minute)
 	synctest.Wait()
 }
 
-// slowAdd lets CNI ADD wait for release, or for the end of its context.
+// slowAdd makes CNI ADD wait until release is called or its context ends.
 func (n *node) slowAdd() (release func()) {
 	released := make(chan struct{})
 	n.network.set(func() {
@@ -37,7 +37,7 @@ func (n *node) slowAdd() (release func()) {
 	return func() { close(released) }
 }
 
-// runImpatient is Run by a caller who waits a second.
+// runImpatient is Run by a caller that waits only a second.
 func (n *node) runImpatient(name string) (string, error) {
 	ctx, cancel := context.WithTimeout(n.Context(), time.Second)
 	defer cancel()
@@ -143,7 +143,7 @@ func TestUndeliveredPodIsForgottenWhenItIsStopped(t *testing.T) {
 	})
 }
 
-// The same when another client removed the pod, without a Stop.
+// Another client removes the undelivered pod without a Stop. The next Run makes a new pod.
 func TestUndeliveredPodThatIsGoneIsMadeAgain(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		release := n.slowAdd()
@@ -217,7 +217,7 @@ func TestStaleCacheIsUnavailable(t *testing.T) {
 	})
 }
 
-// A pod of that metadata exists.
+// A second Run with the same metadata fails with AlreadyExists, whatever the state of the first pod.
 func TestExistingPodIsNotMadeAgain(t *testing.T) {
 	for name, prepare := range map[string]func(*node, string){
 		"ready":   func(*node, string) {},

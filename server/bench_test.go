@@ -12,7 +12,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// crowdedNode has that many containers, two in each pod, as the kubelet makes them.
+// crowdedNode returns a node with this number of containers, two in each pod, labelled as by the kubelet. It also
+// returns the ids of the last pod and container.
 func crowdedNode(containers int) (n *node, podID, id string) {
 	n = newNode()
 	for i := range containers / 2 {
@@ -46,7 +47,7 @@ func crowdedNode(containers int) (n *node, podID, id string) {
 	return n, podID, id
 }
 
-// BenchmarkListContainers is the list alone; "encoded" is what a client pays for as well.
+// BenchmarkListContainers measures the list alone, and with "encoded" also the encoding of the response.
 func BenchmarkListContainers(b *testing.B) {
 	for _, size := range []int{1000, 10000} {
 		n, _, _ := crowdedNode(size)

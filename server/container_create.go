@@ -6,8 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CreateContainer creates a container in a pod. The pod configuration of RunPodSandbox counts. The one in this request
-// may be missing, and only its linux.security_context.privileged is used.
+// CreateContainer creates a container in a pod. The pod configuration comes from RunPodSandbox. The sandbox_config of
+// this request may be missing, and only its linux.security_context.privileged is used.
 func (s *Server) CreateContainer(
 	ctx context.Context, req *runtimeapi.CreateContainerRequest,
 ) (*runtimeapi.CreateContainerResponse, error) {

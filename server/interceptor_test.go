@@ -49,7 +49,7 @@ func TestPanicBecomesInternal(t *testing.T) {
 	testutil.Assert(t, strings.Contains(stack, "StopPodSandbox"), "the log has no stack of the panic: %q", stack)
 	n.services.before = nil
 	_, err = client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID})
-	testutil.Check(t, err, "the server does not go on")
+	testutil.Check(t, err, "a request after the panic")
 }
 
 // explodingCache embeds a nil cache, so a call to Snapshot panics.
@@ -209,13 +209,13 @@ func TestHangingRequestEndsAtTheRequestTimeout(t *testing.T) {
 	testutil.Assert(t, status.Code(err) == codes.DeadlineExceeded, "got %v, want DeadlineExceeded", err)
 }
 
-// A request whose log level is disabled gets no logger. The interceptor allocates only its call for it.
+// A request whose log level is disabled gets no logger. The interceptor then allocates only its call.
 func TestAnswersFromMemoryPayForNoLogger(t *testing.T) {
 	n, podID, _ := crowdedNode(10)
 	ctx, req := t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID}
 	allocations := testing.AllocsPerRun(100, func() {
 		c := n.begin("/runtime.v1.RuntimeService/PodSandboxStatus")
-		testutil.Assert(t, n.withLogger(ctx, c, req) == ctx, "it has a logger")
+		testutil.Assert(t, n.withLogger(ctx, c, req) == ctx, "the context has a logger")
 		c.end(nil, nil)
 	})
 	testutil.Assert(t, allocations <= 1, "%v allocations, want one for the call", allocations)

@@ -11,13 +11,13 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// newestFirst are the ids of what putPods makes, as lists have them.
+// newestPods and newestContainers are the ids that putPods makes, in the order of a list.
 var (
 	newestPods       = full("ad", "ac", "ab", "aa")
 	newestContainers = full("cd1", "cd0", "cc1", "cc0", "cb1", "cb0", "ca1", "ca0")
 )
 
-// full makes whole ids of their beginnings.
+// full pads the beginnings of ids to whole ids.
 func full(beginnings ...string) []string {
 	var ids []string
 	for _, beginning := range beginnings {
@@ -68,7 +68,7 @@ func TestListPodSandboxStatsFilters(t *testing.T) {
 	})
 }
 
-// Stats of one are found by a beginning of the id, and unknown ones are not found.
+// ContainerStats and PodSandboxStats accept an unambiguous beginning of an id. An unknown id is NotFound.
 func TestStatsOfOne(t *testing.T) {
 	n := newNode()
 	putPods(n)

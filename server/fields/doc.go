@@ -5,10 +5,10 @@
 // A field is named Message.field, by the protobuf names of runtime.v1. Messages that several requests share are named
 // once.
 //
-// What the server needs is in refused.go and abilities.go. The rest of the table is in rows_*_test.go, one row for each
-// field. A row says what becomes of the field, which requests are refused for it, and which test looks at it on a real
-// engine. The tests here send these requests to docker/translate, and compare the table with the API's descriptors in
-// both directions. They write docs/fields.md:
+// The server's part of the table is in refused.go and abilities.go. The rest is in rows_*_test.go, where each field is
+// in one row. A row says what becomes of the field, which requests are refused for it, and which test looks at it on a
+// real engine. The tests here send these requests to docker/translate, and compare the table with the API's descriptors
+// in both directions. They write docs/fields.md:
 //
 //	go test ./server/fields -update
 //

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the table of fields into docs/fie
 func markdown() string {
 	var text strings.Builder
 	text.WriteString(
-		"| field | | what becomes of it | refused | engine that does or accepts it |\n|---|---|---|---|---|\n")
+		"| field | | what becomes of it | refused | engine or runtime that supports it |\n|---|---|---|---|---|\n")
 	for _, row := range table() {
 		names := make([]string, len(row.fields))
 		for i, field := range row.fields {
@@ -32,7 +32,7 @@ func markdown() string {
 	return text.String()
 }
 
-// TestDocument holds the table of docs/fields.md to this one. It writes it with -update.
+// TestDocument compares the table in docs/fields.md with the rows. With -update it writes the table.
 func TestDocument(t *testing.T) {
 	const document = "../../docs/fields.md"
 	content, err := os.ReadFile(document)
@@ -44,7 +44,7 @@ func TestDocument(t *testing.T) {
 		return
 	}
 	testutil.Require(t, *update,
-		"the table of fields in %s is another one, run: go test ./server/fields -update", document)
+		"the table of fields in %s is out of date, run: go test ./server/fields -update", document)
 	written := before + "<!-- fields -->\n" + markdown() + "<!-- /fields -->" + after
 	testutil.Must(t, os.WriteFile(document, []byte(written), 0o644))
 }

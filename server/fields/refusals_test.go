@@ -15,13 +15,13 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// use is a request with a use of a field that some engines refuse, or all.
+// use changes a request to use a field in a way that some or all engines refuse.
 type use struct {
 	field string
 	with  change
 }
 
-// refusal is a configuration that is refused, by an error of a class that begins with a path.
+// refusal is a configuration that is refused. The error has the class and begins with the path.
 type refusal struct {
 	name, class, path string
 	with              change
@@ -33,7 +33,7 @@ const (
 	unsupported = "unsupported"
 )
 
-// class is the type of an error, in a word.
+// class returns the type of an error as one word.
 func class(err error) string {
 	switch {
 	case err == nil:
@@ -47,7 +47,7 @@ func class(err error) string {
 	}
 }
 
-// TestSandboxRefusals translates each pod of the table that is refused.
+// TestSandboxRefusals translates each pod configuration that the table lists as refused.
 func TestSandboxRefusals(t *testing.T) {
 	for _, row := range table() {
 		for _, tc := range row.pods {
@@ -56,7 +56,7 @@ func TestSandboxRefusals(t *testing.T) {
 	}
 }
 
-// TestContainerRefusals translates each container of the table that is refused.
+// TestContainerRefusals translates each container configuration that the table lists as refused.
 func TestContainerRefusals(t *testing.T) {
 	for _, row := range table() {
 		for _, tc := range row.containers {
@@ -76,12 +76,12 @@ func (c refusal) check(t *testing.T, row row, kind translate.Kind, send func(*re
 	testutil.Assert(t, class(err) == c.class && strings.HasPrefix(err.Error(), c.path+": "),
 		"got %v, want it to be %s and to begin with %s", err, c.class, c.path)
 	testutil.Assert(t, spec.Config == nil && spec.Host == nil && spec.Name == "",
-		"it is refused and has a spec: %+v", spec)
-	testutil.Assert(t, row.hasPath(c.path), "%s: the case stands in the row of %v", c.path, row.fields)
+		"a refused configuration has a spec: %+v", spec)
+	testutil.Assert(t, row.hasPath(c.path), "%s: the case is in the row of %v, which lacks it", c.path, row.fields)
 	r.features = confined()
 	spec, err = send(r)
 	if err != nil && class(err) != invalid && class(err) != unsupported {
-		t.Errorf("a newer engine refuses it by an error that is %s: %v", class(err), err)
+		t.Errorf("a newer engine refuses it with an error of the class %s: %v", class(err), err)
 	}
 	if err == nil && translate.Identify(spec.Name, spec.Config.Labels) != kind {
 		t.Errorf("on a newer engine %s is identified as %v", spec.Name,
@@ -101,8 +101,8 @@ func (r row) hasPath(path string) bool {
 	})
 }
 
-// TestRefusedUses sends a request with each use that a row refuses. A row that says which engine accepts it is right
-// about that, too.
+// TestRefusedUses sends a request with each use that a row refuses. If abilities.go names the engine that accepts a
+// use, it must be right.
 func TestRefusedUses(t *testing.T) {
 	testutil.Must(t, newRequest(oldest()).send(), "a request without refused fields")
 	for _, row := range table() {
@@ -111,7 +111,7 @@ func TestRefusedUses(t *testing.T) {
 			t.Run(use.field, func(t *testing.T) { use.check(t) })
 			tried[use.field] = true
 			testutil.Assert(t, slices.Contains(row.fields, use.field),
-				"%s: a use of %s stands in the row of %v", row.file, use.field, row.fields)
+				"%s: a use of %s is in the row of %v, which lacks it", row.file, use.field, row.fields)
 		}
 		for _, field := range row.fields {
 			if row.refuses != "" && !tried[field] {
@@ -133,11 +133,12 @@ func (u use) check(t *testing.T) {
 		return
 	}
 	if err := recent.send(); err != nil || ability.has(oldest()) || !ability.has(newest()) {
-		t.Errorf("abilities.go says that it needs %s, and the newest engine has %v", ability.needs, err)
+		t.Errorf("abilities.go says that it needs %s: the oldest engine must lack that, the newest have it; got %v",
+			ability.needs, err)
 	}
 }
 
-// wantRefusal checks that an error is of the type of codes.Unimplemented and begins with the path of a field.
+// wantRefusal checks that an error becomes codes.Unimplemented and begins with the path of the field.
 func wantRefusal(t *testing.T, field string, err error) {
 	t.Helper()
 	_, name, _ := strings.Cut(field, ".")
@@ -145,15 +146,15 @@ func wantRefusal(t *testing.T, field string, err error) {
 		"got %v, want an ErrNotImplemented that names %s", err, name)
 }
 
-// refusedField is the name at the end of the path with which an error begins.
+// refusedField returns the last name of the path at the beginning of an error.
 func refusedField(err error) string {
 	path, _, _ := strings.Cut(err.Error(), ": ")
 	path, _, _ = strings.Cut(path, "[cdi.k8s.io/") // the key of an annotation
 	return path[strings.LastIndex(path, ".")+1:]
 }
 
-// TestNothingElseIsRefused sets every field of both configurations, one after the
-// other, and finds whatever is refused in the table.
+// TestNothingElseIsRefused sets every field of the pod and container configurations, one after the other. The table
+// must have a row for each refused field.
 func TestNothingElseIsRefused(t *testing.T) {
 	r := newRequest(oldest())
 	check := func(parent protoreflect.Message, field protoreflect.FieldDescriptor) {

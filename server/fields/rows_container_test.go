@@ -11,8 +11,9 @@ func containerRows() []row {
 	return []row{
 		{
 			fields: of("ContainerMetadata", "name", "attempt"),
-			says:   "They name the container, as dockershim did; a second one of the same pod is refused.",
-			seen:   []string{"test/e2e.TestCrictlContainer", kindsTest + "/difficult names"},
+			says: "They name the container, as in dockershim; a second container of the pod with the same values is " +
+				"refused.",
+			seen: []string{"test/e2e.TestCrictlContainer", kindsTest + "/difficult names"},
 			containers: []refusal{
 				{"no name", invalid, "config.metadata.name", func(r *request) { r.container.Metadata.Name = "" }},
 				{"long name", invalid, "config.metadata.name", func(r *request) {
@@ -147,8 +148,8 @@ func containerRows() []row {
 		{
 			fields: of("CDIDevice", "name"),
 			says: "The container's commands have the device's variables and groups, too. " +
-				"The engine applies the device's specification where it can; otherwise criadapter does, by " +
-				"what it finds in /etc/cdi and /var/run/cdi.",
+				"The engine applies the device's specification where it can; otherwise criadapter applies the " +
+				"specifications in /etc/cdi and /var/run/cdi.",
 			refuses: "any, where neither does: the engine would not start the container, or ignore the device",
 			seen:    []string{"test/e2e.TestCDIDevices"},
 			uses: []use{
@@ -178,9 +179,8 @@ func mountRows() []row {
 	return []row{
 		{
 			fields: of("Mount", "container_path", "host_path"),
-			says: "A path of the host is mounted with all that is mounted below it; a missing one is made as a " +
-				"directory.",
-			seen: []string{appFields + "/paths", "container.TestRigMountSourceThatCannotBe"},
+			says:   "A host path is mounted with all mounts below it; a missing path is created as a directory.",
+			seen:   []string{appFields + "/paths", "container.TestRigMountSourceThatCannotBe"},
 			containers: []refusal{
 				{"no container path", invalid, "config.mounts[0].container_path",
 					mountsOf(&runtimeapi.Mount{HostPath: "/a"})},
@@ -202,12 +202,12 @@ func mountRows() []row {
 		},
 		{
 			fields: of("Mount", "readonly"),
-			says:   "The mount is read-only, what is mounted below it is not.",
+			says:   "The mount is read-only; mounts below it are not.",
 			seen:   []string{appFields + "/paths"},
 		},
 		{
 			fields:  of("Mount", "recursive_read_only"),
-			says:    "What is mounted below is read-only, too; Status announces it where it works.",
+			says:    "Mounts below it are read-only, too; Status announces the feature where it works.",
 			refuses: "any, on an engine that makes only the topmost mount read-only",
 			seen:    []string{noteFields + "/recursive read-only"},
 			uses: []use{
@@ -257,7 +257,7 @@ func mountRows() []row {
 			uses: []use{
 				{"Mount.selinux_relabel", func(r *request) { relabel(r, "/a:b", false) }},
 				{"Mount.selinux_relabel", func(r *request) {
-					r.features.APIVersion = newest().APIVersion // or it is refused for its age
+					r.features.APIVersion = newest().APIVersion // an older engine refuses recursive_read_only itself
 					relabel(r, "/srv", true)
 				}},
 			},
@@ -304,8 +304,8 @@ func mountRows() []row {
 		},
 		{
 			fields: of("Mount", "uidMappings", "gidMappings"),
-			says: "The files have the owners inside of the pod's user namespace that they have on the node " +
-				"outside of it (idmapped mounts).",
+			says: "Inside the pod's user namespace, files keep the owners that they have on the node (idmapped " +
+				"mounts).",
 			refuses: "mappings that differ from the pod's user namespace, which maps the files",
 			seen:    []string{usersTest},
 			uses: []use{
@@ -320,7 +320,7 @@ func mountRows() []row {
 		{
 			fields: of("Mount", "mount_options"),
 			says: "nodev, noexec, nosuid, noatime, nodiratime, relatime and strictatime hold for the topmost " +
-				"mount, others are refused; Status announces them.",
+				"mount, other options are refused; Status announces the supported ones.",
 			refuses: "any, without that runtime: the Docker API has no options of bind mounts",
 			seen:    []string{noteFields + "/mount options"},
 			uses: []use{

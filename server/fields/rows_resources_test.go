@@ -4,7 +4,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// resourceRows are the limits of containers, at the create and at an update.
+// resourceRows are the limits of containers, when they are created and updated.
 func resourceRows() []row {
 	const resources = "LinuxContainerResources"
 	return []row{
@@ -18,10 +18,10 @@ func resourceRows() []row {
 			says: "They are the container's limits in the engine.",
 			seen: []string{appFields + "/limits", "container.TestRigUpdate"},
 			pods: []refusal{
-				{"resources that are none", invalid, "config.linux.resources.cpu_period", func(r *request) {
+				{"invalid pod resources", invalid, "config.linux.resources.cpu_period", func(r *request) {
 					r.pod.Linux.Resources = &runtimeapi.LinuxContainerResources{CpuPeriod: 1}
 				}},
-				{"overhead that is none", invalid, "config.linux.overhead.memory_limit_in_bytes", func(r *request) {
+				{"invalid pod overhead", invalid, "config.linux.overhead.memory_limit_in_bytes", func(r *request) {
 					r.pod.Linux.Overhead = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: -1}
 				}},
 			},
@@ -48,8 +48,8 @@ func resourceRows() []row {
 		},
 		{
 			fields: of(resources, "memory_swap_limit_in_bytes"),
-			says: "It counts memory and swap together and goes with memory_limit_in_bytes; without it a " +
-				"container with a memory limit gets no swap. On a node without swap accounting it has no effect.",
+			says: "It counts memory plus swap and needs memory_limit_in_bytes; a container with a memory limit " +
+				"alone gets no swap. On a node without swap accounting it has no effect.",
 			seen: []string{appFields + "/limits", openFields},
 			containers: []refusal{
 				{"swap without memory", invalid, "config.linux.resources.memory_swap_limit_in_bytes",
@@ -65,8 +65,8 @@ func resourceRows() []row {
 		{
 			fields: of(resources, "oom_score_adj"),
 			says: "It is set at the create, and at an update for every process of the container; an engine " +
-				"without CAP_SYS_RESOURCE raises negative values to 0, and criadapter without it lowers none at " +
-				"an update, with a warning in its log.",
+				"without CAP_SYS_RESOURCE raises negative values to 0, and criadapter without it cannot lower " +
+				"the value at an update, and logs a warning.",
 			seen: []string{appFields + "/limits", "container.TestRigUpdateOfTheOOMScore"},
 			containers: []refusal{
 				{"low OOM score", invalid, "config.linux.resources.oom_score_adj",
@@ -78,8 +78,8 @@ func resourceRows() []row {
 		{
 			fields: append(of(resources, "hugepage_limits"), of("HugepageLimit", "page_size", "limit")...),
 			by:     "container",
-			says: "They are the container's from its start on with `criadapter-oci`, and written to its cgroup " +
-				"right after the start without it; they have no effect without the controller hugetlb.",
+			says: "With `criadapter-oci` they hold from the container's start on; without it they are written to " +
+				"the cgroup right after the start. They have no effect without the hugetlb controller.",
 			seen: []string{appFields + "/limits", noteFields + "/limits from the start on"},
 			containers: []refusal{
 				{"huge page size that is a path", invalid, "config.linux.resources.hugepage_limits[0].page_size",
@@ -92,8 +92,8 @@ func resourceRows() []row {
 		},
 		{
 			fields: of(resources, "unified"),
-			says: "They are the container's from its start on with `criadapter-oci`, and written to its " +
-				"cgroup right after the start without it.",
+			says: "With `criadapter-oci` they hold from the container's start on; without it they are written " +
+				"to the cgroup right after the start.",
 			refuses: "on cgroup v1 all but `memory.swap.max`, which the engine limits, and keys whose value is `max`",
 			seen:    []string{noteFields + "/limits from the start on", noteFields + "/unified keys on cgroup v1"},
 			uses: []use{

@@ -40,7 +40,7 @@ func TestEveryFieldIsTranslated(t *testing.T) {
 		if row, _ := rowOf(name); row.is == implemented && row.by == "" && !changes[name] {
 			t.Errorf(
 				"%s: no value of %s changes what goes to the engine: translate it in docker/translate (container.go, "+
-					"sandbox.go), or say in by which package does the work", row.file, name)
+					"sandbox.go), or name the package that does the work in the row's by", row.file, name)
 		}
 	}
 }
