@@ -32,7 +32,7 @@ type Options struct {
 	Engine  docker.Engine
 	Records Records
 	// RootDirectory is the root directory of this criadapter. The cache ignores containers marked with another root
-	// directory, unless Records has their pod, as after the directory was moved. Empty ignores none.
+	// directory, unless Records has their pod because the directory was moved. Empty ignores none.
 	RootDirectory string
 	// Alive reports whether the pod of a record runs without a sandbox container. An error means unknown: the pod stays
 	// as it was. It must be quick. Nil means that there are no such pods.
@@ -46,8 +46,8 @@ type Options struct {
 	Adopt func(ctx context.Context, list []container.Summary) error
 	// relistPeriod is the time between two full relists on a healthy connection, 5 minutes if zero.
 	relistPeriod time.Duration
-	// quietPeriod is the time without an event or answer after which the engine is probed, 4 seconds if zero. It counts
-	// as hanging without an answer within probeTimeout, 8 seconds if zero.
+	// quietPeriod is the time without an event or answer after which the engine is probed, 4 seconds if zero. The
+	// engine counts as hanging if it does not answer within probeTimeout, 8 seconds if zero.
 	quietPeriod, probeTimeout time.Duration
 	// ObserveEvent is called for every engine event with its delay. It may be nil.
 	ObserveEvent func(lag time.Duration)
@@ -242,7 +242,7 @@ func (c *Cache) publish(id string, change func(now *Snapshot) *Snapshot) {
 // question is the moment of a request to the engine. Its answer may lack later writes.
 type question struct {
 	seq    uint64 // sequence number of the last write before the request
-	number uint64 // the request's place among all
+	number uint64 // counts the requests from 1
 }
 
 // ask begins a request to the engine, answered ends it.

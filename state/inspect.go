@@ -88,10 +88,10 @@ func podFromInspect(
 		pod.Status.NetworkReady = true
 		pod.Status.IPs = docker.Addresses(inspect)
 		if inspect.HostConfig != nil {
-			pod.Meta.RuntimeHandler = inspect.HostConfig.Runtime // the sandbox's runtime is its containers' as well
+			pod.Meta.RuntimeHandler = inspect.HostConfig.Runtime // its containers use the same runtime
 		}
 	}
-	// The set-up of a pod of ours without a record was interrupted before it had an address. It stays NOTREADY.
+	// A pod of ours without a record stays NOTREADY: its set-up was interrupted before it had an address.
 	return pod
 }
 
@@ -244,8 +244,8 @@ func resourcesInForce(
 	}
 }
 
-// unmarshal reads a configuration of the checkpoint. It ignores fields of a newer CRI. The log fields of name the pod
-// or container.
+// unmarshal reads a configuration of the checkpoint. It ignores fields of a newer CRI. The fields in of name the pod or
+// container in the log.
 func unmarshal(ctx context.Context, raw []byte, into proto.Message, of log.Fields) bool {
 	if len(raw) == 0 {
 		return false

@@ -52,7 +52,7 @@ func TestMergeContainer(t *testing.T) {
 			testutil.Assert(t, reflect.DeepEqual(got.Status, tt.want),
 				"the status is %+v, want %+v", got.Status, tt.want)
 			testutil.Assert(t, got.Meta.LogPath == "/log" && got.Meta.Name == "",
-				"what never changes did: %+v", got.Meta)
+				"the merge changed a constant field: %+v", got.Meta)
 			testutil.Assert(t, newExit(old, seen) == tt.isNewExit, "newExit is %v", !tt.isNewExit)
 			testutil.Assert(t, reflect.DeepEqual(*old, oldBefore) && reflect.DeepEqual(*seen, seenBefore),
 				"the merge changed its arguments")
@@ -105,7 +105,7 @@ func TestMergePod(t *testing.T) {
 				&Pod{ID: "p", Status: tt.seen})
 			testutil.Assert(t, reflect.DeepEqual(got.Status, tt.want),
 				"the status is %+v, want %+v", got.Status, tt.want)
-			testutil.Assert(t, got.Meta.RuntimeHandler == "h", "what never changes did: %+v", got.Meta)
+			testutil.Assert(t, got.Meta.RuntimeHandler == "h", "the merge changed a constant field: %+v", got.Meta)
 		})
 	}
 }

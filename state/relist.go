@@ -42,8 +42,8 @@ func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool
 	return nil
 }
 
-// adopt calls Options.Adopt until it has succeeded once. The relist lists again afterwards, because handle drops the
-// events that come before its end.
+// adopt calls Options.Adopt until it has succeeded once. The relist lists again afterwards, because handle drops events
+// until Adopt has succeeded.
 func (c *Cache) adopt(ctx context.Context) error {
 	if c.adopted.Load() {
 		return nil
@@ -59,9 +59,9 @@ func (c *Cache) adopt(ctx context.Context) error {
 	return nil
 }
 
-// relistOne refreshes a listed container. It ignores a container that is gone meanwhile. If the engine answers, but not
-// about this container, it schedules another try and the entry stays as it was. So one broken container does not fail
-// the relist.
+// relistOne refreshes a listed container. It ignores a container that is gone meanwhile. If the engine answers a ping,
+// but fails to inspect the container, relistOne schedules another try and keeps the entry. So one broken container does
+// not fail the relist.
 func (c *Cache) relistOne(ctx context.Context, id string, through *gate) error {
 	if docker.IgnoreNotFound(c.refresh(ctx, id, through)) == nil {
 		return nil
@@ -83,7 +83,7 @@ func (c *Cache) listOurs(ctx context.Context) ([]container.Summary, error) {
 	return c.leaveOthers(ctx, list), nil
 }
 
-// nothing trusts no entry of a list.
+// nothing makes a relist inspect every listed container.
 func nothing(container.Summary) bool { return false }
 
 // agrees reports whether the cache agrees with the list about a container. It is false for a container that the cache

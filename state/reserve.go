@@ -8,8 +8,8 @@ import (
 
 // reservation hides the engine containers with a reserved name until its release.
 type reservation struct {
-	// changed has the hidden containers by id. It is true if one changed in a way that its creator did not cause, so
-	// that the creator's inspect may be out of date.
+	// changed has the hidden containers by id. A value is true if the container changed in a way that its creator did
+	// not cause. The creator's inspect may then be out of date.
 	changed map[string]bool
 }
 

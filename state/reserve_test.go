@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// make makes a pod under a reserved name, as sandbox.Service does. The engine and the records have it. publish
-// publishes it.
+// make makes a pod under a reserved name in the engine and in the records, as sandbox.Service does. publish puts it
+// into the cache.
 func (n *node) make(name string) (id string, publish func()) {
 	n.Helper()
 	id = n.startPod(name)
@@ -85,7 +85,7 @@ func TestDeathDuringTheMakingIsSeenAtTheRelease(t *testing.T) {
 	}
 }
 
-// The same if the connection to the engine breaks meanwhile.
+// The sandbox may exit while the engine is away.
 func TestDeathDuringTheMakingIsSeenAfterAReconnect(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
@@ -95,7 +95,7 @@ func TestDeathDuringTheMakingIsSeenAfterAReconnect(t *testing.T) {
 		n.must(n.engine.Exit(id, 1))
 		publish()
 		release()
-		n.wantPod(id, podReady) // the cache cannot know
+		n.wantPod(id, podReady) // the exit is not seen yet
 		n.engine.Back()
 		settle()
 		n.wantPod(id, podNotReady)

@@ -49,7 +49,7 @@ var (
 	}
 )
 
-// withPod returns the snapshot with a pod in place of the entry with its id. It owns the pod from then on.
+// withPod returns the snapshot with a pod in place of the entry with its id. The new snapshot owns the pod.
 func (s *Snapshot) withPod(pod *Pod) *Snapshot {
 	pod.Meta.CreatedAt = pod.Meta.CreatedAt.Round(0)
 	pod.Status.StartedAt, pod.Status.finishedAt = pod.Status.StartedAt.Round(0), pod.Status.finishedAt.Round(0)

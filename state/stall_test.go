@@ -34,7 +34,7 @@ func TestStalled(t *testing.T) {
 		past := time.Now().Add(-time.Minute)
 		n.cache.progress.probeLoop.Store(&past)
 		if err := n.cache.Stalled(); err == nil || !strings.Contains(err.Error(), "not been watched for 1m0s") {
-			n.Errorf("with a watcher that does not turn: %v", err)
+			n.Errorf("with a probe loop that hangs: %v", err)
 		}
 	})
 }

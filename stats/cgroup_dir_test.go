@@ -26,9 +26,9 @@ func TestCgroupDir(t *testing.T) {
 			true},
 		"version 1": {withHugetlb, "5:memory:/m/0123abc\n4:name=systemd:/s/0123abc\n3:hugetlb:/h/0123abc\n",
 			"/cg/hugetlb/h/0123abc", false},
-		"without it":          {onlyV1, "5:memory:/m/0123abc\n", "", false},
-		"another's process":   {onlyV2, "0::/user.slice\n", "", true},
-		"another's elsewhere": {withHugetlb, "5:memory:/m/0123abc\n3:hugetlb:/\n", "", false},
+		"version 1 without hugetlb": {onlyV1, "5:memory:/m/0123abc\n", "", false},
+		"process of another cgroup": {onlyV2, "0::/user.slice\n", "", true},
+		"another hugetlb cgroup":    {withHugetlb, "5:memory:/m/0123abc\n3:hugetlb:/\n", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proc := t.TempDir()

@@ -89,7 +89,7 @@ func TestFindTrees(t *testing.T) {
 		},
 	}
 	testutil.Assert(t, reflect.DeepEqual(got, want), "got  %+v\nwant %+v", got, want)
-	testutil.Assert(t, !got.onUnified() && onlyV2.onUnified(), "the version is mistaken")
+	testutil.Assert(t, !got.onUnified() && onlyV2.onUnified(), "onUnified is wrong")
 }
 
 // Without a visible cgroup tree there are neither stats nor errors.

@@ -7,10 +7,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// seconds are whole, because values of CRI metrics are.
+// seconds rounds down to whole seconds, because values of CRI metrics are integers.
 func seconds(nanoseconds uint64) uint64 { return nanoseconds / uint64(time.Second) }
 
-// wholeSeconds is seconds for an unknown value, too.
+// wholeSeconds is seconds for a value that may be unknown.
 func wholeSeconds(nanoseconds *uint64) *uint64 {
 	if nanoseconds == nil {
 		return nil

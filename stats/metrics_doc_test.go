@@ -31,7 +31,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		return
 	}
 	testutil.Assert(t, string(table) == want.String(),
-		"%s is not the program's table (-update writes it anew):\n%s", path, want.String())
+		"the table in %s is out of date (-update writes it anew), want:\n%s", path, want.String())
 }
 
 // String names the subjects for docs/metrics.md.

@@ -142,7 +142,7 @@ func TestFindUpper(t *testing.T) {
 	}
 }
 
-// Any content is parsed without a panic, and numbers are unchanged.
+// No content makes a parser panic. parseUint accepts exactly the decimal numbers of 64 bits.
 func FuzzParsers(f *testing.F) {
 	for _, seed := range []string{
 		"usage_usec 1\nuser_usec 2\n", "some avg10=1.00 total=5\nfull total=1\n", "8:0 rbytes=1 wios=2\n",

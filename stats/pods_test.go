@@ -83,7 +83,7 @@ func TestPodsNetwork(t *testing.T) {
 		"namespace gone": func() {
 			n.pod.Meta.HostNetwork, n.pod.Status.NetnsPath = false, filepath.Join(n.proc, "gone")
 		},
-		// the sandbox is not a process of this machine
+		// no process with the sandbox's PID is in this namespace
 		"another namespace": func() { n.pod.Status.NetnsPath = "/proc/self/ns/net" },
 		"no file": func() {
 			n.pod.Status.NetnsPath = ""
@@ -108,14 +108,14 @@ func TestPodsThatAreASumOfUnknowns(t *testing.T) {
 		n := newTestNode(t, v1Cgroupfs)
 		n.pod.Meta.Config.Linux.CgroupParent = ""
 		n.cache.PutPod(n.pod)
-		testutil.Assert(t, known(onlyPod(t, n).Linux), "%s: not there before", file)
+		testutil.Assert(t, known(onlyPod(t, n).Linux), "%s: unknown before the file was removed", file)
 		paths, err := filepath.Glob(filepath.Join(n.root, "*", "kubepods", "poda", "c1", file))
 		if err != nil || len(paths) != 1 {
 			t.Fatal(paths, err)
 		}
 		must(t, os.Remove(paths[0]))
 		testutil.Assert(t, !known(onlyPod(t, n).Linux),
-			"%s of the container is gone, and the sandbox alone passes for the pod", file)
+			"without %s of the container, the sandbox's value is reported for the pod", file)
 	}
 }
 

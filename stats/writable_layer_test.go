@@ -84,7 +84,7 @@ func TestWritableLayer(t *testing.T) {
 	testutil.Assert(t, last.GetInodesUsed().GetValue() == 5, "the last count is lost: %v", last)
 	n.cache.RemoveContainer("c1")
 	n.containers(t)
-	testutil.Assert(t, len(n.layers.layers) == 0, "not forgotten")
+	testutil.Assert(t, len(n.layers.layers) == 0, "the layer of a removed container is kept")
 }
 
 // If the engine does not report the directory, it comes from the mounts of the running container.
@@ -153,7 +153,7 @@ func TestLayersAreCountedByFew(t *testing.T) {
 	ended()
 	m.get(&state.Container{ID: "late", Meta: state.ContainerMeta{UpperDir: upper}})
 	m.work.Wait()
-	testutil.Assert(t, m.counting == 0 && !m.layers["late"].queued, "counts after close")
+	testutil.Assert(t, m.counting == 0 && !m.layers["late"].queued, "it counts after close")
 }
 
 // A layer that takes minutes to count is counted, and counted again later.
@@ -220,7 +220,7 @@ func TestHugeLayerKeepsNoOtherWaiting(t *testing.T) {
 
 func TestDeviceNames(t *testing.T) {
 	names := newDeviceNames()
-	testutil.Equal(t, names.name(device{0, 999999}), "0:999999", "ame")
+	testutil.Equal(t, names.name(device{0, 999999}), "0:999999", "the name")
 	entries, err := os.ReadDir("/sys/dev/block")
 	if err != nil || len(entries) == 0 {
 		t.Skip("this machine has no block device")

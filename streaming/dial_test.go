@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// fullPort returns a port on loopback that answers no connection, as its listener takes none and its queue is full.
+// fullPort returns a port on loopback that answers no connection: its listener accepts none, and its backlog is full.
 func fullPort(t *testing.T) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -45,7 +45,8 @@ func threads(t *testing.T) int {
 	return len(all)
 }
 
-// Go ends a program with 10000 threads. A pod's port decides how long a connection to it is under way.
+// Go ends a program with 10000 threads. A pod can leave connections to its ports pending, so these must not take
+// threads.
 func TestPortsThatDoNotAnswerTakeNoThreads(t *testing.T) {
 	port := fullPort(t)
 	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})

@@ -127,7 +127,7 @@ func upgradeToSPDY(t *testing.T, url, protocol string) net.Conn {
 	return conn
 }
 
-// dialSPDY opens an SPDY connection of the library.
+// dialSPDY opens an SPDY connection with the library's client.
 func dialSPDY(t *testing.T, url, protocol string) (httpstream.Connection, net.Conn) {
 	t.Helper()
 	conn := upgradeToSPDY(t, url, protocol)

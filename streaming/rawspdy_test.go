@@ -42,7 +42,7 @@ func (c rawSPDY) send(id spdy.StreamId, data []byte) error {
 	return c.WriteFrame(&spdy.DataFrame{StreamId: id, Data: data})
 }
 
-// awaitReply returns when the server has opened one more stream.
+// awaitReply waits for the server's reply that one more stream is open.
 func (c rawSPDY) awaitReply() {
 	c.t.Helper()
 	frame, err := c.ReadFrame()

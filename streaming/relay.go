@@ -29,7 +29,7 @@ func relay(ctx context.Context, stream io.ReadWriteCloser, conn Conn) {
 	reset(stream)
 }
 
-// copyDirection copies until the end and reports whether it was reached.
+// copyDirection copies until the input ends. It reports false if the copy was cut off.
 func copyDirection(ctx context.Context, to io.Writer, from io.Reader, direction string) bool {
 	_, err := io.Copy(to, from)
 	if err != nil {

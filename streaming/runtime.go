@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// Runtime has the processes and networks for clients. Its methods must be safe for concurrent use, and return when ctx
+// Runtime connects clients to processes and networks. Its methods must be safe for concurrent use, and return when ctx
 // ends because the client is gone.
 type Runtime interface {
 	// Exec runs a command in a running container. It returns the exit code when the command has ended and all its
@@ -40,11 +40,12 @@ type Network struct {
 	Host bool
 	// Namespace is the pod's own network namespace, if it has one.
 	Namespace netns.Handle
-	// Dial, when not nil, connects to a port in place of both: only the pod's runtime reaches it.
+	// Dial connects to a port if it is not nil. It replaces Host and Namespace for a pod whose ports only its runtime
+	// reaches.
 	Dial func(ctx context.Context, port uint16) (Conn, error)
 }
 
-// Conn is a connection with two directions that end one by one.
+// Conn is a connection whose two directions end independently.
 type Conn interface {
 	net.Conn
 	CloseWrite() error

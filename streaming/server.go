@@ -20,7 +20,8 @@ const (
 	defaultIdleTimeout = 4 * time.Hour
 	// creationTimeout is the time that a connected client has to open its streams.
 	creationTimeout = 30 * time.Second
-	// requestTimeout is the time that a client has to send a request, to read an answer, and to send another request.
+	// requestTimeout bounds each of a client's steps: to send a request, to read the answer, and to begin another
+	// request.
 	requestTimeout = 10 * time.Second
 	// maxConnections bounds the connections of clients, most of which are sessions.
 	maxConnections = 4096
@@ -91,7 +92,7 @@ func Listen(opts Options) (*Server, error) {
 	s.http = &http.Server{
 		Handler:        http.HandlerFunc(s.serveHTTP),
 		TLSConfig:      encryption,
-		ReadTimeout:    requestTimeout, // both end with an upgrade
+		ReadTimeout:    requestTimeout, // an upgrade ends this and the next timeout
 		WriteTimeout:   requestTimeout,
 		MaxHeaderBytes: maxRequestHeader,
 		ErrorLog:       stdlog.New(errorLog{logger: log.G(ctx)}, "", 0),

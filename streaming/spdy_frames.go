@@ -21,8 +21,8 @@ const (
 	controlBit      = 1 << 31
 )
 
-// The payloads of control frames in bytes: the least payload of a frame with headers, and the payload of any other
-// frame. spdystream reads that many bytes, whatever length the frame has.
+// headerSizes has the least payload in bytes of control frames with headers, fixedSizes the payload of all others.
+// spdystream reads that many bytes, whatever length the frame has.
 var (
 	headerSizes = map[spdy.ControlFrameType]int{spdy.TypeSynStream: 10, spdy.TypeSynReply: 4, spdy.TypeHeaders: 4}
 	fixedSizes  = map[spdy.ControlFrameType]int{spdy.TypeRstStream: 8, spdy.TypePing: 4, spdy.TypeGoAway: 8,
@@ -32,14 +32,15 @@ var (
 // frameReader reads a client's SPDY frames before spdystream, which bounds headers only. It splits a data frame of up
 // to 16 MiB into pieces: spdystream keeps 250 frames of a connection in memory while a process takes no input. It ends
 // the connection if a control frame opens a stream out of order: spdystream starts a goroutine for each answer. It also
-// does so for a control frame of a wrong size: spdystream would take the bytes behind it for other frames.
+// ends the connection after a control frame of a wrong size: spdystream would take the bytes behind it for other
+// frames.
 type frameReader struct {
 	from io.Reader
 	// head is the unread part of a frame's header.
 	head []byte
 	// payload is the number of bytes after the header.
 	payload int
-	// rest is the number of bytes of a data frame in later pieces, with its stream and flags.
+	// rest is the number of bytes that later pieces of a data frame have. stream and flags are of that frame.
 	rest   int
 	stream uint32
 	flags  byte
