@@ -60,7 +60,7 @@ func (s *Server) Remove(namespace, name string) {
 	s.drop("pods", namespace, name)
 }
 
-// Events returns all events by name.
+// Events returns all events, sorted by name.
 func (s *Server) Events() []v1.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -118,7 +118,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q query) {
 	broken, gone := s.broken, q.from < s.oldest
 	s.mu.Unlock()
 	send := func(kind watch.EventType, object runtime.Object) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"type": kind, "object": typed(object)}) // see list
+		// It fails only if the client has left.
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": kind, "object": typed(object)})
 		_ = http.NewResponseController(w).Flush()
 	}
 	if gone {

@@ -34,7 +34,7 @@ type Server struct {
 	changes  []change
 	moved    chan struct{}           // closed and replaced to wake the watches
 	broken   chan struct{}           // closed and replaced to end the watches
-	fail     http.HandlerFunc        // answers every request, if set
+	fail     http.HandlerFunc        // answers every list and watch, if set
 	refuse   func(call string) error // is asked before each request for one object, if set
 	away     bool                    // see SetAway and SetHang
 	hang     bool
@@ -173,7 +173,7 @@ func (s *Server) Disconnect() {
 	s.broken = make(chan struct{})
 }
 
-// Fail ends the watches, and lets the handler answer every new request. With nil the server answers again.
+// Fail ends the watches, and lets the handler answer every new list and watch. With nil the server answers again.
 func (s *Server) Fail(handler http.HandlerFunc) {
 	s.mu.Lock()
 	s.fail = handler
@@ -183,7 +183,7 @@ func (s *Server) Fail(handler http.HandlerFunc) {
 	}
 }
 
-// AfterList calls do once, between the making of the next list and the answer.
+// AfterList calls do once, after the next list is made and before it is sent.
 func (s *Server) AfterList(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

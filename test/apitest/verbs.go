@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// serve does what a request asks for. It returns a copy of the object.
+// serve carries out a request for one object, and returns a copy of the object.
 func (s *Server) serve(r request) (any, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -1,22 +1,28 @@
 // Command bench measures criadapter beside its peers, in one run on one machine:
 //
 //   - raw ordinary: the Docker API and the CNI plugins called by hand, in the plain way,
-//   - raw best: the same in the quickest way, below which no CRI server can be,
+//   - raw best: the same calls in the quickest way; no CRI server can be quicker,
 //   - criadapter-oci: criadapter with pods that have no sandbox container, on an engine of its own like criadapter's,
 //   - containerd: the engine's, with its CRI plugin, on a root and socket of its own,
-//   - cri-dockerd: built from its module (package peers), on an engine of its own with criadapter's program and
-//     settings: on one engine both would list each other's pods.
+//   - cri-dockerd: built from its module (package peers), on an engine of its own, which has the program and settings
+//     of criadapter's engine. On one engine, criadapter and cri-dockerd would list each other's pods.
 //
 // All run in the test rig, with the same OCI runtime, overlay file system, CNI plugins, sandbox image and container
 // image. Usage:
 //
 //	go run ./test/bench [-quick] [-json file] [-parts list]
 //
-// The parts: lists in process (inprocess); every call of a pod's life (lives); ExecSync over the engine calls that it
-// is made of (exec); CPU time and speed of container logs (logs); pods from a directory and restarts of dead containers
-// through the kubelet core (kubelet); pods brought up by many workers, lists, statuses, stats, CPU time and memory with
-// up to 60 pods, and the engine calls behind them (many); the memory of all processes of a node (memory); CPU time of
-// 100 pods that only run (rest).
+// The parts:
+//
+//   - inprocess: lists in process,
+//   - lives: every call of a pod's life,
+//   - exec: ExecSync beside the engine calls that it is made of,
+//   - logs: CPU time and speed of container logs,
+//   - kubelet: pods from a directory and restarts of dead containers, through the kubelet core,
+//   - many: pods brought up by many workers, then lists, statuses, stats, CPU time, memory and engine calls with up to
+//     60 pods,
+//   - memory: the memory of all processes of a node,
+//   - rest: CPU time of 100 pods that only run.
 //
 // Absolute times drift on a shared machine. So the servers take turns, and a goal is judged by the median of the turns'
 // ratios. Each goal prints one line, for comparisons with other versions:

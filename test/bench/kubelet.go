@@ -74,14 +74,15 @@ func (b *bench) measureDirectory(ctx context.Context) (err error) {
 		}
 		b.result.Kubelet.add(rowDirectory, c.server.name, took)
 		if round == b.plan.directories-1 {
-			return nil // the end empties it
+			return nil // closeCores empties it
 		}
 		return c.empty(ctx)
 	})
 }
 
-// measureDeaths measures the time from a container's death to the start of its next attempt, by the runtime's clock:
-// with the runtime's events, which containerd 1.6 does not have, and by listing.
+// measureDeaths measures the time from a container's death to the start of its next attempt, by the runtime's clock.
+// The kubelet core notices deaths by the runtime's events or by listing. containerd is listed only, because containerd
+// 1.6 has no events.
 func (b *bench) measureDeaths(ctx context.Context) (err error) {
 	type member struct {
 		*core
@@ -115,7 +116,7 @@ func (b *bench) measureDeaths(ctx context.Context) (err error) {
 
 // death kills the container of the only pod and returns how long nothing ran.
 func (c *core) death(ctx context.Context) (time.Duration, error) {
-	// It may come at any time between two lists.
+	// The death may come at any time between two lists.
 	time.Sleep(rand.N(listPeriod))
 	before := c.Pods()[0].Status.ContainerStatuses[0]
 	if err := c.server.kill(ctx, containerID(before)); err != nil {
@@ -153,7 +154,7 @@ func containerID(status v1.ContainerStatus) string {
 	return id
 }
 
-// allReady says whether there are that many pods, and all are ready.
+// allReady fails unless there are this many pods and all are Ready.
 func allReady(pods []*v1.Pod, want int) error {
 	ready := 0
 	for _, pod := range pods {

@@ -84,7 +84,7 @@ func processesOfPods(dir string) ([]int, error) {
 	var family []int
 	for pid := range parents {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && isShimOf(line, dir) { // an error: it has just ended
+		if err == nil && isShimOf(line, dir) { // on an error, the process has just ended
 			family = append(family, pid)
 		}
 	}

@@ -86,7 +86,7 @@ func containerConfig(name, image string) *runtimeapi.ContainerConfig {
 	}
 }
 
-// namespaces are what a kubelet asks for.
+// namespaces returns the namespaces that a kubelet asks for.
 func namespaces() *runtimeapi.NamespaceOption {
 	return &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
 }

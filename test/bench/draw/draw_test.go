@@ -90,7 +90,7 @@ func TestOnlyWhatWasMeasuredIsShown(t *testing.T) {
 		t.Errorf("tables:\n%s", text)
 	}
 	svg := r.figures()["calls.svg"]
-	testutil.Assert(t, strings.Count(svg, `height="12" fill`) == len(r.servers())+1, "not one bar:\n%s", svg)
+	testutil.Assert(t, strings.Count(svg, `height="12" fill`) == len(r.servers())+1, "want one bar:\n%s", svg)
 }
 
 func wellFormed(svg string) error {

@@ -127,12 +127,13 @@ func drawLoad(text []byte) (_ []byte, svg string, err error) {
 	return text, svg, nil
 }
 
-// nodes is the section of the kubelet and the kubelet core on criadapter. It takes the place of an engine.
+// nodes is the section that compares the kubelet and the kubelet core on criadapter. It stands instead of an engine's
+// name.
 const nodes = "nodes"
 
 func loadSections() []section { return append(sections(), section{nodes, false}) }
 
-// variable is the argument of make that makes the section's result.
+// variable is the argument for make load that produces the section's result.
 func (s section) variable() string {
 	switch s.engine {
 	case "":

@@ -79,7 +79,8 @@ func TestLoadIsDrawn(t *testing.T) {
 	if err != nil || wellFormed(svg) != nil || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
 		t.Errorf("the picture: %v\n%s", err, svg)
 	}
-	// CPU at rest 2 s in half a minute, 54 s of CPU for 270 pods, and no churn of one that did not finish.
+	// At rest the picture shows 4 s of CPU a minute (2 s in 30 s), and in churn 200 ms a pod (54 s for 270 pods). It
+	// shows no churn of containerd, which did not finish.
 	for want, times := range map[string]int{">4</text>": 1, ">200</text>": 1, ">4.5</text>": 1, ">152</text>": 1,
 		">6</text>": 1, ">9</text>": 0} {
 		got := strings.Count(svg, want)

@@ -174,7 +174,7 @@ func (s section) write(text []byte, r *result) ([]byte, error) {
 	return between(text, document, s.begin(), content)
 }
 
-// result is what is read of a measurement, as test/bench writes it.
+// result has the fields of test/bench's result that the tables and pictures need.
 type result struct {
 	Versions      map[string]string
 	Lives, Storms map[string]row
@@ -215,7 +215,7 @@ func parseResult(text []byte) (result, error) {
 		return r, err
 	}
 	if len(r.Lives) == 0 || len(r.Lists) == 0 || len(r.Usage) == 0 {
-		return r, errors.New("it has not all parts: run make bench without PARTS")
+		return r, errors.New("parts are missing: run make bench without PARTS")
 	}
 	for name, version := range r.Versions {
 		r.Versions[name] = strings.TrimSuffix(version, "+unknown") // containerd's, when it is built by module name

@@ -15,7 +15,7 @@ const (
 	nothingYetSets = "Nothing was run yet: `make conformance` and then `make figures` write the table here.\n"
 )
 
-// specsResult has the fields that the report needs of a run of specs. test/conformance writes the file.
+// specsResult has the fields of test/conformance's result that the report needs.
 type specsResult struct {
 	Set, What, Engine, Mode, Server, Kubelet string
 	Passed, Failed, Skipped, LeftOut, Again  int

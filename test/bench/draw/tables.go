@@ -32,7 +32,7 @@ func (r *result) has(server string) bool {
 	return lived || r.Versions[server] != "" || len(r.Lists) > 0 && r.Lists[0].Table["relist"][server].N > 0
 }
 
-// calls returns the RPCs of a pod's life in their order, then its two halves.
+// calls returns the RPCs of a pod's life in their order, then the sums of its two halves.
 func calls() []string {
 	return []string{
 		"RunPodSandbox", "CreateContainer", "StartContainer", "ExecSync true", "ContainerStatus", "PodSandboxStatus",

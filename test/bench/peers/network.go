@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/test/netdevice"
 )
 
-// PodNetwork is like the pod network that package test/rig/adapter makes for criadapter. Its bridge and its addresses,
-// 10.89.Number.0/24, are others. Servers in one network namespace need different numbers, 1 to 254.
+// PodNetwork is like the pod network that package test/rig/adapter makes for criadapter. It has another bridge and
+// other addresses, 10.89.Number.0/24. Servers in one network namespace need different numbers, 1 to 254.
 type PodNetwork struct{ Number int }
 
 func (n PodNetwork) bridge() string { return fmt.Sprintf("peer%d", n.Number) }

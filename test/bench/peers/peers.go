@@ -1,4 +1,4 @@
-// Package peers builds and runs the CRI servers that criadapter is compared with: cri-dockerd and Debian's containerd.
+// Package peers builds and runs the CRI servers that criadapter is compared with: cri-dockerd and containerd.
 // cri-dockerd is built from its module and kept in the cache, see package test/rig/cache. Only the first build takes
 // minutes and needs the Go module proxy. This repository has no source of these servers.
 package peers
@@ -29,7 +29,7 @@ func CRIDockerd(ctx context.Context) (string, error) {
 	return filepath.Join(dir, "cri-dockerd"), err
 }
 
-// HasCRIDockerd reports whether CRIDockerd would only look into the cache.
+// HasCRIDockerd reports whether the cache has cri-dockerd, so that CRIDockerd builds nothing.
 func HasCRIDockerd() (bool, error) { return cache.Has(criDockerdKey()) }
 
 func criDockerdKey() string {

@@ -12,8 +12,9 @@ import (
 	"github.com/criadapter/criadapter/test/process"
 )
 
-// Ready returns an error that says why a server cannot run pods. Only the conditions that CRI requires count.
-// containerd has another condition, which is false while something deprecated is in use, such as cgroup v1.
+// Ready returns nil if a server can run pods, and otherwise an error with the reason. Only the conditions that CRI
+// requires count. containerd has another condition, which is false while something deprecated is in use, such as cgroup
+// v1.
 func Ready(status *runtimeapi.RuntimeStatus) error {
 	missing := map[string]bool{runtimeapi.RuntimeReady: true, runtimeapi.NetworkReady: true}
 	for _, condition := range status.GetConditions() {
