@@ -54,7 +54,7 @@ func newWriter(t *testing.T, env rigenv.Env, server *adapter.Server, script stri
 	return w
 }
 
-// siblings runs containers with the script in the pod of w until it has n, and returns all of them, w first.
+// siblings runs containers with the script in the pod of w until the pod has n, and returns all of them, w first.
 func (w *writer) siblings(n int, script string) []*writer {
 	w.t.Helper()
 	writers := make([]*writer, n)
@@ -70,7 +70,7 @@ func (w *writer) siblings(n int, script string) []*writer {
 	return writers
 }
 
-// run starts the container.
+// run creates and starts the container.
 func (w *writer) run(name, script string) (err error) {
 	w.logPath = filepath.Join(w.config.GetLogDirectory(), name, "0.log")
 	if err := os.MkdirAll(filepath.Dir(w.logPath), 0o755); err != nil {
@@ -112,7 +112,7 @@ func (w *writer) remove() {
 	testutil.Check(w.t, w.server.Runtime.RemovePodSandbox(ctx, w.pod))
 }
 
-// signal makes a file in the control directory, which the container waits for.
+// signal makes the file in the control directory that the container waits for.
 func (w *writer) signal(name string) {
 	w.t.Helper()
 	testutil.Must(w.t, os.WriteFile(filepath.Join(w.control, name), nil, 0o644))
@@ -127,7 +127,7 @@ func (w *writer) await(name string) {
 	})
 }
 
-// awaitLine waits until the line of that number, behind which the container pauses, is the last in the CRI log.
+// awaitLine waits until the CRI log ends with the line of this number. The container must pause after that line.
 func (w *writer) awaitLine(number int) {
 	w.t.Helper()
 	want := fmt.Sprintf(" F line %08d %085d\n", number, 0)

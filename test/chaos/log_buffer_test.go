@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestLogBufferSize lets a container write much more than the engine keeps, no faster than it is read.
+// TestLogBufferSize lets a container write much more than the engine keeps, no faster than criadapter reads it.
 func TestLogBufferSize(t *testing.T) {
 	const bursts, burst, size = 40, 5000, 6_000_000 // 20 MB of lines
 	env := rigenv.Require(t)

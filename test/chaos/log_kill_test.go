@@ -80,8 +80,9 @@ func (w *writer) rotate(number int) bool {
 // entriesMissing finds a numbered.Marker's estimate.
 var entriesMissing = regexp.MustCompile(`about (\d+) entries`)
 
-// TestKilledBeyondTheCap lets a container write more than the engine keeps while criadapter is dead. The lost lines are
-// one piece. One marker in the log estimates their number, and the metrics agree with it. No line is repeated.
+// TestKilledBeyondTheCap lets a container write more than the engine keeps while criadapter is dead. Each time, the
+// lost lines are one gap. One marker in the log estimates their number, and the metrics agree with it. No line is
+// repeated.
 func TestKilledBeyondTheCap(t *testing.T) {
 	const rounds, burst = 2, 400_000 // 40 MB of lines, more in the engine's format; the engine keeps 30 MB at most
 	env := rigenv.Require(t)
@@ -101,7 +102,7 @@ func TestKilledBeyondTheCap(t *testing.T) {
 		testutil.Assert(t, size <= 31<<20, "the engine keeps %d bytes of the container's log", size)
 		w.restart()
 		w.awaitMark(round)
-		testutil.Eventually(t, func() error { // a moment after the numbered.Marker
+		testutil.Eventually(t, func() error { // the metric follows the marker a moment later
 			if gaps := valueOf(t, metrics, "criadapter_log_gaps_total"); gaps != 1 { // since the restart
 				return fmt.Errorf("the metric counts %v gaps", gaps)
 			}
@@ -128,7 +129,7 @@ func TestKilledBeyondTheCap(t *testing.T) {
 		"%v; the numbers jump from %v", got, got.Gaps)
 	testutil.Assert(t, counted == estimate,
 		"the metric says that %d lines are missing, the markers %d", counted, estimate)
-	// Time in which the container wrote nothing counts as well.
+	// The estimate also counts time in which the container wrote nothing.
 	testutil.Assert(t, estimate >= got.Lost/2 && estimate <= got.Lost*5,
 		"the markers say that about %d lines are missing, but %d are", estimate, got.Lost)
 }

@@ -32,7 +32,7 @@ func TestContainerStartedByOthers(t *testing.T) {
 	w.awaitExit()
 	docker("start", w.id)
 	w.awaitLine(3 * burst)
-	w.server.Kill() // the followed log is followed again
+	w.server.Kill() // after its restart, criadapter follows the log again
 	docker("restart", "--time", "0", w.id)
 	w.restart()
 	w.awaitLine(4 * burst)

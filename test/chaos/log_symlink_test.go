@@ -34,7 +34,7 @@ func TestLinkedLogThroughKillsAndRotations(t *testing.T) {
 	testutil.Assert(t, number == rounds*burst, "%d lines, want %d", number, rounds*burst)
 }
 
-// newLinkedWriter makes a container with a linked log. It writes three bursts of lines, each after a signal of its
+// newLinkedWriter makes a container with a linked log. It writes three bursts of lines, each after the signal with its
 // number.
 func newLinkedWriter(t *testing.T, burst int) *writer {
 	t.Helper()

@@ -17,7 +17,7 @@ type told struct{ pod, container string }
 
 func (k *kubelet) told() told { return told{k.toldPod, k.toldContainer} }
 
-// lost names the objects of answers that are gone although no request has ended them.
+// lost returns an error if an object of an answer is gone although no request has ended it.
 func (k *kubelet) lost(ctx context.Context, s scenario, was told) error {
 	sandboxes, err := k.sandboxes(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (k *kubelet) lost(ctx context.Context, s scenario, was told) error {
 	return nil
 }
 
-// restore forgets what a scenario wants of its pod in particular.
+// restore undoes a scenario's changes to the kubelet's container configurations.
 func (k *kubelet) restore() {
 	k.containers = k.containers[:1]
 	k.containers[0].Mounts = nil
@@ -52,13 +52,13 @@ func (k *kubelet) pull(ctx context.Context, image string) error {
 
 func nothing(*walk) error { return nil }
 
-// running has the pod and its container run.
+// running brings up the pod with its container.
 func running(w *walk) error { return w.kubelet.bring(w.Context()) }
 
-// sandboxAlone has the pod's sandbox run.
+// sandboxAlone runs the pod's sandbox without a container.
 func sandboxAlone(w *walk) error { return w.kubelet.run(w.Context(), 0) }
 
-// created has a container that is to be started.
+// created creates a container and does not start it.
 func created(w *walk) error {
 	return errors.Join(sandboxAlone(w), w.kubelet.create(w.Context(), w.kubelet.containers[0], 0))
 }
@@ -92,7 +92,7 @@ func podScenarios() []scenario {
 	}
 }
 
-// withoutSandboxImage prunes the engine's images: the restarted server loads its own again.
+// withoutSandboxImage restarts the server. The first RunPodSandbox after a start loads the sandbox image.
 func withoutSandboxImage(w *walk) error {
 	w.server.Kill()
 	return w.server.Start(w.Context())
@@ -131,7 +131,7 @@ func containerScenarios() []scenario {
 	}
 }
 
-// withImageVolume wants a part of an image mounted, which the server has to extract first.
+// withImageVolume configures a mount of a part of an image. The server has to extract the image first.
 func withImageVolume(w *walk) error {
 	w.kubelet.containers[0].Mounts = []*runtimeapi.Mount{{
 		Image: &runtimeapi.ImageSpec{Image: w.image}, ImageSubPath: "bin", ContainerPath: "/volume", Readonly: true,
@@ -159,7 +159,7 @@ func remove(ctx context.Context, w *walk) error {
 	return err
 }
 
-// removeAndTidy waits for the work that follows the answer.
+// removeAndTidy also waits until the server has removed the image volume, which happens after the answer.
 func removeAndTidy(ctx context.Context, w *walk) error {
 	if err := remove(ctx, w); err != nil {
 		return err
@@ -197,7 +197,7 @@ func reopen(ctx context.Context, w *walk) error {
 	return err
 }
 
-// unreopen renames the log back, as a kubelet does that got no answer, unless there is a new one.
+// unreopen renames the log back, unless there is a new log. A kubelet does this without an answer to its request.
 func unreopen(w *walk) error {
 	path, to := rotated(w)
 	if _, err := os.Lstat(path); err == nil {
@@ -206,7 +206,7 @@ func unreopen(w *walk) error {
 	return os.Rename(to, path)
 }
 
-// linked has a log that is a link to the engine's.
+// linked runs a pod whose container log is a link to the engine's log.
 func linked(w *walk) error {
 	w.server.Kill()
 	w.server.SetFlags(append(sandboxKinds[w.kind], "--container-log-mode=symlink")...)
@@ -242,7 +242,7 @@ func removeOther(ctx context.Context, w *walk) error {
 
 func withoutImage(w *walk) error { return errors.Join(removeOther(w.Context(), w), w.wantNoImage()) }
 
-// wantNoImage looks whether the engine itself has the other image.
+// wantNoImage fails if the engine has the other image.
 func (w *walk) wantNoImage() error {
 	err := exec.CommandContext(w.Context(), "docker", "--host", w.env.DockerHost, "image", "inspect",
 		w.otherImage()).Run()

@@ -19,10 +19,10 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// full says that everything is walked and goes on for long, which make chaos does.
+// full walks all points and lets faults go on for long, as make chaos does.
 var full = flag.Bool("full", os.Getenv("CHAOS") == "full", "walk all points")
 
-// stride is the distance between two points that are walked: STRIDE, or each of make chaos, or a few of make test.
+// stride returns the distance between two walked points: STRIDE if it is set, 1 in make chaos, and few in make test.
 func stride(t *testing.T) int {
 	t.Helper()
 	if text := os.Getenv("STRIDE"); text != "" {
@@ -64,7 +64,8 @@ func (c counts) String() string {
 		c.after, c.leaked, c.lost, c.stuck)
 }
 
-// sandboxKinds are the flags of servers whose pods have, and do not have, a sandbox container.
+// sandboxKinds has the server's flags by kind of pod: with a sandbox container, and with namespaces that the kernel
+// holds.
 var sandboxKinds = map[string][]string{
 	"container": {"--sandbox-container=always"},
 	"kernel":    {"--sandbox-container=needed"},
@@ -130,8 +131,8 @@ func newWalk(t *testing.T, env rigenv.Env, kind string, walked, killed map[strin
 	return w
 }
 
-// walks says whether a request is for this kind of sandbox. A few points are walked with the kernel's alone, but for
-// what others have.
+// walks reports whether a scenario is walked with this kind of sandbox. If only a few points are walked, most scenarios
+// use the kind kernel alone.
 func (w *walk) walks(s scenario) bool {
 	if s.kind != "" {
 		return s.kind == w.kind
@@ -148,7 +149,7 @@ func (w *walk) scenario(s scenario) {
 		w.rescue()
 		return
 	}
-	at := len(s.name) // not the same points of all
+	at := len(s.name) // scenarios begin at different points
 	for _, p := range points {
 		if len(s.only) > 0 &&
 			!slices.ContainsFunc(s.only, func(start string) bool { return strings.HasPrefix(p.step, start) }) {
@@ -194,7 +195,7 @@ func (w *walk) point(s scenario, p point) {
 	w.control.arm(w.T, &p)
 	err := s.act(w.Context(), w)
 	if !w.awaitKill() {
-		// Requests do some of their steps side by side, and followers of logs theirs at any time.
+		// Requests do some of their steps in parallel, and log followers do their steps at any time.
 		w.control.arm(w.T, nil)
 		if err = errors.Join(err, w.settle(s)); err != nil {
 			w.Errorf("%s, not killed %s: %v", s.name, p, err)
@@ -239,7 +240,7 @@ func (w *walk) awaitKill() bool {
 	}
 }
 
-// settle does what a kubelet does with a request that it got no answer to, and then removes the pod.
+// settle acts like a kubelet without an answer to its request, and then removes the pod.
 func (w *walk) settle(s scenario) error {
 	if s.again != nil {
 		if err := s.again(w); err != nil {
@@ -287,13 +288,14 @@ type scenario struct {
 	name string
 	// kind is the only kind of sandbox that the scenario is run with; it is empty for both kinds.
 	kind string
-	// only has the beginnings of the only steps that are killed, where the others are another scenario's.
+	// only limits the kills to steps with these prefixes, if other scenarios cover the other steps. Empty means all.
 	only    []string
 	prepare func(*walk) error
 	act     func(context.Context, *walk) error
 	// again is what a kubelet does when it got no answer to the request; nil if it only syncs its pod.
 	again func(*walk) error
-	// gone says that the kubelet wants the pod to be gone, and odd that there is more than a pod by itself has.
+	// gone says that settle does not bring the pod up again. odd says that the node's inventory then differs from
+	// whole, so it is not compared.
 	gone, odd bool
 	// ends names the object that the request ends, which need not exist any more.
 	ends string
@@ -303,7 +305,7 @@ func scenarios() []scenario {
 	return slices.Concat(podScenarios(), containerScenarios(), imageScenarios())
 }
 
-// removeExtracted removes the images that the server has extracted for mounts, while it does not run.
+// removeExtracted stops the server, removes the images that it has extracted for mounts, and starts it again.
 func (w *walk) removeExtracted() error {
 	w.server.Kill()
 	dirs, err := filepath.Glob(filepath.Join(w.server.RootDir, "image-volumes", "*"))
