@@ -63,7 +63,7 @@ spec:
 `
 }
 
-// twoSources shows that a name belongs to the first pod until that is gone, and then to the second.
+// twoSources shows that a name belongs to the first pod until that pod is gone, and then to the second.
 func twoSources(s *scene) {
 	name := "twin-" + s.node.name
 	s.apply(`
@@ -97,7 +97,7 @@ spec:
 	s.nothingRuns()
 }
 
-// badURL shows that a misbehaving web server does nothing to a node, except that its own pods do not change.
+// badURL shows that a misbehaving manifest URL does no harm: its own pods stay as they are, and other pods run.
 func badURL(s *scene) {
 	const hang, garbage, good = 0, 1, 2
 	var mood atomic.Int32
@@ -130,8 +130,8 @@ func badURL(s *scene) {
 	testutil.Assert(s, fmt.Sprint(now) == fmt.Sprint(before), "containers were %v and are %v", before, now)
 }
 
-// wrongAuthority shows a kubelet whose API server has a certificate of an unknown authority. It runs the pods of the
-// directory of manifests, and sends the server nothing.
+// wrongAuthority shows a kubelet whose API server has a certificate of an unknown authority. The kubelet runs the pods
+// of its manifest directory, and sends the server nothing.
 func wrongAuthority(s *scene) {
 	dir, err := os.MkdirTemp(s.plane.Dir, "wrong")
 	testutil.Must(s, err)
@@ -167,14 +167,14 @@ func (s *scene) nodeManifest(name, text string) string {
 	return path
 }
 
-// writeManifest puts a manifest into a directory in one step.
+// writeManifest puts a manifest into a directory atomically.
 func (s *scene) writeManifest(path, text string) {
 	s.Helper()
 	temporary := filepath.Join(s.node.server.Dir, filepath.Base(path)+"."+s.namespace)
 	testutil.Must(s, errors.Join(os.WriteFile(temporary, []byte(s.expand(text)), 0o644), os.Rename(temporary, path)))
 }
 
-// logHas says whether one line of a log has all the words.
+// logHas fails unless one line of a log has all the words.
 func logHas(path string, words ...string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

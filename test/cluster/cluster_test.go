@@ -24,7 +24,6 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// report is the directory for the logs of all programs.
 var report = flag.String("report", "", "copy the logs of all programs to this `directory`")
 
 // results are filled by the tests and printed at the end.
@@ -54,7 +53,7 @@ type world struct {
 }
 
 // TestCluster runs every step on a node of each kind. The kinds run beside each other, because each mostly waits. Each
-// has its own engine, because a real kubelet takes all pods of an engine for its own.
+// has its own engine, because a real kubelet treats all pods of an engine as its own.
 func TestCluster(t *testing.T) {
 	programs, err := build.FromEnviron(os.Getenv)
 	if err != nil {
@@ -107,7 +106,7 @@ func (w *world) keepLogs(dir string) error {
 	return program.KeepLogs(filepath.Join(*report, string(w.kind)), dir, "*.log")
 }
 
-// scene is the surrounding of a step: a test, a world and a namespace that is deleted at the end.
+// scene is the environment of a step: a test, a world and a namespace that is deleted at the end.
 type scene struct {
 	*testing.T
 	*world

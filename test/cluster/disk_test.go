@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// rootSize is the size of the disk of a kubelet's directory, which one pod can fill.
+// rootSize is the size of the disk for a kubelet's directory. One pod can fill it.
 const rootSize = "256m"
 
 // mountRoot mounts a small disk on a directory.

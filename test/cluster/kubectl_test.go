@@ -26,10 +26,10 @@ const (
 	waitLimit = "--timeout=120s"
 )
 
-// command is a kubectl in the scene's namespace.
+// command returns a kubectl command in the scene's namespace.
 func (s *scene) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.programs.Kubectl, args...)
-	// Its cache of the API is kept under the home directory.
+	// kubectl keeps its cache of the API under the home directory.
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.plane.Admin, "HOME="+filepath.Join(s.plane.Dir, "home"))
 	if s.namespace != "" {
 		cmd.Args = append([]string{cmd.Args[0], "--namespace", s.namespace}, args...)
@@ -59,8 +59,8 @@ func (s *scene) kubectl(args ...string) string {
 	return strings.TrimSpace(output)
 }
 
-// apply gives objects to the API server. In the text SHELL is the image with busybox, HELLO the one with the HTTP
-// service on port 8080, NODENAME the node's name.
+// apply gives objects to the API server. In the text, SHELL stands for the busybox image, HELLO for the image with the
+// HTTP service on port 8080, and NODENAME for the node's name.
 func (s *scene) apply(text string) {
 	s.Helper()
 	_, err := s.run(s.Context(), strings.NewReader(s.expand(text)), "apply", "-f", "-")
@@ -78,13 +78,13 @@ func (s *scene) expand(text string) string {
 		"NODENAME", s.node.name).Replace(text)
 }
 
-// ready waits until the pods that the selector finds are ready.
+// ready waits until pods are Ready. what has the arguments of kubectl wait that select them.
 func (s *scene) ready(what ...string) {
 	s.Helper()
 	s.kubectl(append([]string{"wait", "--for=condition=Ready", waitLimit}, what...)...)
 }
 
-// pods are those in the namespace that have the label, which may be empty.
+// pods returns the pods of the namespace that match a label selector. An empty selector matches all.
 func (s *scene) pods(label string) []v1.Pod {
 	s.Helper()
 	list, err := s.core.Pods(s.namespace).List(s.Context(), metav1.ListOptions{LabelSelector: label})
@@ -92,7 +92,7 @@ func (s *scene) pods(label string) []v1.Pod {
 	return list.Items
 }
 
-// pod is one pod of the namespace.
+// pod returns one pod of the namespace.
 func (s *scene) pod(name string) *v1.Pod {
 	s.Helper()
 	pod, err := s.core.Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
@@ -100,7 +100,7 @@ func (s *scene) pod(name string) *v1.Pod {
 	return pod
 }
 
-// until waits until a pod is as check wants it, and returns it.
+// until waits until check accepts a pod, and returns the pod.
 func (s *scene) until(name string, check func(*v1.Pod) error) *v1.Pod {
 	s.Helper()
 	var found *v1.Pod
@@ -131,7 +131,7 @@ func (s *scene) notRestarted(name string) {
 	testutil.Assert(s, err == nil && status.RestartCount == 0, "%s was restarted: %+v, %v", name, status, err)
 }
 
-// event waits for an event of that reason about an object.
+// event waits for an event with this reason about an object.
 func (s *scene) event(object, reason string) v1.Event {
 	s.Helper()
 	var found v1.Event

@@ -19,14 +19,14 @@ import (
 // others alone.
 type loneCore struct {
 	scene *scene
-	// owner is the mark of its pods, and its name unless flags have another.
+	// owner is the owner label of its pods. It is also the node's name, unless flags set another.
 	owner     string
 	manifests string
 	dir       string
 	flags     []string
 }
 
-// newLoneCore makes its directories. It does not run yet.
+// newLoneCore returns a kubelet core with its directories. start must be called to run it.
 func (s *scene) newLoneCore(flags ...string) *loneCore {
 	s.Helper()
 	c := &loneCore{scene: s, owner: s.namespace, dir: filepath.Join(s.node.server.Dir, s.namespace), flags: flags}
@@ -39,7 +39,7 @@ func (c *loneCore) log() string {
 	return filepath.Join(c.scene.node.server.Dir, c.scene.namespace+".log")
 }
 
-// start runs it until the end of the scene, when its pods are removed.
+// start runs the core until the end of the scene. Then its pods are removed.
 func (c *loneCore) start() {
 	c.scene.Helper()
 	node := c.scene.node
@@ -71,7 +71,7 @@ func (c *loneCore) remove() error {
 	return adapter.RemovePods(ctx, c.scene.node.server.Runtime, c.own())
 }
 
-// containers are the ids of its containers that run, by their pods' names.
+// containers returns the ids of its running containers by pod name.
 func (c *loneCore) containers() map[string]string {
 	c.scene.Helper()
 	list, err := c.scene.node.server.Runtime.ListContainers(c.scene.Context(), &runtimeapi.ContainerFilter{
@@ -86,7 +86,7 @@ func (c *loneCore) containers() map[string]string {
 	return ids
 }
 
-// runs says whether the static pod of that name runs.
+// runs fails unless the static pod with this name runs.
 func (c *loneCore) runs(pod string) error {
 	if now := c.containers(); now[pod+"-"+c.owner] == "" {
 		return fmt.Errorf("there are only %v", now)

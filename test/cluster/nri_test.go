@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// nriFlags let NRI plugins connect to a server, with all that is NRI's in a directory.
+// nriFlags returns the flags that let NRI plugins connect to a server. dir gets all files of NRI.
 func nriFlags(dir string) []string {
 	return []string{"--nri=enabled", "--nri-socket=" + nriSocket(dir), "--nri-plugin-dir=" + filepath.Join(dir, "nri"),
 		"--nri-plugin-config-dir=" + filepath.Join(dir, "nri-conf")}
@@ -19,10 +19,10 @@ func nriFlags(dir string) []string {
 
 func nriSocket(dir string) string { return filepath.Join(dir, "nri.sock") }
 
-// nriAnnotation of a pod is the value of a variable that envPlugin adds to its containers.
+// nriAnnotation is the annotation of a pod with the value of FROM_PLUGIN for its containers.
 const nriAnnotation = "nri.test/env"
 
-// envPlugin is an NRI plugin.
+// envPlugin is an NRI plugin that sets the variable FROM_PLUGIN. It refuses an empty value.
 type envPlugin struct{}
 
 // CreateContainer implements a plugin of package stub.
@@ -41,7 +41,8 @@ func (envPlugin) CreateContainer(
 	return a, nil, nil
 }
 
-// nriPlugin runs a pod that a plugin adjusts, and one that it refuses: the kubelet shows the plugin's reason.
+// nriPlugin runs a pod that a plugin adjusts, and a pod that it refuses. The refused pod waits with
+// CreateContainerError.
 func nriPlugin(s *scene) {
 	plugin, err := stub.New(envPlugin{}, stub.WithPluginName("env"), stub.WithPluginIdx("10"),
 		stub.WithSocketPath(s.node.nri))
@@ -61,7 +62,7 @@ spec:
 	s.apply(fmt.Sprintf(pod, "refused", ""))
 	s.ready("pod/adjusted")
 	s.prints("hello", "logs", "adjusted")
-	s.eventually("the reason of the refused pod", func() error {
+	s.eventually("the refused pod waits with CreateContainerError", func() error {
 		status := s.pod("refused").Status
 		for _, c := range status.ContainerStatuses {
 			if waiting := c.State.Waiting; waiting != nil && waiting.Reason == "CreateContainerError" {

@@ -50,7 +50,7 @@ func apiServerAway(s *scene) {
 			return fmt.Errorf("%+v", status)
 		}
 		if back := status.State.Running.StartedAt; !back.Time.Before(returned) {
-			return fmt.Errorf("restarted at %v, when the server was back", back)
+			return fmt.Errorf("restarted at %v, only after the server was back", back)
 		}
 		return nil
 	})
@@ -58,7 +58,7 @@ func apiServerAway(s *scene) {
 	s.sameContainers(before)
 }
 
-// kubeletKilled ends the kubelet as a crash would. A pod that is deleted meanwhile is gone when it is back.
+// kubeletKilled ends the kubelet as a crash would. A pod that is deleted meanwhile is gone once the kubelet is back.
 func kubeletKilled(s *scene) {
 	before := s.steadyPods()
 	s.applyPod("doomed", `
@@ -87,7 +87,7 @@ func criadapterKilled(s *scene) {
 	s.sameContainers(before)
 }
 
-// steadyPods starts pods that must not notice anything, and returns their containers' ids and attempts by their names.
+// steadyPods starts pods that must run on undisturbed, and returns their containers' ids and attempts by pod name.
 func (s *scene) steadyPods() map[string]string {
 	s.Helper()
 	s.apply(web(2) + `
@@ -128,7 +128,7 @@ func (s *scene) running() map[string]string {
 	return containers
 }
 
-// sameContainers checks that the containers are the same as before, among others that may have been added.
+// sameContainers checks that the containers of before still run. Containers of other pods may have been added.
 func (s *scene) sameContainers(before map[string]string) {
 	s.Helper()
 	now := s.running()
@@ -136,7 +136,7 @@ func (s *scene) sameContainers(before map[string]string) {
 	testutil.Require(s, maps.Equal(before, now), "the containers were %v and are %v", before, now)
 }
 
-// sameAnswer checks that the pods' service is reached.
+// sameAnswer checks that each web pod still answers at its address.
 func (s *scene) sameAnswer() {
 	s.Helper()
 	for pod, address := range s.addresses() {
@@ -145,7 +145,7 @@ func (s *scene) sameAnswer() {
 	}
 }
 
-// addresses are the addresses of the web pods, from the runtime.
+// addresses returns the addresses of the web pods, from the runtime.
 func (s *scene) addresses() map[string]string {
 	s.Helper()
 	sandboxes, err := s.node.server.Runtime.ListPodSandbox(s.Context(), &runtimeapi.PodSandboxFilter{
@@ -164,7 +164,7 @@ func (s *scene) addresses() map[string]string {
 	return addresses
 }
 
-// nodeIsBack waits until the node is ready, says so anew, and its steady pods are ready without a restart.
+// nodeIsBack waits until the node has renewed its lease and is Ready. Its steady pods must be Ready without a restart.
 func (s *scene) nodeIsBack() {
 	s.Helper()
 	s.leaseRenewed()
@@ -178,7 +178,7 @@ func (s *scene) nodeIsBack() {
 	}
 }
 
-// takesOrders shows that pods are made and statuses reported.
+// takesOrders checks that the node runs a new pod and reports its status.
 func (s *scene) takesOrders() {
 	s.Helper()
 	s.kubectl("scale", "deployment/web", "--replicas=3")
@@ -199,7 +199,7 @@ func (s *scene) takesOrders() {
 	})
 }
 
-// leaseRenewed waits for the next sign of life of the node.
+// leaseRenewed waits for the next renewal of the node's lease.
 func (s *scene) leaseRenewed() {
 	s.Helper()
 	began := time.Now()

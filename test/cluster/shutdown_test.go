@@ -44,7 +44,8 @@ spec:
 	released := machine.PrepareForShutdown(true)
 	plain, critical := s.endedByShutdown("plain"), s.endedByShutdown("critical")
 	if earlier := critical.Add(-2 * time.Second); plain.After(earlier) {
-		s.Errorf("the plain pod ended at %v, not before the critical one began to end; it ended at %v", plain, critical)
+		s.Errorf("the plain pod ended at %v, after the critical pod began to end; the critical pod ended at %v", plain,
+			critical)
 	}
 	select {
 	case <-released:

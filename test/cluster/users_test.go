@@ -46,7 +46,7 @@ spec:
 	lines := strings.Fields(got)
 	if len(lines) != 5 || lines[0] != "0" || lines[1] != "0" || lines[2] != "0" || lines[3] == "0" ||
 		lines[4] != "65536" {
-		s.Fatalf("inside it is %q", got)
+		s.Fatalf("inside the container: %q", got)
 	}
 	testutil.Equal(s, s.owner(pod), lines[3], "outside its process is user")
 	s.fileOfRoot(
@@ -54,10 +54,10 @@ spec:
 		"mine\n")
 }
 
-// announcesUserNamespaces checks that the node object has the feature for the runtime's own handler.
+// announcesUserNamespaces waits until the node object has the feature for the runtime's default handler.
 func (s *scene) announcesUserNamespaces() {
 	s.Helper()
-	s.eventually("the feature of the node", func() error {
+	s.eventually("the node announces user namespaces", func() error {
 		node, err := s.nodeObject(s.Context())
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func (s *scene) announcesUserNamespaces() {
 	})
 }
 
-// owner is the node's user id of a pod's only container's first process.
+// owner returns the user of the first process of a pod's only container, as a user id of the node.
 func (s *scene) owner(pod *v1.Pod) string {
 	s.Helper()
 	status, err := container(pod)
@@ -92,7 +92,7 @@ func (s *scene) owner(pod *v1.Pod) string {
 	return fields[0]
 }
 
-// fileOfRoot checks that a file of the node has this text and belongs to its root.
+// fileOfRoot checks that a file of the node has this text and belongs to the node's root.
 func (s *scene) fileOfRoot(path, want string) {
 	s.Helper()
 	text, err := os.ReadFile(path)

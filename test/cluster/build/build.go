@@ -28,12 +28,13 @@ type Programs struct {
 	// Specs is a test suite of Kubernetes, Ginkgo runs it, and Agnhost is in most of its images. All leaves them empty,
 	// too.
 	Specs, Ginkgo, Agnhost string
-	// A cluster of kubeadm has these beside. All leaves them empty, too.
+	// A kubeadm cluster needs these in addition. All leaves them empty, too.
 	Kubeadm, KubeProxy, CoreDNS, Flanneld, FlannelConfig, FlannelPlugin, MetricsServer string
 	DevicePlugin, DRADriver, KubeRouter                                                string
 	// The certified suite needs these in addition. All leaves them empty, too.
 	Hydrophone, ConformanceRunner, SampleServer string
-	// Share is a directory with what an emulated node has, empty for other nodes (package test/cluster/emulated).
+	// Share is the directory that an emulated node sees at /mnt (package test/cluster/emulated). It is empty for other
+	// nodes.
 	Share string
 }
 
@@ -50,7 +51,7 @@ const (
 const kubelet = "kubelet"
 
 // program is a program to build: its name, its module's directory in test/cluster/tools, its import path and linker
-// flags. A program with a version has no such directory: its own module has the versions of its release.
+// flags. A program with a version has no such directory: its own module pins the release's other versions.
 type program struct {
 	name, tools, pkg, linkerFlags, version string
 	// isTest says that the program is the compiled tests of the package, and cgo that it has parts in C.

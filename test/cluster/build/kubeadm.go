@@ -9,8 +9,8 @@ import (
 )
 
 // The modules of the add-ons, and their versions. CoreDNS has the version that kubeadm of Version installs, and
-// Flannel's version is in test/cluster/tools/flannel. Flannel's own plugin is not served as a module, so the plugin is
-// the last one of containernetworking's.
+// Flannel's version is in test/cluster/tools/flannel. Flannel's own plugin is not served as a module. So the plugin is
+// from the last containernetworking/plugins that had it.
 const (
 	coreDNS         = "github.com/coredns/coredns"
 	coreDNSVersion  = "v1.14.2"
@@ -25,7 +25,7 @@ const (
 	metricsManifest = "manifests/base"
 )
 
-// kubeadmPrograms returns the programs that a cluster of kubeadm has beside programs.
+// kubeadmPrograms returns the programs that a kubeadm cluster needs in addition to programs.
 func kubeadmPrograms() []program {
 	const strip = "-s -w"
 	stamped := strip + " " + stamps(Version)
@@ -64,7 +64,7 @@ func MissingWithKubeadm(ctx context.Context) ([]string, error) {
 	return missing(ctx, append(programs(), kubeadmPrograms()...))
 }
 
-// FlannelManifest returns the path of the manifest that Flannel's release has.
+// FlannelManifest returns the path of the manifest in Flannel's release.
 func FlannelManifest(ctx context.Context) (string, error) {
 	root, err := gomod.Root(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func FlannelManifest(ctx context.Context) (string, error) {
 	return filepath.Join(module.Dir, flannelManifest), err
 }
 
-// MetricsManifest returns the kustomization that the release of metrics-server has.
+// MetricsManifest returns the directory of the kustomization in metrics-server's release.
 func MetricsManifest(ctx context.Context) (string, error) {
 	module, err := gomod.Download(ctx, "", metrics+"@"+metricsVersion)
 	return filepath.Join(module.Dir, metricsManifest), err

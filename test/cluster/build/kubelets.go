@@ -14,7 +14,7 @@ type kubeletModule struct{ release, version string }
 
 func (m kubeletModule) tools() string { return "kubelet-" + m.release }
 
-// kubeletModules returns all of them, ordered by release.
+// kubeletModules returns the modules of the other kubelets, ordered by release.
 func kubeletModules() []kubeletModule {
 	return []kubeletModule{{"1.34", "v1.34.4"}, {"1.35", "v1.35.4"}, {"1.37", "v1.37.2"}}
 }

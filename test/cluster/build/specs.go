@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Suite is the name of a program with test specs of Kubernetes. Each has its own module, so that a change of one module
-// builds nothing else again.
+// Suite is the name of a program with test specs of Kubernetes. Each suite has its own module, so that a change of one
+// module rebuilds nothing else.
 type Suite string
 
 const (
@@ -40,8 +40,8 @@ func specPrograms(suite Suite) []program {
 	}
 }
 
-// WithSpecs is All with a suite and the programs that it needs, which take some minutes more the first time. The
-// kubelet is of a release, one of Releases. All other programs are of Version.
+// WithSpecs is All with a suite and the programs that it needs, which take some minutes more the first time. release is
+// the kubelet's release, one of Releases. All other programs have Version.
 func WithSpecs(ctx context.Context, release string, suite Suite, progress io.Writer) (Programs, error) {
 	list, err := withKubelet(append(programs(), specPrograms(suite)...), release)
 	if err != nil {

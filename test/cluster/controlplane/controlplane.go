@@ -58,7 +58,7 @@ type ControlPlane struct {
 	URL string
 	// Authority signs the cluster's further certificates.
 	Authority *Authority
-	// Admin is a kubeconfig file that may do everything, Token a bearer token for the same.
+	// Admin is a kubeconfig file with all rights. Token is a bearer token with the same rights.
 	Admin, Token string
 
 	programs         build.Programs
@@ -110,7 +110,7 @@ func (c *ControlPlane) makeCertificates() (err error) {
 		"kubernetes.default.svc"); err != nil {
 		return err
 	}
-	// The node asks the API server whether this client may do what it requests.
+	// The kubelet asks the API server whether this client may make its requests.
 	if c.kubeletClient, err = c.Authority.Client("kube-apiserver-kubelet-client", "system:masters"); err != nil {
 		return err
 	}
@@ -275,7 +275,8 @@ func (c *ControlPlane) get(ctx context.Context, url string) error {
 	return nil
 }
 
-// Failure names the programs that have ended, after KillAPIServer as well; nil if all run.
+// Failure returns an error for each program that has ended, also for the ones that KillAPIServer ended. It is nil if
+// all run.
 func (c *ControlPlane) Failure() error {
 	var errs []error
 	for _, one := range []*process.Process{c.etcd, c.apiServer, c.controllers, c.scheduler} {
@@ -288,7 +289,7 @@ func (c *ControlPlane) Failure() error {
 	return errors.Join(errs...)
 }
 
-// Stop ends all programs, in the reverse order of their starts, and removes the node's address. The files stay.
+// Stop ends all programs, in the reverse order of their starts, and removes the bridge. The files stay.
 func (c *ControlPlane) Stop() error {
 	for _, one := range []*process.Process{c.scheduler, c.controllers, c.apiServer, c.etcd} {
 		if one != nil {

@@ -105,8 +105,8 @@ func (a *Authority) sign(template *x509.Certificate) (Pair, error) {
 }
 
 // Kubeconfig writes a file with which a client reaches the server at url as a user. caFile has the authority that
-// signed the server's certificate. The kubeconfig has the contents of all certificates. A client would keep reading
-// files that it only names, and fail once they are gone.
+// signed the server's certificate. The kubeconfig has the contents of all certificates. If it only named their files,
+// clients would keep reading the files, and fail once they are gone.
 func Kubeconfig(path, url, caFile string, user Pair) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: url, CertificateAuthority: caFile}

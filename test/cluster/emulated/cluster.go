@@ -1,7 +1,7 @@
 // Package emulated runs a cluster whose only node is an emulated machine, with systemd's cgroup driver, cgroup v2 and
 // AppArmor (package test/vm/machine). The control plane runs outside of the machine, at full speed. Start must be
-// called in the test rig, and only one cluster may run at a time. The reason is that the machine's address belongs to
-// the rig's network namespace.
+// called in the test rig. Only one cluster may run at a time, because the machine's address is in the rig's network
+// namespace.
 package emulated
 
 import (

@@ -20,10 +20,11 @@ const (
 	// apiPort is the API server's port on the machine's 127.0.0.1.
 	apiPort     = 6443
 	kubeletPort = "10250"
-	// kubeletFiles is the directory of the share that has the kubelet's files, and mounted the same on the machine.
+	// kubeletFiles is the share's directory with the kubelet's files. mounted is the path of that directory on the
+	// machine.
 	kubeletFiles, mounted = "kubelet", "/mnt/kubelet/"
 
-	// The files in it, beside the kubelet.
+	// The other files in kubeletFiles.
 	credentials, settings, authority = "kubeconfig", "kubelet.yaml", "ca.crt"
 	certificate, key                 = "serving.crt", "serving.key"
 )

@@ -31,7 +31,8 @@ const expectedFile = "test/cluster/kubeadm/expected.yaml"
 // certifiedEnd is how long hydrophone gets to end after a signal.
 const certifiedEnd = 10 * time.Second
 
-// certify runs the certified suite on the cluster that runs, by the programme's own tool, and judges its result.
+// certify runs the certified suite on the running cluster, by the certification programme's own tool, and judges the
+// result.
 func certify(ctx context.Context, o options) error {
 	p, err := readPlan()
 	if err != nil {
@@ -154,8 +155,8 @@ func (p *progress) Write(piece []byte) (int, error) {
 	}
 }
 
-// judge prints how the specs ended. It fails if they did not end as expected, or if they are not the listed ones. An
-// empty list says that a pattern has chosen the specs.
+// judge prints how the specs ended. It fails if they did not end as expected, or if a listed spec did not run. An empty
+// list says that a pattern has chosen the specs.
 func judge(specs []report.Spec, listed []string, expected report.Expected) error {
 	notRun := map[string]bool{}
 	ran := slices.DeleteFunc(slices.Clone(specs), func(s report.Spec) bool {

@@ -35,7 +35,7 @@ func passOn(ctx context.Context, from net.Conn, to string) {
 	var both sync.WaitGroup
 	for _, pair := range [][2]net.Conn{{from, target}, {target, from}} {
 		both.Go(func() {
-			_, _ = io.Copy(pair[1], pair[0]) // a connection that breaks ends both
+			_, _ = io.Copy(pair[1], pair[0]) // a connection that breaks ends both directions
 			if tcp, ok := pair[1].(*net.TCPConn); ok {
 				_ = tcp.CloseWrite()
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/engine"
 )
 
-// stateDir has what a running cluster leaves for people, and for the next command.
+// stateDir has the files of a running cluster, for its users and for the next command.
 const stateDir = "build/cluster"
 
 // The files in stateDir.
@@ -28,7 +28,7 @@ const (
 	nodesFile      = stateDir + "/nodes.json"
 )
 
-// plan is what the keeper gets. Making it needs Go modules and Debian's packages, which the keeper cannot reach.
+// plan is the keeper's input. Making a plan needs Go modules and Debian's packages, which the keeper cannot reach.
 type plan struct {
 	Programs build.Programs
 	// Root is the file system of the machines, and Dir a directory for the cluster's writes.

@@ -17,13 +17,13 @@ import (
 	"github.com/criadapter/criadapter/test/program"
 )
 
-// step is something that people do with a cluster.
+// step is one use of a cluster, such as a drain.
 type step struct {
 	name string
 	do   func(*trial, context.Context) error
 }
 
-// allSteps returns the steps in their order. All but the first two need the workload, and none comes after Reset.
+// allSteps returns the steps in their order. The steps after Workload need its pods, and Reset must be the last one.
 func allSteps() []step {
 	return []step{
 		{"NodesAreReady", (*trial).nodes},
@@ -44,13 +44,13 @@ func allSteps() []step {
 	}
 }
 
-// trial is a run of steps on the cluster that runs.
+// trial is a run of steps on the running cluster.
 type trial struct {
 	plan     plan
 	machines map[string]*machine.Machine
 }
 
-// settleTime bounds the time until a cluster is as a step wants it.
+// settleTime bounds the wait for the state that a step expects.
 const settleTime = 5 * time.Minute
 
 // try runs steps, prints a line for each, and ends at the first that fails.
@@ -96,7 +96,7 @@ func eventually(ctx context.Context, check func() error) error {
 	return debian.Wait(ctx, check)
 }
 
-// nodes compares the nodes with their runtimes.
+// nodes checks that the two nodes are Ready and have the expected runtimes.
 func (t *trial) nodes(ctx context.Context) error {
 	const columns = `jsonpath={range .items[*]}{.metadata.name} {.status.nodeInfo.containerRuntimeVersion} ` +
 		`{.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`
@@ -202,7 +202,7 @@ func (t *trial) dns(ctx context.Context) error {
 	}
 	return t.get(ctx, "http://web.default.svc.cluster.local/", 1, func(node, out string) error {
 		for _, address := range addresses {
-			if strings.Contains(out, "("+net.JoinHostPort(address, "80")+")") { // wget names what it connects to
+			if strings.Contains(out, "("+net.JoinHostPort(address, "80")+")") { // wget prints where it connects to
 				return nil
 			}
 		}
@@ -223,8 +223,8 @@ func (t *trial) serviceAddresses(ctx context.Context) ([]string, error) {
 	return addresses, nil
 }
 
-// addresses reaches both web servers from each node by each of their addresses. Every pod has one of each of the
-// cluster's networks, in their order.
+// addresses reaches both web servers from each node by each of their addresses. Every pod has one address in each of
+// the cluster's networks, in the order of the networks.
 func (t *trial) addresses(ctx context.Context) error {
 	out, err := t.kubectl(ctx, "get", "pods", "--selector", "app=web", "--output",
 		`jsonpath={range .items[*]}{.metadata.name} {.status.podIPs[*].ip}{"\n"}{end}`)
@@ -250,7 +250,7 @@ func (t *trial) addresses(ctx context.Context) error {
 	return nil
 }
 
-// isFrom checks that addresses are of the cluster's pod networks, one of each, in their order.
+// isFrom checks that there is one address in each of the cluster's pod networks, in the order of the networks.
 func (t *trial) isFrom(addresses string) error {
 	all, networks := strings.Fields(addresses), t.plan.networks()
 	if len(all) != len(networks) {
@@ -301,8 +301,8 @@ func (t *trial) services(ctx context.Context) error {
 	return nil
 }
 
-// get has the client of each node get a page some times, and checks what wget writes. It does it again until all is
-// well, because kube-proxy learns of a Service later than the API server.
+// get has the client of each node fetch a page several times, and checks wget's output. It repeats this until all
+// checks pass, because kube-proxy learns of a Service later than the API server.
 func (t *trial) get(ctx context.Context, page string, times int, check func(node, out string) error) error {
 	line := fmt.Sprintf("for i in $(seq %d); do timeout 5 wget -O - '%s' || exit; done", times, page)
 	return eventually(ctx, func() error {
@@ -336,7 +336,7 @@ func (t *trial) logsAndExec(ctx context.Context) error {
 	return nil
 }
 
-// drain moves what runs on the second node to the first one.
+// drain drains the second node. Its web server must move to the first one.
 func (t *trial) drain(ctx context.Context) error {
 	if _, err := t.kubectl(ctx, "drain", "node2", "--ignore-daemonsets", "--delete-emptydir-data",
 		"--timeout=3m"); err != nil {
@@ -358,8 +358,8 @@ func (t *trial) drain(ctx context.Context) error {
 	return err
 }
 
-// upgradeNode runs kubeadm's upgrade of the second node to the version that it has, and restarts its kubelet. Pods go
-// on.
+// upgradeNode runs kubeadm's upgrade of the second node to the version that it has, and restarts its kubelet. Then the
+// nodes must be Ready.
 func (t *trial) upgradeNode(ctx context.Context) error {
 	if _, err := t.machines["node2"].Shell(ctx, `
 		kubeadm upgrade node `+ignored+`
@@ -372,7 +372,7 @@ func (t *trial) upgradeNode(ctx context.Context) error {
 	return t.nodes(ctx)
 }
 
-// reset has kubeadm undo both nodes, the second one first. No pod and no container is left on them.
+// reset runs kubeadm reset on both nodes, the second one first. No pod and no container may be left on them.
 func (t *trial) reset(ctx context.Context) error {
 	nodes := t.plan.nodes()
 	for _, n := range []node{nodes[1], nodes[0]} {
