@@ -51,8 +51,8 @@ func (t *trial) applyAddon(ctx context.Context, name string, daemonSets ...strin
 	return nil
 }
 
-// removeAddon deletes what applyAddon has applied, and waits for the end of its pods. The DaemonSets users, in the
-// namespace default, are deleted first, because only a running driver can take back their volumes and claims.
+// removeAddon deletes what applyAddon has applied, and waits for the end of its pods. The pods of the users, DaemonSets
+// of the namespace default, end first: a volume or a claim is taken back by its driver.
 func (t *trial) removeAddon(ctx context.Context, name string, users ...string) error {
 	for _, user := range users {
 		if _, err := t.kubectl(ctx, "delete", "daemonset/"+user, "--cascade=foreground", "--timeout=2m"); err != nil {
@@ -64,8 +64,8 @@ func (t *trial) removeAddon(ctx context.Context, name string, users ...string) e
 	return err
 }
 
-// ociRuntime gives node1's engine criadapter's OCI runtime, which CDI devices need there. It follows
-// docs/oci-runtime.md: one line in daemon.json and a reload. All containers keep running.
+// ociRuntime gives node1's engine criadapter's OCI runtime, which CDI devices need there, in the way of
+// docs/oci-runtime.md: one line in daemon.json and a reload. All containers go on.
 func (t *trial) ociRuntime(ctx context.Context) error {
 	m := t.machines["node1"]
 	before, err := m.Run(ctx, "docker", "ps", "--quiet")
@@ -93,7 +93,7 @@ func (t *trial) ociRuntime(ctx context.Context) error {
 	return nil
 }
 
-// devicePlugin gives a container on each node a device of Kubernetes' sample device plugin: a mount and a CDI device.
+// devicePlugin gives a container on each node a device by Kubernetes' sample plugin: a mount and a CDI device.
 func (t *trial) devicePlugin(ctx context.Context) error {
 	if err := t.applyAddon(ctx, "device-plugin", "kube-system/device-plugin", "default/device-user"); err != nil {
 		return err
@@ -144,8 +144,8 @@ func (t *trial) csi(ctx context.Context) error {
 	return nil
 }
 
-// networkPolicy checks that one policy keeps the clients from the web servers, and that another one lets them in again.
-// kube-router makes the rules. It runs already if it is also the pod network.
+// networkPolicy has a policy keep the clients from the web servers, and another one let them in again. kube-router
+// makes the rules. Where it connects the pods, too, it runs already.
 func (t *trial) networkPolicy(ctx context.Context) error {
 	if t.plan.usesFlannel() {
 		if err := t.applyAddon(ctx, "kube-router", "kube-system/kube-router"); err != nil {
@@ -166,8 +166,8 @@ func (t *trial) networkPolicy(ctx context.Context) error {
 			return fmt.Errorf("with the policy %s: %w", one.policy, err)
 		}
 	}
-	if err := errors.Join(t.removeAddon(ctx, "allow"), t.removeAddon(ctx, "deny")); err != nil ||
-		!t.plan.usesFlannel() {
+	err := errors.Join(t.removeAddon(ctx, "allow"), t.removeAddon(ctx, "deny"))
+	if err != nil || !t.plan.usesFlannel() {
 		return err
 	}
 	return t.removeAddon(ctx, "kube-router")
