@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -145,12 +144,10 @@ func (t *trial) csi(ctx context.Context) error {
 }
 
 // networkPolicy has a policy keep the clients from the web servers, and another one let them in again. kube-router
-// makes the rules. Where it connects the pods, too, it runs already.
+// makes the rules.
 func (t *trial) networkPolicy(ctx context.Context) error {
-	if t.plan.usesFlannel() {
-		if err := t.applyAddon(ctx, "kube-router", "kube-system/kube-router"); err != nil {
-			return err
-		}
+	if err := t.applyAddon(ctx, "kube-router", "kube-system/kube-router"); err != nil {
+		return err
 	}
 	const reach = "timeout 3 wget -q -O - http://web/"
 	if err := t.onEach(ctx, "client", reach); err != nil {
@@ -166,8 +163,7 @@ func (t *trial) networkPolicy(ctx context.Context) error {
 			return fmt.Errorf("with the policy %s: %w", one.policy, err)
 		}
 	}
-	err := errors.Join(t.removeAddon(ctx, "allow"), t.removeAddon(ctx, "deny"))
-	if err != nil || !t.plan.usesFlannel() {
+	if err := t.removeAddon(ctx, "allow"); err != nil {
 		return err
 	}
 	return t.removeAddon(ctx, "kube-router")

@@ -36,7 +36,7 @@ func TestMissingSpecs(t *testing.T) {
 // Each manifest is YAML, and takes its images from the registry.
 func TestAddonManifests(t *testing.T) {
 	testAddonManifests(t, routerSettings{})
-	testAddonManifests(t, routerSettings{Router: true, Services: "fd00:10:96::/112"})
+	testAddonManifests(t, routerSettings{Router: true})
 }
 
 func testAddonManifests(t *testing.T, settings routerSettings) {

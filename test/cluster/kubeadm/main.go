@@ -145,7 +145,7 @@ func (o options) steps() ([]step, error) {
 	}
 	var chosen []step
 	for _, s := range allSteps() {
-		if pattern.MatchString(s.name) {
+		if pattern.MatchString(s.name) && (o.family == familyIPv4 || s.name != stepNetworkPolicy) {
 			chosen = append(chosen, s)
 		}
 	}

@@ -36,9 +36,8 @@ func (k *keeper) applyPodNetwork(ctx context.Context) error {
 		}
 		return k.apply(ctx, "flannel.yaml", flannelManifest(string(text)))
 	}
-	networks := k.plan.networks()
-	text, err := addonManifest("kube-router", routerSettings{Router: true, IPv4: slices.Contains(networks, ipv4),
-		Services: each(networks, func(n network) string { return n.services })})
+	text, err := addonManifest("kube-router",
+		routerSettings{Router: true, IPv4: slices.Contains(k.plan.networks(), ipv4)})
 	if err != nil {
 		return err
 	}
@@ -53,8 +52,4 @@ func flannelManifest(text string) string {
 }
 
 // routerSettings fill the template of kube-router's manifest. The zero value has the firewall alone.
-type routerSettings struct {
-	Router, IPv4 bool
-	// Services are the networks of Services, with commas.
-	Services string
-}
+type routerSettings struct{ Router, IPv4 bool }
