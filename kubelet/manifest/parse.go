@@ -75,18 +75,20 @@ func decodeValid[T any](raw []byte, list *[]*T, validate func(*T) field.ErrorLis
 func Parse(content []byte) (Documents, error) {
 	var docs Documents
 	var errs []error
-	found := false
-	for i, text := range split(content) {
+	found := 0
+	for _, text := range split(content) {
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
 		empty, err := docs.add(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("document %d: %w", i+1, err))
+		if !empty {
+			found++
 		}
-		found = found || !empty
+		if err != nil {
+			errs = append(errs, fmt.Errorf("document %d: %w", found, err))
+		}
 	}
-	if !found && len(errs) == 0 {
+	if found == 0 {
 		errs = append(errs,
 			fmt.Errorf("it has no document; remove the file to remove its pods: %w", errdefs.ErrInvalidArgument))
 	}

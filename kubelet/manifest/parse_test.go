@@ -45,6 +45,8 @@ func TestParse(t *testing.T) {
 		{"other version", "apiVersion: apps/v1\nkind: Pod\n", 0, "apiVersion"},
 		{"not yaml", "a: [", 0, "document 1"},
 		{"good and bad", minimal + "---\nkind: Nonsense\n", 1, "document 2"},
+		{"begins with a marker", "---\nkind: Nonsense\n", 0, "document 1"},
+		{"comments first", "# a\n---\n# b\n---" + minimal + "---\nkind: Nonsense\n", 1, "document 2"},
 		{"text", "hello", 0, "document 1"},
 	}
 	for _, test := range tests {
