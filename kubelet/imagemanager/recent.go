@@ -16,9 +16,10 @@ const recentAge = time.Minute
 type Images struct {
 	internalapi.ImageManagerService
 
-	mu     sync.Mutex
-	last   []*runtimeapi.Image
-	listed time.Time // when the ListImages call that returned last began; zero without a list
+	mu       sync.Mutex
+	last     []*runtimeapi.Image
+	listed   time.Time // when the ListImages call that returned last began; zero without a list
+	removals int       // the calls of RemoveImage that have ended
 }
 
 // NewImages makes Images without a cached list.
@@ -26,14 +27,22 @@ func NewImages(service internalapi.ImageManagerService) *Images {
 	return &Images{ImageManagerService: service}
 }
 
-// ListImages always calls the runtime.
+// ListImages always calls the runtime. A list is not cached if a removal ended meanwhile: it may have the removed image.
 func (i *Images) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	began := time.Now()
+	i.mu.Lock()
+	removals := i.removals
+	i.mu.Unlock()
 	images, err := i.ImageManagerService.ListImages(ctx, filter)
-	if err == nil && filter == nil {
-		i.keep(images, began)
+	if err != nil || filter != nil {
+		return images, err
 	}
-	return images, err
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.removals == removals {
+		i.last, i.listed = images, began
+	}
+	return images, nil
 }
 
 // recent returns the last list, or a new one if that is older than recentAge. It never has an image that this kubelet
@@ -50,12 +59,11 @@ func (i *Images) recent(ctx context.Context) ([]*runtimeapi.Image, error) {
 
 // RemoveImage removes an image and drops the cached list.
 func (i *Images) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error {
-	defer i.keep(nil, time.Time{})
+	defer func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.last, i.listed = nil, time.Time{}
+		i.removals++
+	}()
 	return i.ImageManagerService.RemoveImage(ctx, image)
-}
-
-func (i *Images) keep(images []*runtimeapi.Image, began time.Time) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.last, i.listed = images, began
 }

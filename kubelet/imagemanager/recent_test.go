@@ -1,0 +1,42 @@
+package imagemanager
+
+import (
+	"context"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// slowLists is a service whose list is made before during runs, and returned after it.
+type slowLists struct {
+	*service
+	during func()
+}
+
+func (s *slowLists) ListImages(
+	ctx context.Context, filter *runtimeapi.ImageFilter,
+) ([]*runtimeapi.Image, error) {
+	images, err := s.service.ListImages(ctx, filter)
+	s.during()
+	return images, err
+}
+
+// TestRecentWithoutRemovedImages removes an image while a list is under way. The list is not cached.
+func TestRecentWithoutRemovedImages(t *testing.T) {
+	s := &slowLists{service: &service{present: []*runtimeapi.Image{{Id: "old"}}}}
+	images := NewImages(s)
+	s.during = func() {
+		testutil.Must(t, images.RemoveImage(t.Context(), &runtimeapi.ImageSpec{Image: "old"}))
+		s.present = nil
+	}
+	_, err := images.ListImages(t.Context(), nil)
+	testutil.Must(t, err)
+	s.during = func() {}
+	for range 2 {
+		got, err := images.recent(t.Context())
+		testutil.Assert(t, err == nil && len(got) == 0, "images after the removal: %v, %v", got, err)
+	}
+	testutil.Equal(t, s.lists, 2, "lists of the runtime")
+}
