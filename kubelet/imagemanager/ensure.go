@@ -88,6 +88,11 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 		r.Record("BackOff", err.Err.Error())
 		return nil, wait, err
 	}
+	free, err := p.slot(ctx)
+	if err != nil {
+		return nil, 0, err // no pull failed: there is no back-off
+	}
+	defer free()
 	image, err = p.pull(ctx, r, image)
 	if err != nil {
 		now := time.Now()
@@ -119,14 +124,18 @@ func (p *Puller) status(ctx context.Context, name, written string) (*runtimeapi.
 	return answer.GetImage(), nil
 }
 
-// pull pulls an image. Had is the image of that name before the pull, or nil.
-func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*runtimeapi.Image, error) {
+// slot waits until fewer than Parallel pulls run. free ends the caller's use of the slot.
+func (p *Puller) slot(ctx context.Context) (free func(), err error) {
 	select {
 	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
+		return func() { <-p.slots }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// pull pulls an image. Had is the image of that name before the pull, or nil.
+func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*runtimeapi.Image, error) {
 	name := r.Image
 	credentials, err := p.credentials(r)
 	if err != nil {

@@ -136,6 +136,20 @@ func TestPullBackoffAndReasons(t *testing.T) {
 	testutil.Assert(t, got == model.ReasonErrImagePull, "after it was forgotten: %s", got)
 }
 
+// TestNoBackoffWithoutPull ends the context of a request that waits for another pull. The next request pulls at once.
+func TestNoBackoffWithoutPull(t *testing.T) {
+	p := New(Options{Service: NewImages(&service{}), Backoff: backoff.Options{First: time.Hour}})
+	free, err := p.slot(t.Context())
+	testutil.Must(t, err)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, again, err := p.Ensure(ended, request("image", v1.PullAlways))
+	testutil.Assert(t, errors.Is(err, context.Canceled) && again == 0, "without a slot: again %v, %v", again, err)
+	free()
+	_, _, err = p.Ensure(t.Context(), request("image", v1.PullAlways))
+	testutil.Must(t, err)
+}
+
 // containers are the containers of a runtime.
 type containers []*runtimeapi.Container
 
