@@ -23,8 +23,8 @@ const refreshTimeout = 2 * time.Second
 type Node interface {
 	// Node returns the last observed node.
 	Node() *v1.Node
-	// RefreshNode gets the node from the API server. Known says whether the server has the node: it is false before the
-	// registration and after a deletion. err says why the server cannot be reached.
+	// RefreshNode gets the node from the API server. err says why that failed. Known is false before the registration:
+	// the labels of the last observed node are then only this machine's own.
 	RefreshNode(ctx context.Context) (node *v1.Node, known bool, err error)
 }
 
@@ -121,8 +121,8 @@ func (a *Admitter) preempt(in input, why Rejection) bool {
 }
 
 // newestNode gets the node from the API server, or the last observed one if that fails. Admitted says to trust the
-// scheduler about the node's labels. It is true for a pod that is not static, if the request fails before the
-// registration or after a deletion of the node.
+// scheduler about the node's labels and taints. It is true for a pod that is not static, if the request fails before
+// the registration of the node.
 func (a *Admitter) newestNode(ctx context.Context, in input) (node *v1.Node, admitted bool) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -85,6 +86,31 @@ func (n fixedNode) RefreshNode(context.Context) (*v1.Node, bool, error) { return
 func (fixedNode) Node() *v1.Node {
 	allocatable := v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourcePods: resource.MustParse("10")}
 	return &v1.Node{Status: v1.NodeStatus{Allocatable: allocatable}}
+}
+
+// lostNode is a fixedNode that cannot be fetched.
+type lostNode struct {
+	fixedNode
+	known bool
+}
+
+func (n lostNode) RefreshNode(context.Context) (*v1.Node, bool, error) {
+	return n.Node(), n.known, errors.New("the API server is away")
+}
+
+// TestNodeThatCannotBeFetched: before the registration of the node the scheduler is trusted about the labels, and later
+// the last observed labels count.
+func TestNodeThatCannotBeFetched(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		a := NewAdmitter(Options{
+			Node: lostNode{known: known}, Active: func() []*v1.Pod { return nil },
+			Observed: func(types.UID) bool { return false }, ShutdownErr: func() error { return nil },
+			Rejections: NewRejections(), Status: status.NewManager(), Events: events.New("here"),
+		})
+		pod := sized("selective", 0, "1", "", false)
+		pod.Spec.NodeSelector = map[string]string{"disk": "fast"}
+		testutil.Equal(t, a.Admit(t.Context(), pod), !known, "admitted, with known %v", known)
+	}
 }
 
 // TestCriticalPodPreempts admits a critical pod on a full node, and ends another for it. Other pods and other reasons

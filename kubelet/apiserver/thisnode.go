@@ -69,14 +69,19 @@ func (o NodeOptions) reporter(clients *connect.Clients, recorder *events.Recorde
 func (c *Cluster) Node() *v1.Node { return c.node.Node() }
 
 // RefreshNode gets the node from the API server. If that fails, err has the reason and current is the last known
-// version. Known says whether the server has the node: it is false before the registration and after a deletion.
-// Without a cluster known is true.
+// version. Known is false before the registration: current then has only this machine's own labels. After a deletion
+// and without a cluster known is true.
 func (c *Cluster) RefreshNode(ctx context.Context) (current *v1.Node, known bool, err error) {
 	if c.conn == nil {
 		return c.node.Node(), true, nil
 	}
 	current, err = c.node.Refresh(ctx)
-	return current, c.registeredNode() != nil, err
+	select {
+	case <-c.node.Registered():
+		known = true
+	default:
+	}
+	return current, known, err
 }
 
 // WakeNodeStatus starts a check of the node's status, because a condition may have changed. It does not wait.
