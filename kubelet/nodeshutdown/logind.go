@@ -57,6 +57,19 @@ func prepare(signal *dbus.Signal) (begins, ok bool) {
 	return begins, ok
 }
 
+// preparing says whether a shutdown has begun and was not cancelled. connect has subscribed to later changes.
+func (l *logind) preparing() (bool, error) {
+	value, err := l.conn.Object(logindName, logindPath).GetProperty(logindManager + ".PreparingForShutdown")
+	if err != nil {
+		return false, fmt.Errorf("logind's PreparingForShutdown: %w", err)
+	}
+	preparing, ok := value.Value().(bool)
+	if !ok {
+		return false, fmt.Errorf("logind's PreparingForShutdown is %v, not a boolean", value)
+	}
+	return preparing, nil
+}
+
 // maxDelay is the longest time that logind delays a shutdown.
 func (l *logind) maxDelay() (time.Duration, error) {
 	value, err := l.conn.Object(logindName, logindPath).GetProperty(logindManager + ".InhibitDelayMaxUSec")

@@ -52,6 +52,8 @@ type Manager struct {
 	bus   func(...dbus.ConnOption) (*dbus.Conn, error)
 	dir   string
 	node  Node // set by Run
+	// running is the shutdown's ending of pods, nil without a shutdown. Only Run's goroutine uses it.
+	running *ending
 
 	mu sync.Mutex
 	// down says that a shutdown has begun.
@@ -87,6 +89,7 @@ func (m *Manager) Run(ctx context.Context, node Node) error {
 		return nil
 	}
 	m.node = node
+	defer func() { m.running.stop() }()
 	logged := ""
 	for ctx.Err() == nil {
 		err := m.session(ctx)
@@ -105,22 +108,32 @@ func (m *Manager) Run(ctx context.Context, node Node) error {
 	return nil
 }
 
-// session holds an inhibitor until the connection or ctx ends.
+// session follows logind until the connection or ctx ends. It holds an inhibitor while there is no shutdown. A shutdown
+// outlives it: the ending of pods goes on and keeps its inhibitor, and the next session asks how the shutdown went on.
 func (m *Manager) session(ctx context.Context) error {
 	conn, err := connect(ctx, m.bus)
 	if err != nil {
 		return err
 	}
 	defer conn.close()
-	if err := m.ensureDelay(ctx, conn); err != nil {
+	begun, err := conn.preparing()
+	if err != nil {
 		return err
 	}
-	if err := m.hold(ctx, conn); err != nil {
-		return err
+	m.follow(ctx, begun)
+	defer func() {
+		if m.Err() == nil {
+			m.release()
+		}
+	}()
+	if !begun { // logind gives no inhibitor during a shutdown
+		if err := m.ensureDelay(ctx, conn); err != nil {
+			return err
+		}
+		if err := m.hold(ctx, conn); err != nil {
+			return err
+		}
 	}
-	defer m.release()
-	var running *ending
-	defer func() { running.stop() }()
 	for {
 		var signal *dbus.Signal
 		var open bool
@@ -133,21 +146,32 @@ func (m *Manager) session(ctx context.Context) error {
 			return errors.New("the connection to D-Bus was closed")
 		}
 		begins, ok := prepare(signal)
-		switch {
-		case !ok || begins == (m.Err() != nil):
-		case begins:
-			m.setDown(true)
-			log.G(ctx).Info("the machine is shutting down: pods are ended")
-			running = m.begin(ctx)
-		default:
-			running.stop()
-			m.setDown(false)
-			log.G(ctx).Info("the shutdown of the machine was cancelled: pods are admitted again")
-			if err := m.hold(ctx, conn); err != nil {
-				return err
-			}
+		if !ok || !m.follow(ctx, begins) || begins {
+			continue
+		}
+		if err := m.hold(ctx, conn); err != nil {
+			return err
 		}
 	}
+}
+
+// follow begins to end the pods if a shutdown begins, and stops that if it was cancelled. It reports whether that is
+// new. The ending of pods may take until ctx ends.
+func (m *Manager) follow(ctx context.Context, down bool) (changed bool) {
+	switch {
+	case down == (m.Err() != nil):
+		return false
+	case down:
+		m.setDown(true)
+		log.G(ctx).Info("the machine is shutting down: pods are ended")
+		m.running = m.begin(ctx)
+	default:
+		m.running.stop()
+		m.running = nil
+		m.setDown(false)
+		log.G(ctx).Info("the shutdown of the machine was cancelled: pods are admitted again")
+	}
+	return true
 }
 
 // ending is a goroutine that ends all pods.

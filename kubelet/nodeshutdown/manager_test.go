@@ -230,7 +230,6 @@ func TestBusGoesAway(t *testing.T) {
 	service := login1.Start(t, time.Hour)
 	m := run(t, n, service, 30*time.Second, 10*time.Second)
 	m.holds(t)
-	path := strings.TrimPrefix(service.Address, "unix:path=")
 	service.Stop()
 	testutil.EventuallyWithin(t, patience, "the inhibitor is released", func() error {
 		m.mu.Lock()
@@ -240,8 +239,51 @@ func TestBusGoesAway(t *testing.T) {
 		}
 		return nil
 	})
-	testutil.Must(t, os.Symlink(strings.TrimPrefix(login1.Start(t, time.Hour).Address, "unix:path="), path+".new"))
+	comeBack(t, service, login1.Start(t, time.Hour))
+	m.holds(t)
+}
+
+// comeBack gives a stopped service's address to another service.
+func comeBack(t *testing.T, stopped, next *login1.Service) {
+	t.Helper()
+	path := strings.TrimPrefix(stopped.Address, "unix:path=")
+	testutil.Must(t, os.Symlink(strings.TrimPrefix(next.Address, "unix:path="), path+".new"))
 	testutil.Must(t, os.Rename(path+".new", path))
+}
+
+// TestBusGoesAwayDuringShutdown: the ending of pods goes on without D-Bus and delays the shutdown. When D-Bus is back,
+// the manager notices that the shutdown was cancelled.
+func TestBusGoesAwayDuringShutdown(t *testing.T) {
+	n := &node{pods: []*v1.Pod{pod("critical", 2_000_000_000, 600), pod("plain", 0, 600)}}
+	service := login1.Start(t, time.Hour)
+	m := run(t, n, service, 30*time.Minute, 10*time.Minute)
+	m.holds(t)
+	service.PrepareForShutdown(true)
+	n.has(t, "plain in 600s"+words)
+	service.Stop()
+	n.let("plain")
+	n.has(t, "plain in 600s"+words, "critical in 600s"+words)
+	m.isDown(t, true)
+	m.holds(t)
+	comeBack(t, service, login1.Start(t, time.Hour))
+	m.isDown(t, false)
+	m.holds(t)
+}
+
+// TestShutdownBeginsWithoutBus: a shutdown that began while D-Bus was away ends the pods when D-Bus is back.
+func TestShutdownBeginsWithoutBus(t *testing.T) {
+	n := &node{pods: []*v1.Pod{pod("plain", 0, 600)}}
+	service := login1.Start(t, time.Hour)
+	m := run(t, n, service, 30*time.Minute, 10*time.Minute)
+	m.holds(t)
+	service.Stop()
+	next := login1.Start(t, time.Hour)
+	next.PrepareForShutdown(true)
+	comeBack(t, service, next)
+	m.isDown(t, true)
+	n.has(t, "plain in 600s"+words)
+	next.PrepareForShutdown(false)
+	m.isDown(t, false)
 	m.holds(t)
 }
 

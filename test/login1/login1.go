@@ -90,7 +90,8 @@ func (s *Service) export(delay time.Duration) {
 	s.t.Helper()
 	var err error
 	s.properties, err = prop.Export(s.conn, login1Path, prop.Map{login1 + ".Manager": {
-		"InhibitDelayMaxUSec": {Value: uint64(delay.Microseconds()), Emit: prop.EmitFalse},
+		"InhibitDelayMaxUSec":  {Value: uint64(delay.Microseconds()), Emit: prop.EmitFalse},
+		"PreparingForShutdown": {Value: false, Emit: prop.EmitFalse},
 	}})
 	testutil.Must(s.t, err)
 	testutil.Must(s.t, s.conn.Export(manager{s}, login1Path, login1+".Manager"))
@@ -140,7 +141,7 @@ func (s *Service) Locks() []string {
 	return list
 }
 
-// PrepareForShutdown sends the signal: a shutdown begins, or was given up. A client that asked for an inhibitor must
+// PrepareForShutdown sets the property and sends the signal: a shutdown begins, or was given up. A client that asked for an inhibitor must
 // have received it. The returned channel is closed when the last inhibitor is released.
 func (s *Service) PrepareForShutdown(begins bool) (released <-chan struct{}) {
 	s.t.Helper()
@@ -157,6 +158,7 @@ func (s *Service) PrepareForShutdown(begins bool) (released <-chan struct{}) {
 			<-each.released
 		}
 	}()
+	s.properties.SetMust(login1+".Manager", "PreparingForShutdown", begins)
 	testutil.Must(s.t, s.conn.Emit(login1Path, login1+".Manager.PrepareForShutdown", begins))
 	return done
 }
