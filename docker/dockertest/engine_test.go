@@ -1,10 +1,13 @@
 package dockertest_test
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -212,6 +215,32 @@ func TestFaults(t *testing.T) {
 			testutil.Equal(t, e.Calls("CreateContainer"), len(c.errs)+1, "calls are counted")
 		})
 	}
+}
+
+// TestAnswersAreNoted: each answer moves LastAnswer, and Ping and Features fail by a fault after their effect.
+func TestAnswersAreNoted(t *testing.T) {
+	boom := errors.New("boom")
+	for name, call := range map[string]func(*dockertest.Engine) error{
+		"Ping":     func(e *dockertest.Engine) error { return e.Ping(testContext(t)) },
+		"Features": func(e *dockertest.Engine) error { _, err := e.Features(testContext(t)); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, dockertest.Options{})
+			e.Inject(name, dockertest.Fault{Err: boom, AfterEffect: true, Times: 1})
+			err := call(e)
+			testutil.Assert(t, errors.Is(err, boom), "a fault after the effect: %v", err)
+			testutil.Must(t, call(e))
+			testutil.Assert(t, !e.LastAnswer().IsZero(), "the answer is not noted")
+		})
+	}
+}
+
+// TestArchiveTooLarge: an archive with a very large file is refused, and not cut.
+func TestArchiveTooLarge(t *testing.T) {
+	var archive bytes.Buffer
+	testutil.Must(t, tar.NewWriter(&archive).WriteHeader(&tar.Header{Name: "layer.tar", Size: 65 << 20}))
+	err := newEngine(t, dockertest.Options{}).LoadImage(testContext(t), &archive)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "layer.tar has 68157440 bytes"), "%v", err)
 }
 
 func TestFaultBlocks(t *testing.T) {

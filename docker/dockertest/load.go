@@ -12,7 +12,7 @@ import (
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 )
 
-// maxArchiveFile bounds the bytes that are read from one file in an archive.
+// maxArchiveFile is the size of the longest file in an archive that the engine accepts.
 const maxArchiveFile = 64 << 20
 
 // LoadImage implements docker.Images. It reads the archive as the engine does:
@@ -71,7 +71,11 @@ func readArchive(archive io.Reader) (files map[string][]byte, size int64, err er
 		if err != nil {
 			return nil, 0, fmt.Errorf("%w: Error processing tar file: %w", errdefs.ErrUnknown, err)
 		}
-		content, err := io.ReadAll(io.LimitReader(reader, maxArchiveFile))
+		if header.Size > maxArchiveFile {
+			return nil, 0, fmt.Errorf("%w: %s has %d bytes, more than the %d of this engine in memory",
+				errdefs.ErrUnknown, header.Name, header.Size, maxArchiveFile)
+		}
+		content, err := io.ReadAll(reader)
 		if err != nil {
 			return nil, 0, fmt.Errorf("%w: Error processing tar file: %w", errdefs.ErrUnknown, err)
 		}
