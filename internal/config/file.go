@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func parseFile(path string, raw []byte) ([]entry, error) {
 		line, column := find(raw, key)
 		entries = append(entries, entry{key: key, value: value, line: line, column: column})
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return (a.line-b.line)*1000 + a.column - b.column })
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(a.line-b.line, a.column-b.column) })
 	names := settingNames()
 	for _, e := range entries {
 		if !slices.Contains(names, e.key) {

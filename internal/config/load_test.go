@@ -106,6 +106,14 @@ func TestFileErrorsHaveAPlace(t *testing.T) {
 	}
 }
 
+// TestFileOfLongLines: the errors come in the order of the file, also behind column 1000.
+func TestFileOfLongLines(t *testing.T) {
+	path := file(t, "{log-level: debug,"+strings.Repeat(" ", 2000)+"first: 1,\nsecond: 2}")
+	_, err := load(t, "--config", path)
+	testutil.Require(t, err != nil, "unknown settings are accepted")
+	testutil.Assert(t, strings.Index(err.Error(), `"first"`) < strings.Index(err.Error(), `"second"`), "%v", err)
+}
+
 func TestEmptyFile(t *testing.T) {
 	for _, content := range []string{"", "# nothing\n", "---\n"} {
 		_, err := load(t, "--config", file(t, content))
