@@ -88,7 +88,7 @@ func checkCI(root, text string) error {
 // covers says whether ran, a command of .ci/run, has the target of line and all its variables, with any values.
 func covers(ran, line string) bool {
 	has, wants := strings.Fields(strings.TrimPrefix(ran, "twice ")), strings.Fields(line)
-	if len(has) < len(wants) || !slices.Equal(has[:2], wants[:2]) || has[0] != "make" {
+	if len(wants) < 2 || len(has) < len(wants) || !slices.Equal(has[:2], wants[:2]) || has[0] != "make" {
 		return false
 	}
 	for _, want := range wants[2:] {
@@ -164,6 +164,7 @@ func TestChecks(t *testing.T) {
 		{"another socket", checkSockets(root, "--cri-socket unix:///run/criadapter.sock"), "no unit listens"},
 		{"a line of CI", checkCI(root, "make lint # all\nmake critest\nmake test ENGINE=x"), ""},
 		{"no line of CI", checkCI(root, "make test\nmake fuzz"), `"make fuzz"`},
+		{"one word for CI", checkCI(root, "make"), `"make"`},
 		{"with another variable", checkCI(root, "make critest RUN=x"), "make critest RUN=x"},
 		{"a configuration", checkYAML("network-plugin: bridge\n"), ""},
 		{"a wrong key", checkYAML("netwok-plugin: bridge\n"), "netwok-plugin"},
