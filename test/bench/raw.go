@@ -119,8 +119,11 @@ func (r *raw) run(ctx context.Context, p *rawPod, name string) error {
 		return err
 	}
 	current, err := types100.GetResult(result)
-	if err != nil || len(current.IPs) == 0 {
-		return fmt.Errorf("CNI ADD gave no address: %w", err)
+	if err != nil {
+		return fmt.Errorf("the result of CNI ADD: %w", err)
+	}
+	if len(current.IPs) == 0 {
+		return errors.New("CNI ADD gave no address")
 	}
 	p.ip = current.IPs[0].Address.IP.String()
 	return nil

@@ -126,8 +126,11 @@ func checkNamed(root string, patterns, args []string) error {
 	var sources bytes.Buffer
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil || len(files) == 0 {
-			return fmt.Errorf("no sources in %s: %w", pattern, err)
+		if err != nil {
+			return fmt.Errorf("%s: %w", pattern, err)
+		}
+		if len(files) == 0 {
+			return fmt.Errorf("no sources in %s", pattern)
 		}
 		for _, file := range files {
 			content, err := os.ReadFile(file)

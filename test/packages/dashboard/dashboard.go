@@ -68,8 +68,11 @@ func Answer(text []byte, legend string) ([]Series, error) {
 		for _, value := range m.Values {
 			at, isNumber := value[0].(float64)
 			text, isText := value[1].(string)
+			if !isNumber || !isText {
+				return nil, fmt.Errorf("a value is %v, not a number and a text", value)
+			}
 			v, err := strconv.ParseFloat(text, 64)
-			if !isNumber || !isText || err != nil {
+			if err != nil {
 				return nil, fmt.Errorf("a value is %v: %w", value, err)
 			}
 			if v == v { // not NaN, the result of 0/0
