@@ -28,8 +28,12 @@ func bringUp(ctx context.Context, o options) error {
 	if err := os.MkdirAll(stateDir, 0o755); err != nil {
 		return err
 	}
-	if pid, err := keeperPID(); err != nil || pid != 0 {
-		return errors.Join(err, errors.New("a cluster runs already; make cluster DOWN=1 removes it"))
+	pid, err := keeperPID()
+	if err != nil {
+		return err
+	}
+	if pid != 0 {
+		return errors.New("a cluster runs already; make cluster DOWN=1 removes it")
 	}
 	if err := removeLeft(); err != nil {
 		return err
