@@ -100,6 +100,22 @@ func TestExecSyncWithoutTheEvent(t *testing.T) {
 	testutil.Assert(t, looks == 1, "the engine was asked %d times", looks)
 }
 
+// forgetful is an engine that has forgotten each command when it is asked: the container was removed.
+type forgetful struct{ docker.Engine }
+
+func (forgetful) InspectExec(context.Context, string) (docker.ExecState, error) {
+	return docker.ExecState{}, errdefs.ErrNotFound
+}
+
+// TestExecSyncLost: if the container ends while a command runs, the error is the same as before the command.
+func TestExecSyncLost(t *testing.T) {
+	_, engine := newFakeNode(t, dockertest.Program{Command: "ends", Exits: true})
+	n := newNode(t, forgetful{engine}, "busybox", "pause")
+	id := n.running("sleep")
+	_, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"ends"}})
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "ExecSync: %v", err)
+}
+
 // forge gives a container the labels of an image that replace what exec_die events say.
 func forge(config *runtimeapi.ContainerConfig) {
 	config.Labels = map[string]string{"exitCode": "0", "execID": "forged"}

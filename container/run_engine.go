@@ -131,10 +131,11 @@ func ended(state docker.ExecState, outputEnded, later bool) bool {
 	}
 }
 
-// lost is the error of a command that the engine has no answer about.
+// lost is the error of a command that the engine has no answer about. A container that ended before the command gives
+// the same type.
 func lost(err error) error {
 	if errdefs.IsNotFound(err) {
-		return fmt.Errorf("the container ended while the command ran: %w", errdefs.ErrUnknown)
+		return fmt.Errorf("the container ended while the command ran: %w", errdefs.ErrFailedPrecondition)
 	}
 	return err
 }
