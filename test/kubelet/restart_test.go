@@ -140,14 +140,6 @@ func TestStartWithoutRuntime(t *testing.T) {
 	stays(t, "after the start", time.Second, func() error { return n.unchanged(before, "main") })
 }
 
-// TestPolledWithoutEvents notices a dead container by lists, and restarts it.
-func TestPolledWithoutEvents(t *testing.T) {
-	n := newNode(t, "--no-runtime-events")
-	pod := n.run("pod", "sleep 1000")
-	n.killContainers(id(pod, "main"))
-	n.restarted("pod", "main", 1)
-}
-
 // TestCheckpoint brings accepted pods back although their manifest is broken at the kubelet's start. A damaged
 // checkpoint is moved aside.
 func TestCheckpoint(t *testing.T) {
