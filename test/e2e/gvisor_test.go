@@ -23,7 +23,7 @@ type gvisorNode struct {
 	*crictl
 	engine *engine.Engine
 	// ids are of the containers and pods so far.
-	ids []string
+	ids *[]string
 }
 
 func newGVisorNode(t *testing.T, config map[string]any, flags ...string) *gvisorNode {
@@ -34,13 +34,18 @@ func newGVisorNode(t *testing.T, config map[string]any, flags ...string) *gvisor
 	own := engine.ForTest(t, engine.Options{
 		Env: env, Config: config, Runtimes: map[string]string{"gvisor": runsc},
 	})
-	return &gvisorNode{crictl: newCrictlOn(t, own.Use(env), flags...), engine: own}
+	return &gvisorNode{crictl: newCrictlOn(t, own.Use(env), flags...), engine: own, ids: &[]string{}}
+}
+
+// on returns the node for a part of the test. Both record the same ids.
+func (n *gvisorNode) on(t *testing.T) *gvisorNode {
+	return &gvisorNode{crictl: n.crictl.on(t), engine: n.engine, ids: n.ids}
 }
 
 func (n *gvisorNode) runGVisorPod() pod {
 	n.t.Helper()
 	p := n.runPod("--runtime=gvisor")
-	n.ids = append(n.ids, p.id)
+	*n.ids = append(*n.ids, p.id)
 	return p
 }
 
@@ -48,7 +53,7 @@ func (n *gvisorNode) runGVisorPod() pod {
 func (n *gvisorNode) start(p pod, name string, command ...string) string {
 	n.t.Helper()
 	id := n.container(p, name, shellImage, command...)
-	n.ids = append(n.ids, id)
+	*n.ids = append(*n.ids, id)
 	return id
 }
 
@@ -62,7 +67,7 @@ func (n *gvisorNode) processes(program string) (pids []int) {
 		line := string(content)
 		args := strings.Split(line, "\x00")
 		if len(args) < 2 || args[0] != program && args[1] != program ||
-			!slices.ContainsFunc(n.ids, func(id string) bool { return strings.Contains(line, id) }) {
+			!slices.ContainsFunc(*n.ids, func(id string) bool { return strings.Contains(line, id) }) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
@@ -111,6 +116,7 @@ func TestGVisorPod(t *testing.T) {
 	n.awaitListener(server, 9002)
 
 	t.Run("network", func(t *testing.T) {
+		n := n.on(t)
 		var status struct {
 			Status struct{ Network struct{ IP string } }
 		}
@@ -130,6 +136,7 @@ func TestGVisorPod(t *testing.T) {
 	})
 
 	t.Run("stats", func(t *testing.T) {
+		n := n.on(t)
 		busy := n.start(p, "busy", "sh", "-c", "while true; do :; done")
 		cpu := func(id string) (nanos, memory uint64) {
 			var stats struct {
@@ -158,12 +165,14 @@ func TestGVisorPod(t *testing.T) {
 	})
 
 	t.Run("timeout of a command", func(t *testing.T) {
+		n := n.on(t)
 		late := n.try("exec", "-s", "--timeout", "1", other, "sleep", "4321")
 		testutil.Assert(t, late.code != 0, "the command ended within its timeout")
-		n.on(t).awaitNoProcess(other, "4321")
+		n.awaitNoProcess(other, "4321")
 	})
 
 	t.Run("ends", func(t *testing.T) {
+		n := n.on(t)
 		short := n.start(p, "short", "sh", "-c", "echo out; echo err >&2; sleep 1; exit 7")
 		n.await(short, "CONTAINER_EXITED 7")
 		logs := n.try("logs", short)
@@ -186,6 +195,7 @@ func TestGVisorSurvivesKills(t *testing.T) {
 		}
 	}
 	running := func(t *testing.T, id string) {
+		n := n.on(t)
 		testutil.Eventually(t, func() error { // while the engine comes back
 			if r := n.try("exec", "-s", id, "echo", "alive"); strings.TrimSpace(r.stdout) != "alive" {
 				return fmt.Errorf("a command in the container: %+v", r)
@@ -194,20 +204,21 @@ func TestGVisorSurvivesKills(t *testing.T) {
 		})
 		n.await(id, "CONTAINER_RUNNING 0")
 	}
-	ended := func(_ *testing.T, id string) { n.await(id, "CONTAINER_EXITED 137") }
+	ended := func(t *testing.T, id string) { n.on(t).await(id, "CONTAINER_EXITED 137") }
 	for name, c := range map[string]struct {
 		kill func(t *testing.T)
 		then func(t *testing.T, id string)
 	}{
-		"the sandbox": {func(t *testing.T) { kill(t, n.processes(sandboxProgram)) }, ended},
-		"the gofers":  {func(t *testing.T) { kill(t, n.processes(goferProgram)) }, nil},
-		"the guard":   {func(t *testing.T) { kill(t, n.processes(guardArgument)) }, ended},
-		"the waiter":  {func(t *testing.T) { kill(t, n.processes(waiterArgument)) }, ended},
+		"the sandbox": {func(t *testing.T) { kill(t, n.on(t).processes(sandboxProgram)) }, ended},
+		"the gofers":  {func(t *testing.T) { kill(t, n.on(t).processes(goferProgram)) }, nil},
+		"the guard":   {func(t *testing.T) { kill(t, n.on(t).processes(guardArgument)) }, ended},
+		"the waiter":  {func(t *testing.T) { kill(t, n.on(t).processes(waiterArgument)) }, ended},
 		"criadapter":  {func(t *testing.T) { n.server.Kill(); testutil.Must(t, n.server.Start(t.Context())) }, running},
 		"the engine":  {func(t *testing.T) { n.engine.Kill(); testutil.Must(t, n.engine.Start(t.Context())) }, running},
 		"containerd":  {func(t *testing.T) { testutil.Must(t, n.engine.KillContainerd()) }, running},
 	} {
 		t.Run(name, func(t *testing.T) {
+			n := n.on(t)
 			p := n.runGVisorPod()
 			id := n.start(p, strings.ReplaceAll(name, " ", "-"), "sleep", "1000")
 			c.kill(t)
