@@ -27,7 +27,8 @@ func NewImages(service internalapi.ImageManagerService) *Images {
 	return &Images{ImageManagerService: service}
 }
 
-// ListImages always calls the runtime. A list is not cached if a removal ended meanwhile: it may have the removed image.
+// ListImages always calls the runtime. A list is not cached if a removal ended meanwhile, because it may have the
+// removed image.
 func (i *Images) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	began := time.Now()
 	i.mu.Lock()
