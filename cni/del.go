@@ -24,7 +24,7 @@ import (
 // network and a missing plugin it runs none, because the pod may never have been joined.
 //
 // Plugins of an unfinished ADD are killed first. Del fails while one of them has not ended. If DEL fails after an ADD
-// that never succeeded, Del tries the directory's configuration of the same network and the same plugins: an add-on may
+// that never succeeded, Del tries the directory's configuration of the same network and the same plugins. An add-on may
 // have written an incomplete configuration first, with which neither ADD nor DEL can succeed.
 //
 // It is idempotent: it succeeds for pods that were never joined, for removed ones, and for pods without a namespace. Of
@@ -59,8 +59,8 @@ func (n *Network) Del(ctx context.Context, pod Pod, network string) (err error) 
 			a.rt.NetNS = pod.NetnsPath
 		}
 		err := n.delAttachment(ctx, a.list, a.rt)
-		if corrected := n.corrected(a.list); err != nil && pending != nil && corrected != nil {
-			err = n.delAttachment(ctx, corrected, a.rt)
+		if err != nil && pending != nil && ctx.Err() == nil {
+			err = n.delCorrected(ctx, a, err)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("CNI DEL for pod %s: %w", pod.ID, err))
@@ -72,12 +72,26 @@ func (n *Network) Del(ctx context.Context, pod Pod, network string) (err error) 
 	return n.forget(pod.ID)
 }
 
-// corrected returns the directory's configuration of the same network, if it has the same plugins with other settings.
+// delCorrected runs DEL with the corrected configuration, if there is one, after DEL with the attachment's own failed
+// with err.
+func (n *Network) delCorrected(ctx context.Context, a attachment, err error) error {
+	list := n.corrected(a.list)
+	if list == nil {
+		return err
+	}
+	if again := n.delAttachment(ctx, list, a.rt); again != nil {
+		return errors.Join(err, fmt.Errorf("with the configuration of now: %w", again))
+	}
+	return nil
+}
+
+// corrected returns the directory's configuration of the same network, if it has the same plugins, of interfaces and of
+// addresses, with other settings.
 func (n *Network) corrected(list *libcni.NetworkConfigList) *libcni.NetworkConfigList {
 	now := n.current.Load().byName[list.Name]
 	if now == nil || bytes.Equal(now.Bytes, list.Bytes) ||
 		!slices.EqualFunc(now.Plugins, list.Plugins, func(a, b *libcni.PluginConfig) bool {
-			return a.Network.Type == b.Network.Type
+			return a.Network.Type == b.Network.Type && a.Network.IPAM.Type == b.Network.IPAM.Type
 		}) {
 		return nil
 	}
