@@ -97,7 +97,7 @@ func (m *Manager) Run(ctx context.Context, node Node) error {
 			break
 		}
 		if text := fmt.Sprint(err); text != logged { // not every second
-			log.G(ctx).WithError(err).Warn("logind cannot be reached: shutdowns of this machine are not delayed")
+			log.G(ctx).WithError(err).Warn("logind cannot be reached: " + m.withoutLogind())
 			logged = text
 		}
 		select {
@@ -106,6 +106,14 @@ func (m *Manager) Run(ctx context.Context, node Node) error {
 		}
 	}
 	return nil
+}
+
+// withoutLogind says what is missing without a connection to logind.
+func (m *Manager) withoutLogind() string {
+	if m.Err() != nil {
+		return "pods end for the shutdown, even if it is cancelled meanwhile"
+	}
+	return "shutdowns of this machine are not delayed"
 }
 
 // session follows logind until the connection or ctx ends. It holds an inhibitor while there is no shutdown. A shutdown

@@ -43,7 +43,7 @@ func (k *worker) wake() {
 }
 
 // terminate keeps the request, and cancels a step that it makes pointless. As in the kubelet, a later request can only
-// shorten the grace period. The caller holds mu.
+// shorten the grace period. A pod without a period of its own takes the requested one. The caller holds mu.
 func (k *worker) terminate(t Termination) {
 	if k.termination == nil {
 		k.termination = &t
