@@ -158,10 +158,11 @@ func TestPodOfAnIncompleteConfigurationIsDeletedByTheCompleteOne(t *testing.T) {
 		now  string
 		gone bool
 	}{
-		"completed":       {strings.ReplaceAll(chain, `"fake"`, `"fake","complete":true`), true},
-		"other addresses": {strings.ReplaceAll(chain, `"fake"`, `"fake","complete":true,"ipam":{"type":"other"}`), false},
-		"other plugins":   {`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake","complete":true}]}`, false},
-		"other name":      {strings.ReplaceAll(chain, `"net"`, `"new","complete":true`), false},
+		"completed": {strings.ReplaceAll(chain, `"fake"`, `"fake","complete":true`), true},
+		"other addresses": {
+			strings.ReplaceAll(chain, `"fake"`, `"fake","complete":true,"ipam":{"type":"other"}`), false},
+		"other plugins": {`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake","complete":true}]}`, false},
+		"other name":    {strings.ReplaceAll(chain, `"net"`, `"new","complete":true`), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, n := scripted(t)

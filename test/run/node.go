@@ -172,14 +172,14 @@ func (n *node) wait(ctx context.Context) error {
 		fmt.Println()
 		return nil
 	case <-n.server.Ended():
-		return fmt.Errorf("the server ended: %w", n.server.Exit())
+		return fmt.Errorf("the server ended: %w", n.server.Failure())
 	}
 }
 
 // stop ends the server, and removes the network and the directory.
 func (n *node) stop(ctx context.Context) error {
 	if err := n.server.Stop(ctx); err != nil {
-		return err
+		return errors.Join(err, n.clean())
 	}
 	step("The server has ended")
 	return n.clean()

@@ -69,9 +69,12 @@ func (m *machine) find(parent int) error {
 	if err != nil {
 		return fmt.Errorf("the children are %q", children)
 	}
-	if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil ||
-		strings.TrimSpace(string(name)) != "systemd" {
-		return fmt.Errorf("%s still runs: %w", strings.TrimSpace(string(name)), err)
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return err
+	}
+	if name := strings.TrimSpace(string(name)); name != "systemd" {
+		return fmt.Errorf("%s still runs", name)
 	}
 	m.pid, m.root = pid, fmt.Sprintf("/proc/%d/root", pid)
 	return nil

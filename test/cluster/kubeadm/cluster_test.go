@@ -47,12 +47,17 @@ func TestStepsOfTheCommandLine(t *testing.T) {
 		names = append(names, s.name)
 	}
 	testutil.Assert(t, reflect.DeepEqual(names, []string{"DNS", "Drain"}), "steps %v", names)
-	for _, wrong := range []options{{check: true, run: "(", node2: runtimeCriadapter, family: familyIPv4},
-		{node2: "cri-o", family: familyIPv4},
-		{run: "DNS", node2: runtimeCriadapter, family: familyIPv4}, {focus: "DNS", node2: runtimeCriadapter},
-		{check: true, certified: true, node2: runtimeCriadapter, family: familyIPv4}} {
-		if _, err := wrong.steps(); err == nil {
-			t.Errorf("%+v: no error", wrong)
+	for want, wrong := range map[string]options{
+		"-run: ":                   {check: true, run: "(", node2: runtimeCriadapter, family: familyIPv4},
+		"-node2":                   {node2: "cri-o", family: familyIPv4},
+		"-family":                  {node2: runtimeCriadapter, family: "ipx"},
+		"-run names":               {run: "DNS", node2: runtimeCriadapter, family: familyIPv4},
+		"-focus names":             {focus: "DNS", node2: runtimeCriadapter, family: familyIPv4},
+		"-check and -certified":    {check: true, certified: true, node2: runtimeCriadapter, family: familyIPv4},
+		`-run "NetworkPolicy": no`: {check: true, run: "NetworkPolicy", node2: runtimeCriadapter, family: familyIPv6},
+	} {
+		if _, err := wrong.steps(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", wrong, err, want)
 		}
 	}
 }

@@ -69,10 +69,13 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.cached {
 		missing, err := missingParts(ctx, o)
-		if err != nil || len(missing) > 0 {
+		if err != nil {
+			return err
+		}
+		if len(missing) > 0 {
 			fmt.Printf("cluster skipped: not in the cache, the same command without CACHED=1 fetches it: %s\n",
 				strings.Join(missing, ", "))
-			return err
+			return nil
 		}
 	}
 	if err := bringUp(ctx, o); err != nil {
@@ -148,6 +151,9 @@ func (o options) steps() ([]step, error) {
 		if pattern.MatchString(s.name) && (o.family == familyIPv4 || s.name != stepNetworkPolicy) {
 			chosen = append(chosen, s)
 		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("-run %q: no step with -family %s has such a name", o.run, o.family)
 	}
 	return chosen, nil
 }

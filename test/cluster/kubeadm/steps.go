@@ -235,6 +235,9 @@ func (t *trial) addresses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if strings.Count(out, "\n") < 1 {
+		return fmt.Errorf("the web servers are:\n%s", out)
+	}
 	for line := range strings.Lines(out) {
 		pod, addresses, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if err := t.isFrom(addresses); err != nil {

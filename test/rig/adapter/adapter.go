@@ -22,8 +22,8 @@ import (
 const (
 	// startTimeout bounds the time from the process's start to its first answer.
 	startTimeout = 30 * time.Second
-	// pollInterval is the pause between two looks for that answer.
-	pollInterval = 20 * time.Millisecond
+	// reconnectDelay is the first pause before gRPC connects again.
+	reconnectDelay = 20 * time.Millisecond
 	// stopTimeout is how long the process may take to end after SIGTERM.
 	stopTimeout = 30 * time.Second
 )
@@ -187,10 +187,11 @@ func (s *Server) ready(ctx context.Context) error {
 	return s.connectKubeletClient(ctx)
 }
 
-// Ended is closed when the program has ended; ExitError then says how. It is a new channel after each start.
+// Ended is closed when the program has ended; ExitError then says how. It is a new channel after each start. Call it
+// after Launch.
 func (s *Server) Ended() <-chan struct{} { return s.process.Ended() }
 
-// ExitError says how the program ended: nil for exit status 0. It waits for the end.
+// ExitError says how the program ended: nil for exit status 0. It waits for the end. Call it after Launch.
 func (s *Server) ExitError() error { return s.process.Exit() }
 
 // PID is the program's process id, 0 when it does not run.

@@ -28,7 +28,7 @@ const (
 // usual back-off.
 func quickly() grpc.DialOption {
 	return grpc.WithConnectParams(grpc.ConnectParams{
-		Backoff:           backoff.Config{BaseDelay: pollInterval, Multiplier: 1.2, MaxDelay: 5 * pollInterval},
+		Backoff:           backoff.Config{BaseDelay: reconnectDelay, Multiplier: 1.2, MaxDelay: 5 * reconnectDelay},
 		MinConnectTimeout: time.Second,
 	})
 }
