@@ -47,6 +47,8 @@ type Engine struct {
 	opts    Options
 	variant Variant
 	process *process.Process
+	// closed is closed when the last process and the socket of its RootlessKit have ended. It is nil before a start.
+	closed chan struct{}
 }
 
 // maxDir is the longest Dir: the kernel allows 107 characters for a socket's path, including the engine's longest name.
@@ -139,6 +141,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	if e.process.Running() {
 		return errors.New("engine: already running")
 	}
+	if e.closed != nil {
+		<-e.closed
+	}
 	// With the pid file of a killed engine, this one would not start if the process id is in use again.
 	if err := os.Remove(e.path("pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -163,8 +168,10 @@ func (e *Engine) Start(ctx context.Context) error {
 		end()
 		return fmt.Errorf("engine: %w", err)
 	}
-	e.process = started
+	closed := make(chan struct{})
+	e.process, e.closed = started, closed
 	go func() {
+		defer close(closed)
 		<-started.Ended()
 		end()
 	}()
