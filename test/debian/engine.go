@@ -67,7 +67,8 @@ func ConfigureEngine(dir string) string {
 // docs/oci-runtime.md: one line in daemon.json and a reload. An engine that has the runtime keeps it.
 const UseOCIRuntime = `
 		grep criadapter-oci /etc/docker/daemon.json ||
-			sed --in-place 's,^{,{"runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}}\, ,' /etc/docker/daemon.json
+			sed --in-place 's,^{,{"runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}}\, ,' \
+				/etc/docker/daemon.json
 		systemctl reload docker`
 
 // UsesOCIRuntime are lines of a shell that fail until criadapter uses the runtime of UseOCIRuntime. The argument is the
