@@ -86,6 +86,7 @@ func New(opts Options) (*Network, error) {
 		n.current.Store(loadDir(opts.ConfDir))
 		return n, nil
 	}
+	// The watcher outlives the caller: it ends with Close.
 	ctx := log.WithLogger(context.Background(), log.L.WithField("component", "cni"))
 	n.watch = startWatcher(ctx, opts.ConfDir, n.reload)
 	return n, nil

@@ -49,6 +49,7 @@ type usageMeter struct {
 }
 
 func newUsageMeter() *usageMeter {
+	// A measurement outlives the request that begins it: it ends with close.
 	ctx, cancel := context.WithCancel(log.WithLogger(context.Background(), log.L.WithField("component", "image")))
 	return &usageMeter{ctx: ctx, cancel: cancel, walk: new(layerSizes).measure}
 }

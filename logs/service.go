@@ -88,6 +88,7 @@ func New(options Options) *Service {
 	if options.ObserveBatch == nil {
 		options.ObserveBatch = func(int, time.Duration) {}
 	}
+	// Followers of logs outlive the requests that start them.
 	background := log.WithLogger(context.Background(), log.L.WithField("component", "logs"))
 	s := &Service{options: options, followers: map[string]*follower{}}
 	s.buffers.New = func() any { return newBuffers() }

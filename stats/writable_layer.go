@@ -63,6 +63,7 @@ type layerMeter struct {
 }
 
 func newLayerMeter(proc string) *layerMeter {
+	// A measurement outlives the request that begins it: it ends with close.
 	ctx, cancel := context.WithCancel(log.WithLogger(context.Background(), log.L.WithField("component", "stats")))
 	return &layerMeter{proc: proc, ctx: ctx, cancel: cancel, walk: countDir, layers: map[string]*layer{},
 		uncounted: map[string]bool{}}

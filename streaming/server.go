@@ -79,6 +79,7 @@ func Listen(opts Options) (*Server, error) {
 	if opts.IdleTimeout <= 0 {
 		opts.IdleTimeout = defaultIdleTimeout
 	}
+	// Sessions outlive the caller: they end with the server.
 	ctx, end := context.WithCancel(log.WithLogger(context.Background(), log.L.WithField("component", "streaming")))
 	s := &Server{
 		runtime:  opts.Runtime,

@@ -121,6 +121,7 @@ type suite struct {
 // patience is how long the suite waits for what must happen.
 const patience = 30 * time.Second
 
+// withPatience bounds a call. Cleanups make calls, too, when the test's own context has ended.
 func withPatience(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
@@ -199,7 +200,7 @@ func testFeatures(t *testing.T, s *suite) {
 }
 
 func testEndedContext(t *testing.T, s *suite) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	id := s.create(t, s.shell(longCommand))
 	_, createErr := s.Engine.CreateContainer(ctx, s.shell(longCommand))

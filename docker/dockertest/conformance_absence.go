@@ -1,7 +1,6 @@
 package dockertest
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -61,8 +60,7 @@ func ConformanceAbsence(t *testing.T, subject Subject, away, back func()) {
 // wantUnavailable shows that every kind of call says that the engine is away.
 func (s *suite) wantUnavailable(t *testing.T, id string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := withPatience(t)
 	_, featuresErr := s.Engine.Features(ctx)
 	_, listErr := s.Engine.ListContainers(ctx, nil)
 	_, createErr := s.Engine.CreateContainer(ctx, s.shell(longCommand))

@@ -91,6 +91,7 @@ func Open(opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opts: opts, tidy: make(chan struct{}, 1), dirs: make(map[string]*imageDir)}
+	// The work in the background outlives the caller: it ends with Close.
 	s.ctx, s.cancel = context.WithCancel(
 		log.WithLogger(context.Background(), log.L.WithField("component", "image/volume")))
 	s.work.Go(s.collectAll)

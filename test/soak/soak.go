@@ -216,7 +216,7 @@ func (s *soaking) checkpoint(ctx context.Context) error {
 
 // tell starts to print the progress each minute. stop ends that.
 func (s *soaking) tell() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) // stop ends it
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -63,7 +63,7 @@ type Running struct {
 
 // Run runs a source until the test ends.
 func Run(t testing.TB, config *podconfig.PodConfig, source func(context.Context) error) *Running {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) // the cleanup ends the source, and waits for it
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		if err := source(ctx); !errors.Is(err, context.Canceled) {

@@ -139,7 +139,8 @@ func (c *Cluster) awaitNode(ctx context.Context) error {
 	return nil
 }
 
-// keepJournal copies the machine's log to the report's directory.
+// keepJournal copies the machine's log to the report's directory. Close calls it, when the caller's context may have
+// ended.
 func (c *Cluster) keepJournal() error {
 	text, err := c.Machine.Run(context.Background(), "journalctl", "--no-pager", "-b")
 	return errors.Join(err, os.WriteFile(filepath.Join(c.opts.ReportDir, "journal.log"), []byte(text), 0o644))

@@ -143,7 +143,7 @@ func (c *Cluster) MakeNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// stopServer removes all pods, and ends the server.
+// stopServer removes all pods, and ends the server. Close calls it, when the caller's context may have ended.
 func (c *Cluster) stopServer() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

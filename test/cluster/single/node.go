@@ -125,6 +125,7 @@ func (c *Cluster) run(name, program string, args ...string) (err error) {
 	if err := c.LaunchKubelet(); err != nil {
 		return err
 	}
+	// The caller's context may have ended by then.
 	c.undo = append(c.undo, func() error { return c.kubelet.Stop(context.Background()) })
 	return nil
 }
