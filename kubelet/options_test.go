@@ -79,8 +79,8 @@ func TestEvictionAndShutdown(t *testing.T) {
 	}
 }
 
-// TestCgroupRootIsOnesOwn: the machine's root cgroup is refused in each spelling, and so are owners whose slices may be
-// equal.
+// TestCgroupRootIsOnesOwn: the machine's root cgroup is refused in each spelling. With systemd, underscores are
+// refused, because two roots could get the same slice.
 func TestCgroupRootIsOnesOwn(t *testing.T) {
 	for _, c := range []struct{ root, want string }{
 		{"/", ""}, {"..", ""}, {"a/..", ""}, {"", "/kubelet-core/me"}, {"a/b/", "/a/b"}, {"../a", "/a"},

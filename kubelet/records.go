@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/userns"
 )
 
-// records are what the kubelet core keeps on the disk beside pods and volumes.
+// records are the files of the kubelet core other than pods and volumes.
 type records struct {
 	pulled    *imagemanager.Pulled
 	access    *imagemanager.Access
@@ -52,5 +52,6 @@ func (k *Kubelet) openRecords(recorder *events.Recorder) (kept records, err erro
 	return kept, err
 }
 
-// finished says that nothing of a pod is left to run. The pod workers are made after the parts that ask.
+// finished reports whether no part of a pod is left to run. It reads k.workers at each call, because the pod workers
+// are made after its callers.
 func (k *Kubelet) finished(uid types.UID) bool { return k.workers.Finished(uid) }

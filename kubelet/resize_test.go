@@ -90,7 +90,7 @@ func TestResizeAfterARestart(t *testing.T) {
 			testutil.Must(t, l.allocation.Allocate(earlier))
 		}
 		config := l.config
-		l.config = podconfig.New(podconfig.Options{Sources: []string{model.SourceAPI}}) // which has not listed all yet
+		l.config = podconfig.New(podconfig.Options{Sources: []string{model.SourceAPI}}) // it has seen no source yet
 		l.add(t.Context(), first)
 		l.retryResizes()
 		testutil.Equal(t, l.has(first), "1Gi", "before all pods are known it is allocated")

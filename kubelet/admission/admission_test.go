@@ -53,7 +53,7 @@ func TestCheck(t *testing.T) {
 	const resources = "{cpu: 500m, memory: 1Gi}"
 	tests := []struct {
 		name     string
-		pod      [2]string // what is replaced in thePod, by what
+		pod      [2]string // a text in thePod, and its replacement
 		node     [2]string // the same in theNode
 		reason   string    // empty if the pod is admitted
 		message  string    // part of it

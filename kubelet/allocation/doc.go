@@ -13,6 +13,7 @@
 //	desired != allocated   PodResizePending: Infeasible, or Deferred until other pods leave room
 //	allocated != actuated  PodResizeInProgress, until the runtime has applied the allocation
 //
-// The checkpoint has only what is nowhere else: the allocation of each admitted pod, and what was actuated after a
-// container was created. An annotation on the container has the resources that it was created with.
+// The checkpoint has only data that is stored nowhere else: the allocation of each admitted pod, and resources that
+// were actuated after a container's creation. An annotation on the container has the resources that it was created
+// with.
 package allocation

@@ -293,8 +293,8 @@ func (m *Manager) RemoveAll(ctx context.Context) error {
 	return m.tree.prune(ctx, m.top[:len(m.top)-1])
 }
 
-// element refuses UIDs that lead to other cgroups, and UIDs with underscores: systemd's names have underscores instead
-// of dashes, so two UIDs could have one name.
+// element refuses UIDs that lead to other cgroups. It also refuses underscores: systemd's names have underscores
+// instead of dashes, so two UIDs could have one name.
 func element(uid types.UID) error {
 	if text := string(uid); text == "" || strings.ContainsAny(text, "/_\x00") {
 		return fmt.Errorf("metadata.uid: %q cannot be part of a cgroup's name: %w", uid, errdefs.ErrInvalidArgument)

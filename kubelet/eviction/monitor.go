@@ -14,14 +14,14 @@ type MonitorOptions struct {
 	Thresholds Thresholds
 	// RootDir is on the pods' file system, ImageDir on the images' file system. Empty means RootDir.
 	RootDir, ImageDir string
-	// Allocatable is the memory that pods may have, in bytes; 0 if all of it.
+	// Allocatable is the memory that pods may have, in bytes; 0 means all memory.
 	Allocatable int64
 	// Transition is how long pressure is shown after it ended, so that the condition does not flap. Zero means 5
 	// minutes.
 	Transition time.Duration
 }
 
-// Monitor compares the node's memory and disk with the thresholds. It is safe for concurrent use.
+// Monitor compares the node's memory, disk and process ids with the thresholds. It is safe for concurrent use.
 type Monitor struct {
 	opts    MonitorOptions
 	machine machine
@@ -30,7 +30,7 @@ type Monitor struct {
 	// lastShort is when the node was last below a threshold, by condition.
 	lastShort map[v1.NodeConditionType]time.Time
 	shown     map[v1.NodeConditionType]bool
-	// below is since when the node is below each threshold, or has not reclaimed enough above it.
+	// below has the time when the node fell below each threshold, until enough above the threshold is reclaimed.
 	below map[threshold]time.Time
 	errs  map[v1.NodeConditionType]error
 }
@@ -51,7 +51,7 @@ func newMonitor(opts MonitorOptions, m machine) *Monitor {
 	return monitor
 }
 
-// Pressure says whether the node has a condition, or had it within Transition. The error is why that is unknown.
+// Pressure says whether the node has a condition, or had it within Transition. The error says why that is unknown.
 func (m *Monitor) Pressure(kind v1.NodeConditionType) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,14 +66,14 @@ func (m *Monitor) Kept(capacity v1.ResourceList) v1.ResourceList {
 // shortage is the result of one look.
 type shortage struct {
 	seen map[signal]observation
-	// met are the thresholds to act on, in this order: the node is below, and a grace period is over.
+	// met are the thresholds to act on, in this order. The node is below them, and their grace periods are over.
 	met []threshold
 	// changed says that a condition changed.
 	changed bool
 	err     error
 }
 
-// conditions are the conditions of nodes that a Monitor knows.
+// conditions are the node conditions that a Monitor keeps.
 func conditions() []v1.NodeConditionType {
 	return []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure}
 }
@@ -109,7 +109,8 @@ func (m *Monitor) look(used *int64) shortage {
 	return found
 }
 
-// isBelow reports whether the node is below a threshold. Once it is, it has to reclaim more than the threshold.
+// isBelow reports whether the node is below a threshold. A node that was below stays below until t.reclaim more than
+// the threshold is available.
 func (m *Monitor) isBelow(t threshold, of observation, now time.Time) bool {
 	wanted := t.amount.of(of.capacity)
 	_, before := m.below[t]

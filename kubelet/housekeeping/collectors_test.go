@@ -21,7 +21,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
-// sources have been seen or not, and list pod a or nothing.
+// sources is a PodConfig whose sources have been seen or not, and list pod a or no pod.
 type sources struct{ seen, listed bool }
 
 func (s sources) SeenAllSources() bool      { return s.seen }

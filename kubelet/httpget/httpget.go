@@ -24,7 +24,7 @@ import (
 // maxRedirects is how many redirects are followed.
 const maxRedirects = 10
 
-// Dialer connects to containers. Connections close within a second (SO_LINGER): otherwise each probe would leave a port
+// Dialer connects to containers. Connections close within a second (SO_LINGER). Otherwise each probe would leave a port
 // of the node in TIME_WAIT for a minute, until all ports are used.
 func Dialer() *net.Dialer {
 	return &net.Dialer{Control: func(_, _ string, conn syscall.RawConn) error {

@@ -35,7 +35,7 @@ func newAccessNode(t *testing.T) *accessNode {
 	return n
 }
 
-// restart begins with what an earlier process left on the disk.
+// restart makes a new Puller from the files of the earlier one.
 func (n *accessNode) restart(verification Verification, allowlist ...string) {
 	n.t.Helper()
 	testutil.Must(n.t, CheckVerification(verification, allowlist))

@@ -18,7 +18,7 @@ type Images struct {
 
 	mu       sync.Mutex
 	last     []*runtimeapi.Image
-	listed   time.Time // when the ListImages call that returned last began; zero without a list
+	listed   time.Time // when the call for last began; zero without a list
 	removals int       // the calls of RemoveImage that have ended
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// slowLists is a service whose list is made before during runs, and returned after it.
+// slowLists is a service that calls during after it has made a list, and before it returns the list.
 type slowLists struct {
 	*service
 	during func()

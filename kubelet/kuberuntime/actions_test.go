@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
-// statusOf makes a status from words, oldest first: "sandbox", "dead-sandbox", "a=running", "a=exited:3", "a=created";
-// containers are in the last sandbox before them.
+// statusOf makes a status from words, oldest first: "sandbox", "dead-sandbox", "a=running", "a=exited:3", "a=created".
+// A container is in the last sandbox before its word.
 func statusOf(words string) *model.PodStatus {
 	status := &model.PodStatus{UID: "uid"}
 	created := time.Unix(1000, 0)

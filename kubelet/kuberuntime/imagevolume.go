@@ -16,8 +16,8 @@ import (
 )
 
 // imageVolumes pulls the images that the container mounts as volumes, and returns them by volume. Policies, back-off
-// and credentials work as for container images. If a pull failed or is in back-off, again is the time until the next
-// try.
+// and credentials work as for container images. If a pull failed or is in back-off, the duration is the time until the
+// next try.
 func (m *Manager) imageVolumes(
 	ctx context.Context, in inSandbox, spec *v1.Container,
 ) (map[string]*runtimeapi.ImageSpec, time.Duration, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Validate reports whether the kubelet core can run the pod, with defaults set. The error is an
+// Validate reports whether the kubelet core can run the pod, which must have its defaults. The error is an
 // errdefs.ErrInvalidArgument that names each invalid or unsupported field.
 func Validate(pod *v1.Pod) error {
 	errs := refuseFields(pod, honouredFields())

@@ -22,7 +22,7 @@ import (
 
 var errBroken = errors.New("broken")
 
-// broken is a runtime of which one call fails.
+// broken is a runtime whose StartContainer fails.
 type broken struct{ internalapi.RuntimeService }
 
 func (broken) StartContainer(context.Context, string) error       { return errBroken }

@@ -29,7 +29,7 @@ func IsFailure(reason string) bool {
 		reason == ReasonPreempting
 }
 
-// SystemCriticalPriority is the lowest priority of the system.
+// SystemCriticalPriority is the lowest critical priority.
 const SystemCriticalPriority = 2_000_000_000
 
 // Priority returns a pod's priority. Without a number from the API server, a priority class of the system counts.
@@ -43,7 +43,7 @@ func Priority(pod *v1.Pod) int32 {
 	return 0
 }
 
-// HasCriticalPriority reports whether the pod has a priority of the system.
+// HasCriticalPriority reports whether the pod's priority is critical.
 func HasCriticalPriority(pod *v1.Pod) bool { return Priority(pod) >= SystemCriticalPriority }
 
 // IsCritical reports whether the node itself needs the pod. The node admits a critical pod under pressure, and never

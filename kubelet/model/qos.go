@@ -2,9 +2,9 @@ package model
 
 import v1 "k8s.io/api/core/v1"
 
-// QOS returns the pod's QoS class by its own CPU and memory (KEP-2837), or without any by CPU and memory of all its
-// containers. It is Guaranteed if each has limits for both and no other requests, BestEffort if none has any, else
-// Burstable.
+// QOS returns the pod's QoS class. The pod's own CPU and memory (KEP-2837) decide. If it has none, the CPU and memory
+// of its containers decide. The class is Guaranteed if all have limits for both resources, and only requests that equal
+// the limits. It is BestEffort if none has a request or a limit, else Burstable.
 func QOS(pod *v1.Pod) v1.PodQOSClass {
 	class := qosClasses{guaranteed: true}
 	if own := podLevel(pod); len(own.Requests)+len(own.Limits) > 0 {
@@ -26,9 +26,10 @@ func QOS(pod *v1.Pod) v1.PodQOSClass {
 	}
 }
 
-// qosClasses says what the requirements so far have in common.
+// qosClasses summarizes the counted requirements.
 type qosClasses struct {
-	// guaranteed: all have limits for both resources, and no other requests. named: one has a request or a limit.
+	// guaranteed: all have limits for both resources, and only requests that equal them. named: any has a request or a
+	// limit.
 	guaranteed, named bool
 }
 

@@ -84,8 +84,8 @@ func upgrade(
 	return conn, response, from, nil
 }
 
-// dial connects to the runtime's streaming server. Over TLS it does not verify the certificate: the URL has a token and
-// came over the CRI socket, which has no field for an authority.
+// dial connects to the runtime's streaming server. Over TLS it does not verify the certificate. The URL has a token and
+// came over the CRI socket, and the CRI has no field for an authority.
 func dial(ctx context.Context, location *url.URL) (net.Conn, error) {
 	host := location.Host
 	if location.Port() == "" {

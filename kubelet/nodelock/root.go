@@ -103,8 +103,8 @@ func claim(dir, owner string) error {
 	return err
 }
 
-// RemoveAll removes the directory and its content. The owner's file is removed after the rest, and the lock last: after
-// a crash the directory still has its owner, and no other process gets the lock meanwhile.
+// RemoveAll removes the directory and its content. The owner's file is removed after the rest, so that after a crash
+// the directory still has its owner. The lock is removed last, so that no other process gets it meanwhile.
 func (r *Root) RemoveAll() error {
 	entries, err := os.ReadDir(r.dir)
 	errs := []error{err}

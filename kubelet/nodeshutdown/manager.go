@@ -52,7 +52,7 @@ type Manager struct {
 	bus   func(...dbus.ConnOption) (*dbus.Conn, error)
 	dir   string
 	node  Node // set by Run
-	// running is the shutdown's ending of pods, nil without a shutdown. Only Run's goroutine uses it.
+	// running is the goroutine that ends pods for a shutdown; nil without a shutdown. Only Run's goroutine uses it.
 	running *ending
 
 	mu sync.Mutex
@@ -108,7 +108,7 @@ func (m *Manager) Run(ctx context.Context, node Node) error {
 	return nil
 }
 
-// withoutLogind says what is missing without a connection to logind.
+// withoutLogind returns the effect of a missing connection to logind, for the log.
 func (m *Manager) withoutLogind() string {
 	if m.Err() != nil {
 		return "pods end for the shutdown, even if it is cancelled meanwhile"
@@ -117,7 +117,8 @@ func (m *Manager) withoutLogind() string {
 }
 
 // session follows logind until the connection or ctx ends. It holds an inhibitor while there is no shutdown. A shutdown
-// outlives it: the ending of pods goes on and keeps its inhibitor, and the next session asks how the shutdown went on.
+// outlives it: the ending of pods goes on and keeps its inhibitor. The next session asks logind whether the shutdown
+// was cancelled.
 func (m *Manager) session(ctx context.Context) error {
 	conn, err := connect(ctx, m.bus)
 	if err != nil {
@@ -163,8 +164,8 @@ func (m *Manager) session(ctx context.Context) error {
 	}
 }
 
-// follow begins to end the pods if a shutdown begins, and stops that if it was cancelled. It reports whether that is
-// new. The ending of pods may take until ctx ends.
+// follow begins to end the pods if a shutdown begins, and stops the ending if the shutdown was cancelled. It reports
+// whether the state changed. The ending of pods stops with ctx.
 func (m *Manager) follow(ctx context.Context, down bool) (changed bool) {
 	switch {
 	case down == (m.Err() != nil):

@@ -4,7 +4,7 @@
 //
 // # Sources
 //
-//	FileSource   manifests in a directory, noticed as they change     static pods, their config maps and secrets
+//	FileSource   manifests in a directory, noticed as they change     static pods and the objects that they name
 //	URLSource    the answer of a web server, every 20 seconds         static pods
 //
 // The API server's pods come from package kubelet/apiserver/podsource: all other pods, and mirror pods.

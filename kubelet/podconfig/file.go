@@ -38,7 +38,7 @@ type FileOptions struct {
 	Problem func(path string, err error)
 }
 
-// FileSource is the source of static pods, config maps and secrets in files.
+// FileSource is the source of static pods in files, and of the objects that they name.
 //
 // A file with errors removes nothing: its earlier pods run on, unless the readable part replaces them, until the file
 // is corrected or removed.

@@ -214,7 +214,7 @@ func (r *reader) line(raw []byte) error {
 	return r.write(out, text)
 }
 
-// write writes at most up to the limit.
+// write writes up to the limit.
 func (r *reader) write(out io.Writer, text []byte) error {
 	limited := r.opts.Limit >= 0
 	if limited && int64(len(text)) > r.opts.Limit-r.written {
