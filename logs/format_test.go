@@ -16,8 +16,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// localRecord is how the engine's local driver writes an entry. lastPiece adds
-// the mark of the last piece of a long line.
+// localRecord is how the engine's local driver writes an entry. lastPiece adds the mark of the last piece of a long
+// line.
 func localRecord(e entry, lastPiece bool) []byte {
 	var m []byte
 	m = protowire.AppendTag(m, fieldSource, protowire.BytesType)

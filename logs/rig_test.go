@@ -129,8 +129,8 @@ func TestRigTTY(t *testing.T) {
 	equalLines(t, c.log(), []string{"stdout F out\r", "stdout F err\r", "stdout P partial"})
 }
 
-// The engine rotates many times while the follower reads and criadapter is
-// restarted; every line arrives once and in order.
+// The engine rotates many times while the follower reads and criadapter is restarted. Every line arrives once and in
+// order.
 func TestRigRotationsAndRestarts(t *testing.T) {
 	const lines, rounds = 20_000, 10
 	// Bursts with pauses: a file of the engine holds more than one of them.

@@ -52,8 +52,8 @@ func TestRotations(t *testing.T) {
 	o.want(want)
 }
 
-// A follower that falls behind holds its present file, so it survives one rotation more than the engine keeps files.
-// After that the oldest lines are lost, and the others come in order.
+// A follower that falls behind holds its present file open, so it has one file more than the engine keeps. Lines older
+// than that are lost, and the others come in order.
 func TestFollowerThatFallsBehind(t *testing.T) {
 	for name, again := range map[string]bool{"from the start": false, "resumed without a position": true} {
 		t.Run(name, func(t *testing.T) { testFollowerThatFallsBehind(t, again) })
@@ -164,14 +164,15 @@ func TestRestartLosesAndRepeatsNothing(t *testing.T) {
 	o.want(want)
 }
 
-// After a kill the saved position is an older one: the output behind it is written again.
+// After a kill the saved position is an older one. The follower reads the output after it again, and writes no line
+// twice.
 func TestKillLosesAndRepeatsNothing(t *testing.T) {
 	o := follow(t, 3, 2000)
 	var want []string
 	for i := range 30 {
 		want = append(want, o.engine.lines(i*20+1, i*20+10)...)
 		o.wait(len(want))
-		o.keepPosition() // what a killed program leaves: the goroutine never saves again
+		o.keepPosition() // a killed program does not save its position at the end
 		o.restart()
 		// A kill in the middle of a write leaves the beginning of a line.
 		testutil.AppendFile(t, o.source.LogPath, "2024-01-01T00:00:00Z stdout F li")
@@ -181,7 +182,7 @@ func TestKillLosesAndRepeatsNothing(t *testing.T) {
 	o.want(want)
 }
 
-// When the engine has dropped the file of the position, nothing that is already written may be cut away.
+// When the engine has dropped the file of the position, the lines in the CRI log stay.
 func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
 	o := follow(t, 2, 300)
 	before := o.engine.lines(1, 3)
@@ -202,7 +203,7 @@ func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
 		"the log goes on with %q and ends with %q", got[3], got[len(got)-1])
 }
 
-// The file of the position is gone and the next one got its inode; a record ends at the very offset.
+// The position's file is gone, and a new file has its inode. A record of the new file ends at the position's offset.
 func TestResumeDoesNotTrustAReusedInode(t *testing.T) {
 	o := follow(t, 2, 1<<20)
 	want := o.engine.lines(1, 3)
@@ -219,7 +220,7 @@ func TestResumeDoesNotTrustAReusedInode(t *testing.T) {
 	equalLines(t, oneMarker(t, got), want)
 }
 
-// A container that ended with a damaged record is complete: every restart of criadapter finds it so.
+// The log of a container that ended with a damaged record is complete, also after restarts of criadapter.
 func TestRestartsBehindADamagedEnd(t *testing.T) {
 	o := newTestLog(t, 2, 1<<20)
 	want := o.engine.lines(1, 3)
@@ -259,7 +260,7 @@ func TestFreshStartAppends(t *testing.T) {
 	o.want(want)
 }
 
-// The end of a torn record at the end of the file may still come.
+// The engine may still write the rest of a torn record at the end of its file.
 func TestTornLastRecordWaits(t *testing.T) {
 	o := follow(t, 2, 1<<20)
 	record := localRecord(out("in two parts"), false)

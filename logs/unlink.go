@@ -50,8 +50,8 @@ func EngineHistory(enginePath string) (int64, error) {
 	return sum, nil
 }
 
-// Unlink prepares an empty CRI log beside a link to the engine's json-file. Its history is at most that many bytes,
-// plus the line in which they begin.
+// Unlink prepares an empty CRI log beside a link to the engine's json-file. A follower fills it with the last history
+// bytes of the engine's files, plus the rest of the line in which they begin.
 func Unlink(enginePath, logPath string, history int64) (_ *Unlinked, err error) {
 	u := &Unlinked{path: logPath, fresh: freshPath(logPath)}
 	if u.Position, u.history, err = positionBefore(enginePath, history); err != nil {
@@ -107,7 +107,7 @@ func freshPath(logPath string) string {
 	return filepath.Join(dir, "."+base+".new")
 }
 
-// positionBefore returns a position with about so many bytes after it in the engine's files, and their number.
+// positionBefore returns a position with about history bytes after it in the engine's files, and the exact number.
 func positionBefore(enginePath string, history int64) (at checkpoint.LogPosition, behind int64, err error) {
 	var offset int64
 	file, g, err := openGeneration(enginePath, func(list []generation) *generation {
@@ -124,7 +124,8 @@ func positionBefore(enginePath string, history int64) (at checkpoint.LogPosition
 		Time: last}, behind + offset - place, nil
 }
 
-// placeBefore returns the generation and offset with so many bytes after them, or with all that exist.
+// placeBefore returns the generation and the offset with history bytes after them, and the number of these bytes. If
+// the files have fewer bytes, it returns the beginning of the oldest file.
 func placeBefore(enginePath string, list []generation, history int64) (chosen *generation, offset, behind int64) {
 	for i := range list { // the newest first
 		size := sizeOf(enginePath, list[i])
@@ -145,8 +146,8 @@ func sizeOf(enginePath string, g generation) int64 {
 	return info.Size()
 }
 
-// lineEnd returns the end of the last record before an offset that ends a line, and its time. Without one nearby, it
-// returns the end of any last record, and otherwise the file's beginning.
+// lineEnd looks for the last record before offset that completes a line. It returns the record's end and time. Without
+// such a record nearby, it takes the last record, and without any record the file's beginning.
 func lineEnd(file *os.File, offset int64) (place, unixNano int64) {
 	from := max(0, offset-alignWindow)
 	window := make([]byte, offset-from)

@@ -41,10 +41,11 @@ type shimPort struct {
 	HostIP        string  `json:"host_ip,omitempty"`
 }
 
-// shimLayout is the other input of a checksum: go-spew prints the names of Go's types with their packages.
+// shimLayout has the Go packages of a shim's types. A checksum depends on them, because go-spew prints type names with
+// their packages.
 type shimLayout struct {
 	data, port string
-	// hostIP says that PortMapping had that field.
+	// hostIP says that the type PortMapping has a field HostIP.
 	hostIP bool
 }
 

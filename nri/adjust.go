@@ -315,7 +315,7 @@ func seccomp(policy *api.LinuxSeccomp) *ocispec.LinuxSeccomp {
 	return profile
 }
 
-// addCDI adds what CDI devices change.
+// addCDI adds the edits of CDI devices.
 func (s *Service) addCDI(note *ocinote.Adjustment, devices []*api.CDIDevice) error {
 	if len(devices) == 0 {
 		return nil

@@ -62,8 +62,8 @@ func (s *Service) PodUpdated(ctx context.Context, pod *state.Pod) {
 	})
 }
 
-// CreateContainer asks the plugins about a container that the engine has, and that has not started. It returns what
-// they adjust: note is nil for nothing, and limits has the changed limits. An error means that one refuses the
+// CreateContainer asks the plugins about a container that the engine has created and not started. It returns their
+// adjustments: note is nil for none, and limits has the changed limits. An error means that a plugin refuses the
 // container, that plugins contradict each other, or that an adjustment is not supported.
 func (s *Service) CreateContainer(
 	ctx context.Context, pod *state.Pod, c *state.Container,

@@ -26,7 +26,7 @@ const runtimeName = "criadapter"
 type Engine interface {
 	InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error)
 	UpdateContainer(ctx context.Context, id string, resources container.Resources) error
-	// Adjustment returns what plugins have adjusted in a container, nil for nothing.
+	// Adjustment returns the adjustments of plugins to a container, nil for none.
 	Adjustment(ctx context.Context, id string) (*ocinote.Adjustment, error)
 }
 

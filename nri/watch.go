@@ -58,7 +58,7 @@ func (r *reported) runs(id string) {
 	delete(r.stopped, id)
 }
 
-// forget drops what is known of a pod or container that is gone.
+// forget drops the entries of a pod or container that is gone.
 func (r *reported) forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A start removes what earlier starts have left, and nothing of a Runner or keeper that lives.
+// A start removes the leftovers of earlier starts, and nothing of a Runner or keeper that lives.
 func TestEachStartHasItsOwnDirectory(t *testing.T) {
 	base := t.TempDir()
 	testutil.Must(t, os.MkdirAll(filepath.Join(base, "command-1"), 0o700))

@@ -37,7 +37,7 @@ func sameInheritance(proc string, shim int, process object) error {
 	return nil
 }
 
-// sameNamespaces compares the namespaces of two processes, whose directories these are.
+// sameNamespaces compares the namespaces of two processes. self and engine are their directories in /proc.
 func sameNamespaces(self, engine string) error {
 	for _, kind := range namespaces {
 		own, err := os.Readlink(filepath.Join(self, "ns", kind))
@@ -52,7 +52,7 @@ func sameNamespaces(self, engine string) error {
 	return nil
 }
 
-// sameStatus compares what /proc/PID/status and /proc/PID/stat say.
+// sameStatus compares fields of /proc/PID/status and /proc/PID/stat.
 func sameStatus(self, engine string) error {
 	own, err := statusOf(self)
 	if err != nil {
@@ -150,7 +150,7 @@ func statusOf(dir string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Behind the name are the third field of proc(5) and all later ones.
+	// The third field of proc(5) follows the name, which is in parentheses.
 	rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(rest) < 39 {
 		return nil, fmt.Errorf("%s/stat has %d fields", dir, len(rest))

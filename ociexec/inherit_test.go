@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// fakeProcess writes what sameInheritance reads of a process.
+// fakeProcess writes the files of a process that sameInheritance reads.
 func fakeProcess(t *testing.T, proc, name string, change map[string]string) {
 	t.Helper()
 	fields := map[string]string{
@@ -47,7 +47,7 @@ func fakeProcess(t *testing.T, proc, name string, change map[string]string) {
 	testutil.Must(t, os.WriteFile(filepath.Join(dir, "attr/current"), []byte(fields["label"]+"\n"), 0o600))
 }
 
-// What a command would inherit differently sends it through the engine.
+// A command that would inherit something else from this program than from the shim goes through the engine.
 func TestSameInheritance(t *testing.T) {
 	plain := object{"oomScoreAdj": 0}
 	tests := []struct {
@@ -98,7 +98,7 @@ func TestFiltersOfBothAreNotBelievedEqual(t *testing.T) {
 	testutil.Assert(t, errors.Is(err, ErrUnsuitable) && strings.Contains(err.Error(), "Seccomp"), "%v", err)
 }
 
-// The shim's I/O priority is another one than this program's.
+// A shim with another I/O priority than this program is unsuitable.
 func TestSameIOPriority(t *testing.T) {
 	shim := exec.Command("sleep", "1000")
 	testutil.Must(t, shim.Start())

@@ -81,8 +81,8 @@ func runKeeper() error {
 		return err
 	}
 	unix.CloseOnExec(lockDescriptor)
-	// Containers with the host's process ids do not reach this program's files through /proc (CVE-2019-5736). The
-	// runtimes are as before: execve(2) resets it.
+	// Containers in the host's PID namespace cannot reach this program's files through /proc (CVE-2019-5736). The
+	// runtimes stay dumpable, because execve(2) resets the attribute.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (k *keeper) start(r request, streams []uintptr) {
 	k.runtimes[pid] = r
 }
 
-// cancel ends the runtime of a request if it is still at work, and what it has started.
+// cancel ends the runtime of a request if it is still at work, and the processes that it has started.
 func (k *keeper) cancel(id uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

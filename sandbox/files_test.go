@@ -21,7 +21,7 @@ const ownHosts = "127.0.0.1\tlocalhost\n" +
 	"ff02::1\tip6-allnodes\n" +
 	"ff02::2\tip6-allrouters\n"
 
-// newFiles returns Files on a node with those files; an empty one is missing.
+// newFiles returns Files on a node with these files. An empty content stands for a missing file.
 func newFiles(t *testing.T, resolvConf, resolved, hosts string) *Files {
 	t.Helper()
 	dir := t.TempDir()

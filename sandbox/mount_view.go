@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// mountView caches which directories the engine sees mounts in. The zero value is empty.
+// mountView caches in which directories the engine sees this program's mounts. The zero value is empty.
 type mountView struct {
 	mu sync.Mutex
 	// process is the engine process that these results are valid for.
@@ -24,9 +24,9 @@ type mountView struct {
 	seen    map[string]bool
 }
 
-// sees prepares a directory and reports whether the engine sees what is mounted there: containers join namespaces by
-// their paths. When this program runs in a container with mounts of its own, the engine may not see its pins. Each
-// directory is tested once per engine process.
+// sees prepares a directory and reports whether the engine sees mounts that this program makes there. The engine needs
+// the pins, because containers join namespaces by their paths. It may not see them if this program runs in a container.
+// Each directory is tested once per engine process.
 func (v *mountView) sees(ctx context.Context, engine int, dir string) (bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

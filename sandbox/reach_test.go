@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// apart runs a process that sees no mount from now on.
+// apart runs a process that sees no later mount.
 func apart(t testing.TB) (pid int) {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
@@ -66,8 +66,8 @@ func TestProbesOfACrashAreSwept(t *testing.T) {
 	}
 }
 
-// An engine that does not see the pods' namespaces gets sandbox containers, as it cannot join them; the one that is
-// there after it is asked again.
+// An engine that does not see the pods' namespaces cannot join them, so it gets sandbox containers. Another engine
+// process is tested again.
 func TestEngineThatDoesNotSeeMountsGetsSandboxContainers(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		n.engine.peer = apart(n)

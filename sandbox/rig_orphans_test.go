@@ -12,8 +12,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A pod whose checkpoint and container are lost is one that no kubelet will ask
-// for: its address goes back at the next start.
+// No kubelet asks for a pod whose checkpoint and container are lost. Its address is given back at the next start.
 func TestOrphanGivesItsAddressBackAtTheNextStart(t *testing.T) {
 	r := newRig(t)
 	r.pid = runtimeapi.NamespaceMode_POD // with a sandbox container
@@ -32,8 +31,7 @@ func TestOrphanGivesItsAddressBackAtTheNextStart(t *testing.T) {
 	r.wantNothing(orphan, living)
 }
 
-// newSpecification makes the server's chain one of CNI 1.1, of real plugins and
-// a scripted one, which are asked for STATUS and GC.
+// newSpecification raises the server's chain to CNI 1.1, which has STATUS and GC, and adds a scripted plugin to it.
 func (r *rig) newSpecification(script string) {
 	r.Helper()
 	r.must(r.server.Stop(r.Context()))
@@ -67,7 +65,7 @@ fi`)
 	testutil.Until(t, "the network is ready again", func() bool { ready, _ := r.networkReady(); return ready })
 }
 
-// GC tells plugins of our pods, and only where the operator says so. Plugins without it do not mind.
+// GC runs only with --cni-gc, and names our pods to the plugins. Plugins without GC do not fail.
 func TestNetworkGC(t *testing.T) {
 	r := newRig(t)
 	called := filepath.Join(r.server.Dir, "gc")

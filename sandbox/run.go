@@ -120,8 +120,8 @@ func (s *Service) rollBack(ctx context.Context, p *pending, cause error) error {
 	return errors.Join(cause, undoErr)
 }
 
-// show makes a pod visible whose roll-back failed. While the engine is away the
-// cache finds the pod by itself once the engine is back.
+// show makes a pod visible whose roll-back failed. If the engine is away, the cache finds the pod when the engine is
+// back.
 func (s *Service) show(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()

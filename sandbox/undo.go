@@ -9,7 +9,7 @@ import (
 // undoTimeout bounds the roll-back of one failed set-up.
 const undoTimeout = 30 * time.Second
 
-// undoStack holds how to take back the steps done so far.
+// undoStack has an undo for each step done so far.
 type undoStack []undoStep
 
 type undoStep struct {
@@ -21,9 +21,8 @@ func (u *undoStack) push(what string, undo func(context.Context) error) {
 	*u = append(*u, undoStep{what, undo})
 }
 
-// unwind takes the steps back, the newest first, on a context that does not depend on the one that may just have ended.
-// It ends at the first undo that fails, with its error: what lies below (the container and its checkpoint) is what
-// makes the rest visible for a retry.
+// unwind undoes the steps, the newest first, even if ctx has ended. It stops at the first error. While the container
+// or the checkpoint is left, the pod stays visible and can be removed again.
 func (u undoStack) unwind(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()

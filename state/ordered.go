@@ -22,8 +22,8 @@ func (o ordered[T]) equal(compare func(*T) int) []*T {
 	return rest[:end:end]
 }
 
-// replaced returns a copy with entry at index i. If found, entry replaces the one at i, or nil removes it. Otherwise
-// entry is inserted before it, and nil changes nothing.
+// replaced returns a copy with entry at index i. If found, entry replaces the entry at i, and a nil entry removes it.
+// Otherwise entry is inserted at i, and a nil entry changes nothing.
 func (o ordered[T]) replaced(i int, found bool, entry *T) ordered[T] {
 	next := make(ordered[T], len(o), len(o)+1)
 	copy(next, o)
@@ -38,8 +38,8 @@ func (o ordered[T]) replaced(i int, found bool, entry *T) ordered[T] {
 	return next
 }
 
-// with returns a copy without old and with entry, each of which may be nil. It returns false if the list is damaged:
-// old is not found, or another entry has the place of the new one.
+// with returns a copy without old and with entry. One of them may be nil. It returns false if the list is damaged: old
+// is not found, or another entry has the place of entry.
 func (o ordered[T]) with(old, entry *T, order func(a, b *T) int) (ordered[T], bool) {
 	if old == nil {
 		i, taken := slices.BinarySearchFunc(o, entry, order)

@@ -18,8 +18,8 @@ import (
 // maxRefreshes is the number of concurrent inspects.
 const maxRefreshes = 8
 
-// refreshTries is how often a failing inspect is tried, with engineBackoff in between, because there may be no other
-// event of the container. The tries take about a minute if each fails at once. After them the next relist tries again.
+// refreshTries is how often a failing inspect is tried, with engineBackoff in between. There may be no other event of
+// the container. The tries take about a minute if each fails at once. After them the next relist tries again.
 const refreshTries = 16
 
 // overtakenBackoff is the pause before the next inspect of an entry that is written all the time.
@@ -113,8 +113,8 @@ func (r *refreshes) finished(ctx context.Context, id string, since uint64) bool 
 	return true
 }
 
-// RefreshContainer inspects a container and publishes the answer, so that the caller reads what it has just changed. It
-// fails with ErrNotFound if the container does not exist.
+// RefreshContainer inspects a container and publishes the answer, so that the caller reads its own change. It fails
+// with ErrNotFound if the container does not exist.
 func (c *Cache) RefreshContainer(ctx context.Context, id string) (*Container, error) {
 	if err := c.refresh(ctx, id, nil); err != nil {
 		return nil, err

@@ -55,8 +55,8 @@ type Change struct {
 	Containers []*Container
 }
 
-// Subscription receives the changes of a cache, see Cache.Subscribe. Next is
-// for one goroutine at a time; Close and CutOff are for any.
+// Subscription receives the changes of a cache, see Cache.Subscribe. Only one goroutine at a time may call Next. Close
+// and CutOff are safe for concurrent use.
 type Subscription struct {
 	cache   *Cache
 	changes chan Change

@@ -15,8 +15,8 @@ import (
 // hierarchy is one mounted cgroup tree.
 type hierarchy struct {
 	// mountpoint is the mount point. root is the cgroup at the mount point: "/", except in a container. In a container
-	// it is below the node's root, or above the container's own ("/../..") if the node's tree is mounted into a cgroup
-	// namespace.
+	// it is below the node's root. If the node's tree is mounted into a cgroup namespace, root is above the container's
+	// own cgroup ("/../..").
 	mountpoint, root string
 }
 

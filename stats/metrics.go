@@ -67,7 +67,7 @@ func (m metric) descriptor() *runtimeapi.MetricDescriptor {
 	}
 }
 
-// metricSet has the wanted rows of the table, and what to read for them.
+// metricSet has the wanted rows of the table, and the stats to read for them.
 type metricSet struct {
 	table                                 []metric
 	stats                                 statSet

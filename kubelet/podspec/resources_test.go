@@ -65,7 +65,7 @@ func TestLiftedLimits(t *testing.T) {
 		{"processors", before, amounts("", "2Gi"), cgroup.Host{}, fmt.Sprint(-1, 2<<30, 0)},
 		{"memory, with swap", before, amounts("2", ""), cgroup.Host{Swap: true},
 			fmt.Sprint(200_000, cgroup.Unlimited, cgroup.Unlimited)},
-		{"none that was", v1.ResourceRequirements{}, nil, cgroup.Host{Swap: true}, "0 0 0"},
+		{"no limit before", v1.ResourceRequirements{}, nil, cgroup.Host{Swap: true}, "0 0 0"},
 	} {
 		pod := testPod(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = c.limits })
 		r := testGenerator(t, func(o *Options) { o.Host = c.host }).Resources(pod, &pod.Spec.Containers[0], c.before)
@@ -85,7 +85,7 @@ func TestSidecarIsKilledLast(t *testing.T) {
 	testutil.Equal(t, oomScore(pod, &pod.Spec.Containers[0], 4<<30), oomGuaranteed, "score of a critical pod")
 }
 
-// TestOOMScoreOfUnassignedMemory: what the pod itself requests beyond its containers counts for each.
+// TestOOMScoreOfUnassignedMemory: each container counts an equal part of the memory that only the pod itself requests.
 func TestOOMScoreOfUnassignedMemory(t *testing.T) {
 	pod := testPod(func(p *v1.Pod) {
 		p.Spec.Containers = []v1.Container{{Name: "a"}, {Name: "b"}}

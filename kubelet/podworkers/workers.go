@@ -13,7 +13,7 @@ import (
 )
 
 // PodSyncer has the steps of a pod's life. Calls for one pod come one after the other. A call must see the effects of
-// the one before.
+// the previous call.
 type PodSyncer interface {
 	// SyncPod brings the pod closer to its spec. Ended says that the pod has completed. Again is the time until another
 	// call makes sense, 0 for Options.Resync.

@@ -142,7 +142,7 @@ func TestResyncRetryAndAgain(t *testing.T) {
 		w.Update(pod("a", "a", ""))
 		tick(59 * time.Second)
 		want(t, s, "sync a ")
-		tick(32 * time.Second) // a minute, and half of it at most
+		tick(32 * time.Second) // due after 60 to 90 seconds
 		want(t, s, "sync a ")
 		s.sync = failing
 		w.Wake("a")

@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// downwardAPI is fields of the pod.
+// downwardAPI has fields of the pod as files.
 var downwardAPI = Kind{
 	Field:     "downwardAPI",
 	Directory: "downward-api",

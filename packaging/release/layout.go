@@ -20,7 +20,7 @@ type file struct {
 	link string
 }
 
-// links are other names of criadapter-oci: one by which containerd finds it, and one by which runc's shim then does.
+// links are other names of criadapter-oci. containerd runs the first as a shim, and runc's shim runs the second.
 func links() []file {
 	return []file{
 		{path: "usr/bin/containerd-shim-criadapter-v2", link: "criadapter-oci"},

@@ -57,7 +57,7 @@ func main() {
 
 // release has the common values of all files of a release.
 type release struct {
-	// name is the version for people, version the one for packages.
+	// name is the version for people. version is its form for packages.
 	name, version string
 	// time is the time of every file.
 	time time.Time

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// signedRelease signs a release of two files and an SBOM, of a repository with one commit. It returns the directory of
-// the release and the one of its keys.
+// signedRelease signs a release of two files and an SBOM, of a repository with one commit. It returns the
+// directories of the release and of its keys.
 func signedRelease(t *testing.T) (out, keys string) {
 	t.Helper()
 	t.Setenv(passwordVariable, "secret")

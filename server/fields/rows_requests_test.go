@@ -36,7 +36,7 @@ func podRequestRows() []row {
 			fields: of("RunPodSandboxRequest", "runtime_handler"),
 			says:   "It is the name of one of the engine's runtimes; an unknown one is invalid.",
 			refuses: "a runtime that takes its interfaces when it boots, in a pod of a CNI network: the Docker " +
-				"API cannot start it in one made ready before",
+				"API cannot start it in a network namespace that CNI has prepared",
 			seen: []string{"sandbox.TestRuntimeThatTakesItsInterfacesAtBootIsRefused"},
 			uses: []use{
 				{"RunPodSandboxRequest.runtime_handler", func(r *request) {

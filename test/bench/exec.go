@@ -9,10 +9,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// execsAtOnce is how many containers have a command run in them at the same time, as a full node's probes do.
+// execsAtOnce is in how many containers a command runs at the same time, like the probes of a full node.
 const execsAtOnce = 8
 
-// rowExecs is the row of what is measured so.
+// rowExecs is the row of these commands.
 var rowExecs = fmt.Sprintf("%s, %d containers at once", callExec, execsAtOnce)
 
 // measureExec compares ExecSync over the CRI socket with its engine calls in the same container: create exec, attach,

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// stormSize is how many pods are brought up at once, and allPods how many there are in the end.
+// stormSize is how many pods are brought up at once. Lists are measured with 1, podsSome and allPods pods.
 const (
 	stormSize = 24
 	allPods   = 60

@@ -198,8 +198,8 @@ func (b *bench) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// turns calls f rounds times for each of n members. The order changes each round, so that what one member leaves behind
-// does not always slow the same next member.
+// turns calls f rounds times for each of n members. The order changes each round, so that the leftovers of one member
+// do not always slow the same next member.
 func turns(rounds, n int, f func(round, member int) error) error {
 	random := rand.New(rand.NewPCG(1, 2)) // the same orders in each run
 	for round := range rounds {

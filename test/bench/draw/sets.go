@@ -74,7 +74,7 @@ func header(out *strings.Builder, first string, columns []column) {
 	fmt.Fprintf(out, "\n|---|%s\n", strings.Repeat("---|", len(columns)))
 }
 
-// counts writes how many specs passed, failed and were skipped, and how many passed only when repeated.
+// counts writes how many specs passed, failed, were skipped and were left out, and how many passed only when repeated.
 func (r specsResult) counts() string {
 	text := fmt.Sprintf("%d, %d, %d", r.Passed, r.Failed, r.Skipped)
 	if r.LeftOut > 0 {
