@@ -75,7 +75,7 @@ func TestReadOnlyDiskChangesNothing(t *testing.T) {
 		testutil.Assert(t, errors.Is(err, unix.EROFS), "%s returned %v, want EROFS", name, err)
 	}
 	requireRecord(t, mustLoad(t, s, "abc"), older)
-	// What is there can still be read after a restart.
+	// A restarted program can still read the record.
 	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), older)
 	testutil.Must(t, unix.Mount("", dir, "", unix.MS_REMOUNT, ""))
 	mustSave(t, s, newer)

@@ -47,8 +47,7 @@ func FuzzParseBandwidth(f *testing.F) {
 			return
 		}
 		testutil.Assert(t, rate >= minBandwidth && rate <= maxBandwidth, "%q: %d is out of range", text, rate)
-		// A thousand times as much, where it stays in range, has to parse to
-		// at most a thousand times the rounded-up rate.
+		// The rate is rounded up. So the same number with a "k" gives at most a thousand times the rate.
 		if number, suffix := splitQuantity(text); suffix == "" && rate <= maxBandwidth/1000 {
 			thousand, err := parseBandwidth(number + "k")
 			testutil.Assert(t, err == nil && thousand <= rate*1000 && thousand+1000 > rate*1000,

@@ -64,8 +64,8 @@ func single(list *libcni.NetworkConfigList, p *libcni.PluginConfig) *libcni.Netw
 	return &libcni.NetworkConfigList{Name: list.Name, CNIVersion: list.CNIVersion, Plugins: []*libcni.PluginConfig{p}}
 }
 
-// validAttachments are the attachments of pods and all that is kept of the network. libcni itself runs DEL for
-// attachments in its cache that are not among them.
+// validAttachments returns the attachments of pods, and the kept attachments of the network. libcni itself runs DEL for
+// all other attachments in its cache.
 func (n *Network) validAttachments(network string, pods []string) ([]types.GCAttachment, error) {
 	kept, err := n.keptOfAll()
 	if err != nil {
@@ -80,7 +80,7 @@ func (n *Network) validAttachments(network string, pods []string) ([]types.GCAtt
 			valid[types.GCAttachment{ContainerID: a.ContainerID, IfName: a.IfName}] = true
 		}
 	}
-	list := make([]types.GCAttachment, 0, len(valid)) // a list that is empty, not null
+	list := make([]types.GCAttachment, 0, len(valid)) // an empty list becomes [] in JSON, not null
 	for a := range valid {
 		list = append(list, a)
 	}
@@ -108,7 +108,8 @@ func lacksCommand(err error) bool {
 	return errors.As(err, &reported) && reported.Code == types.ErrInvalidEnvironmentVariables
 }
 
-// beginAdd records that an ADD is about to run, between two GCs. It fails when ctx has ended meanwhile.
+// beginAdd waits for the end of a running GC, and records that an ADD is about to run. It fails if ctx has ended by
+// then.
 func (n *Network) beginAdd(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
 	n.gate.RLock()
 	defer n.gate.RUnlock()

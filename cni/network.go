@@ -35,11 +35,11 @@ type Options struct {
 	BinDirs []string
 	// CacheDir keeps what Del needs of every attachment. It must survive restarts and belong to this program alone.
 	CacheDir string
-	// DelOnly is for a node whose pods are not joined any more, but may have been:
-	// ConfDir is read once and not watched.
+	// DelOnly is for a node whose new pods do not join a CNI network, while earlier pods may still be attached. ConfDir
+	// is read once and not watched.
 	DelOnly bool
-	// Timeout bounds an ADD with all its plugins. A DEL has half of it. A client that waits for Timeout then still
-	// learns which plugin hangs.
+	// Timeout bounds an ADD with all its plugins. A DEL has half of it, so that a client whose own timeout is as long
+	// still learns which plugin hangs.
 	Timeout time.Duration
 	// undoTimeout bounds the DEL that follows a failed ADD.
 	undoTimeout time.Duration

@@ -21,8 +21,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// node is a host of its own for one test: a network namespace with a Network
-// over the real plugins, whose state lies in the test's directory.
+// node is a host of its own for one test: a network namespace, and a Network over the real plugins. Its state lies in
+// the test's directory.
 type node struct {
 	*sandbox
 	host   *space
@@ -35,7 +35,7 @@ const (
 	subnet6 = "fd00:88:7::/64"
 )
 
-// bridgeConf is a list of bridge with host-local, portmap and then whatever more says.
+// bridgeConf is a configuration list with the plugins bridge (with host-local) and portmap, followed by more.
 func (n *node) bridgeConf(version, ranges, more string) string {
 	return fmt.Sprintf(`{"cniVersion":%q,"name":"rig","plugins":[
 		{"type":"bridge","bridge":"rig0","isGateway":true,"ipam":{"type":"host-local","dataDir":%q,"ranges":[%s]}},
@@ -280,7 +280,7 @@ func TestPodsAreJoinedInParallel(t *testing.T) {
 	}
 }
 
-// An exhausted range fails in host-local, which bridge runs, not we.
+// The plugin host-local refuses an ADD from an exhausted range. The plugin bridge runs it and passes the error on.
 func TestExhaustedRange(t *testing.T) {
 	n := newNode(t)
 	n.configure("rig.conflist", n.bridgeConf("0.4.0", `[{"subnet":"10.88.7.0/30"}]`, ""))
@@ -300,8 +300,8 @@ func TestExhaustedRange(t *testing.T) {
 	must(t, n.del(second))
 }
 
-// lo is up before any plugin runs (see the package comment); the loopback
-// plugin still works where a configuration lists it.
+// A pod's lo is up before any plugin runs (see the package comment). A configuration may still list the loopback
+// plugin.
 func TestLoopbackPluginInTheChain(t *testing.T) {
 	n := newNode(t)
 	n.configure("rig.conflist",

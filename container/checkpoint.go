@@ -45,7 +45,7 @@ func (s *Service) Checkpoint(ctx context.Context, id, location string) (err erro
 	if err := s.checkUsers(c); err != nil {
 		return err
 	}
-	// On the disk of the archive: what CRIU writes is as large as the container's memory.
+	// The directory is on the archive's disk, because CRIU's files are as large as the container's memory.
 	dir, err := os.MkdirTemp(filepath.Dir(location), ".checkpoint-")
 	if err != nil {
 		return fmt.Errorf("location: %w: %w", err, errdefs.ErrInvalidArgument)

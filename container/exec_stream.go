@@ -69,7 +69,7 @@ func (s *Service) running(id string) (*state.Container, error) {
 // interactive is a command in a container with a client's streams.
 type interactive struct{ *process }
 
-// serve connects the client until the command's end, which it returns, or the end of ctx.
+// serve connects the client until the command or ctx ends. It returns the command's exit code.
 func (p interactive) serve(ctx context.Context, streams Streams) (int, error) {
 	defer p.close()
 	following, stop := context.WithCancel(ctx)
@@ -82,7 +82,7 @@ func (p interactive) serve(ctx context.Context, streams Streams) (int, error) {
 	go streams.follow(following, p.run.resize)
 	code, err := p.run.waitExit(ctx, p.copied)
 	if err == nil {
-		_ = p.output.drain(ctx, p.copied, dryOutput) // the client that an error would go to is gone
+		_ = p.output.drain(ctx, p.copied, dryOutput) // fails only if the client is gone
 		return code, nil
 	}
 	if errors.Is(err, ociexec.ErrKeeper) {

@@ -148,7 +148,7 @@ func threads(t *testing.T) int {
 	return len(entries)
 }
 
-// Paths on a dead file system, and paths that links lead there, hold up no path on another file system.
+// Paths on a dead file system, also through a link, do not delay a path on another file system.
 func TestHostPathsThatHangHoldUpNoOthers(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()

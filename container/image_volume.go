@@ -73,8 +73,8 @@ func (s *Service) addImageVolumes(ctx context.Context, d *draft, in translate.Co
 	return err
 }
 
-// withImageRefs is a configuration as the checkpoint keeps it, and a status shows it: with the name by digest of each
-// image that is mounted, or its id where it has none (ImageSpec.image_ref).
+// withImageRefs returns the configuration for the checkpoint and the status. It sets the ImageSpec.image_ref of each
+// mounted image to the image's name by digest, or to its id if it has no digest.
 func (s *Service) withImageRefs(
 	ctx context.Context, config *runtimeapi.ContainerConfig, volumes []translate.ImageVolume,
 	sources map[int]translate.ImageSource,

@@ -14,7 +14,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A resize in place lowers the score of a burstable pod; the other limits count where criadapter may not lower it.
+// A resize in place lowers the OOM score of a burstable pod. If criadapter may not lower it, the other limits still
+// apply.
 func TestUpdateWhereTheOOMScoreCannotBeLowered(t *testing.T) {
 	n, engine := newFakeNode(t)
 	sleep := exec.Command("sleep", "1000")
@@ -27,7 +28,7 @@ func TestUpdateWhereTheOOMScoreCannotBeLowered(t *testing.T) {
 		os.WriteFile(filepath.Join(procs.dir, "cgroup.procs"), []byte(strconv.Itoa(sleep.Process.Pid)+"\n"), 0o644))
 	id := n.create(n.pod(), limited(n))
 	n.start(id)
-	osthread.Run(func() { // which has one right less
+	osthread.Run(func() { // on a thread without CAP_SYS_RESOURCE
 		if err = dropSysResource(); err == nil {
 			err = n.Update(t.Context(),
 				update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib, OomScoreAdj: -900}))

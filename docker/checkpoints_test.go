@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestCheckpoints holds the client to answers that are written after the description of the API: no engine here has a
-// kernel that CRIU runs on.
+// TestCheckpoints gives the client answers that were written after the API's description. The test machines' kernels do
+// not support CRIU.
 func TestCheckpoints(t *testing.T) {
 	f := newFakeServer(t)
 	asked := map[string]string{}

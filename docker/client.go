@@ -144,8 +144,8 @@ func checkHost(host string) error {
 // newAPI makes a moby client with a connection pool of its own. Its own negotiation would race with readers of the
 // version. So connect fixes the version before it hands the client out.
 func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
-	// Without HTTP/1 alone, the copy that moby makes of the transport gets the
-	// TLS settings for HTTP/2, and then talks TLS to the socket.
+	// moby copies the transport. If it may use HTTP/2, the copy gets TLS
+	// settings, and then talks TLS to the socket.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	httpClient := &http.Client{

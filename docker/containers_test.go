@@ -111,7 +111,7 @@ func TestRemove(t *testing.T) {
 	for name, c := range map[string]struct {
 		conflicts int64
 		then      int
-		looks     int // what an inspect answers
+		looks     int // the HTTP status of an inspect
 		want      error
 	}{
 		"at once":                        {0, http.StatusNoContent, 0, nil},

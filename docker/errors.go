@@ -28,8 +28,8 @@ type op struct {
 	// bound is the longest that the request may take, zero for as long as its
 	// caller's context lasts.
 	bound time.Duration
-	// grace is the part of bound that the request may take without a sign that
-	// the engine does not answer: a stop waits for its container.
+	// grace is the part of bound in which a missing answer is normal: a stop
+	// waits for its container.
 	grace time.Duration
 	// endless marks a request that lasts as long as the connection and is not
 	// observed.

@@ -50,7 +50,7 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 			env := env
 			var config map[string]any
 			if c.runtimes != nil {
-				// Beside a line of daemon.json that is wrong, no shim is found.
+				// With a wrong runtime in daemon.json, the engine must not find the shim instead.
 				env.Registration, config = rigenv.RegistrationDaemonJSON, map[string]any{"runtimes": c.runtimes}
 			}
 			own, _ := startEngine(t, env, "oci-"+name[:5], config)
@@ -114,7 +114,7 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 		ids = append(ids, id)
 	}
 	testutil.Must(t, client.RemoveContainer(rigContext(t), ids[0]))
-	// The other one goes where the runtime is switched off.
+	// A client with the runtime switched off removes the other container.
 	ours, err := notes.Load(ids[1])
 	testutil.Must(t, err)
 	other, _, err := dialOCI(t, own, docker.OCIRuntimeOff)
@@ -155,8 +155,8 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	testutil.Assert(t, err == nil && len(left) == 1 && left[0] == foreign, "left are %v, %v", left, err)
 }
 
-// User namespaces are announced where a container had one, and a storage driver without layers of the kernel's is why
-// it had none.
+// User namespaces are announced only if the test container had one. It has none with a storage driver that does not use
+// the kernel's overlay.
 func TestRigUserNamespacesNeedLayers(t *testing.T) {
 	env := rigenv.Require(t)
 	own, _ := startEngine(t, env, "oci-copies", map[string]any{"storage-driver": engine.CopyDriver(env)})

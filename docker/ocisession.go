@@ -52,7 +52,7 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 		installRuntime)
 }
 
-// addOwnShims adds the runtimes with a shim of their own, which criadapter-oci as a shim can be in front of.
+// addOwnShims adds the runtimes with a shim of their own. criadapter-oci can run such a shim if it is a shim itself.
 func (s *session) addOwnShims(f facts) {
 	s.features.OwnShims = ownShims(s.runtimes, witness("/proc", f.peer))
 	all := slices.AppendSeq(slices.Clone(s.features.PodSandboxRuntimes), maps.Keys(s.features.OwnShims))

@@ -46,9 +46,9 @@ var registryMessages = []registryMessage{
 	{suffix: "403 Forbidden", kind: errdefs.ErrPermissionDenied},
 	{prefix: "toomanyrequests", kind: errdefs.ErrResourceExhausted},
 	{suffix: "429 Too Many Requests", kind: errdefs.ErrResourceExhausted},
-	// With the graph driver; containerd's says that it is not found.
+	// Of graph drivers. The containerd image store reports "not found".
 	{prefix: "no matching manifest for ", kind: errdefs.ErrNotFound},
-	// With the graph driver; containerd's pulls artifacts.
+	// Of graph drivers. The containerd image store pulls artifacts.
 	{prefix: "unsupported media type ", kind: ErrMediaType},
 	{suffix: "500 Internal Server Error", kind: ErrRegistryUnavailable},
 	{suffix: "502 Bad Gateway", kind: ErrRegistryUnavailable},

@@ -19,8 +19,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// startEngine starts an engine for one test, which has no images. The env that
-// it returns is for it.
+// startEngine starts an engine without images for one test. It returns the engine, and an env for the engine.
 func startEngine(t *testing.T, env rigenv.Env, name string, config map[string]any) (*engine.Engine, rigenv.Env) {
 	t.Helper()
 	own, err := engine.New(engine.Options{
@@ -47,8 +46,7 @@ func TestAbsence(t *testing.T) {
 	})
 }
 
-// TestFeaturesOfTheRig compares what the client finds out with what the rig
-// knows of its engine.
+// TestFeaturesOfTheRig compares the client's Features with the rig's own facts about its engine.
 func TestFeaturesOfTheRig(t *testing.T) {
 	env := rigenv.Require(t)
 	features, err := dialRig(t, env).Features(rigContext(t))
@@ -57,8 +55,7 @@ func TestFeaturesOfTheRig(t *testing.T) {
 		features.Seccomp, "%+v, but the rig is %+v", features, env)
 }
 
-// TestSystemFeatures does so with the installed engine, whose socket may be
-// another program's.
+// TestSystemFeatures does the same with the installed engine. Another program may serve its socket.
 func TestSystemFeatures(t *testing.T) {
 	env := rigenv.RequireSystem(t)
 	c, err := docker.Dial(docker.Options{Host: env.DockerHost})
@@ -94,7 +91,7 @@ func TestPullFromRegistryInTrouble(t *testing.T) {
 	for ref, want := range map[string]error{
 		env.Image(rigenv.PrefixUnavailable + "/test/big:latest"): docker.ErrRegistryUnavailable,
 		env.Image(rigenv.PrefixLimited + "/test/big:latest"):     errdefs.ErrResourceExhausted,
-		// Engines make one error of "denied" and of what is not there, because registries do.
+		// Engines and registries return the same error for a denied and for a missing repository.
 		env.Image(rigenv.PrefixForbidden + "/test/big:latest"): nil,
 		env.Image(rigenv.PrefixNoBlobs + "/test/big:latest"):   nil,
 		env.Image(rigenv.PrefixCorrupt + "/test/big:latest"):   nil,
@@ -129,8 +126,7 @@ func TestPullCancelled(t *testing.T) {
 		"after %d signs of life: %v", signs.Load(), err)
 }
 
-// TestAnonymousVolumesGo shows that a container takes the volumes with it that
-// its configuration made.
+// TestAnonymousVolumesGo shows that the removal of a container removes its anonymous volumes, too.
 func TestAnonymousVolumesGo(t *testing.T) {
 	env := rigenv.Require(t)
 	c := dialRig(t, env)
@@ -151,8 +147,7 @@ func TestAnonymousVolumesGo(t *testing.T) {
 	testutil.Fails(t, err, errdefs.IsNotFound, "the volume is still there")
 }
 
-// TestInitialIdentityOfARealContainer compares what the shim's directory says with
-// what the kernel says of a process that does not change its identity.
+// TestInitialIdentityOfARealContainer compares the identity in the shim's directory with the container's configuration.
 func TestInitialIdentityOfARealContainer(t *testing.T) {
 	env := rigenv.Require(t)
 	c := dialRig(t, env)

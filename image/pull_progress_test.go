@@ -12,7 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// checkExpires wants a watched context to end for want of progress after that time, counted from now.
+// checkExpires waits for the end of a watched context. The context must end for lack of progress after the time want,
+// counted from now.
 func checkExpires(t *testing.T, ctx context.Context, want time.Duration, why string) {
 	t.Helper()
 	begun := time.Now()
@@ -64,12 +65,12 @@ func TestQueuedPullOutlivesAStalledOne(t *testing.T) {
 		if queuedCtx.Err() != nil {
 			t.Fatalf("the pull behind it ended too: %v", context.Cause(queuedCtx))
 		}
-		// No pull of this service holds the slots any more that it waits for.
+		// The queued pull waits for slots that no pull of this service holds any more.
 		checkExpires(t, queuedCtx, time.Minute, "no progress for 1m0s")
 	})
 }
 
-// Its turn has come: from then on the pull is answerable for its own silence.
+// A pull that was queued has the usual deadline again after its first progress.
 func TestPullThatWasQueuedMustMakeProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watch := newPullWatch(time.Minute)
@@ -107,7 +108,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-func TestPullsQueuedBehindNoneOfUsEnd(t *testing.T) {
+func TestQueuedPullsWithoutAnotherPullEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watch := newPullWatch(time.Minute)
 		one, first := watch.begin(t.Context())

@@ -17,9 +17,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// sandboxRuntime behaves like runsc towards a container in a sandbox: all containers have the sandbox's process, start
-// gets the streams, and wait prints the exit code, which the test writes. kill ends the container with the exit code
-// 137.
+// sandboxRuntime imitates runsc for a container in a sandbox. create reports the sandbox's process. start gets the
+// streams. wait prints the exit code, which the test writes. kill ends the container with the exit code 137.
 const sandboxRuntime = `#!/bin/sh
 echo "$@" >> DIR/calls
 for verb; do

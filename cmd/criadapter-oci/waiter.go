@@ -75,7 +75,7 @@ func guard(args []string) int {
 
 // killContainer kills the container that the runtime's command line args waits for. It may have ended.
 func killContainer(args []string) {
-	verb := len(args) - 2 // the container is behind it
+	verb := len(args) - 2 // the container's id follows it
 	_ = exec.Command(args[0], slices.Concat(args[1:verb], []string{"kill", args[verb+1], "KILL"})...).Run()
 }
 

@@ -203,8 +203,8 @@ func logStats(service *logs.Service) telemetry.LogStats {
 	}
 }
 
-// traceErrors logs errors of sending traces, one line per new reason: sending to a missing collector fails every few
-// seconds.
+// traceErrors logs an error of sending traces if its text differs from the last one's: sending to a missing collector
+// fails every few seconds.
 type traceErrors struct {
 	last atomic.Pointer[string]
 }

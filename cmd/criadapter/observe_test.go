@@ -41,7 +41,7 @@ func TestMetricsAreForThisMachineAlone(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "--metrics-bind-addr"), "over a file: %v", err)
 }
 
-func TestTraceErrorsAreLoggedOncePerReason(t *testing.T) {
+func TestTraceErrorsAreLoggedWhenTheirTextChanges(t *testing.T) {
 	logger := logrus.StandardLogger()
 	hooks, out := logger.ReplaceHooks(logrus.LevelHooks{}), logger.Out
 	hook := logtest.NewGlobal()

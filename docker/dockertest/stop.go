@@ -35,8 +35,8 @@ func (e *Engine) StopContainer(ctx context.Context, id string, grace time.Durati
 	}
 }
 
-// beginStop signals a container and sees to its end after grace. It returns
-// what is closed at its end, nil when it does not run.
+// beginStop signals a container, and kills it after grace. The returned channel
+// is closed at the container's end. It is nil if the container does not run.
 func (e *Engine) beginStop(id string, grace time.Duration) (<-chan struct{}, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,7 +66,7 @@ func (e *Engine) beginStop(id string, grace time.Duration) (<-chan struct{}, err
 	return stopped, nil
 }
 
-// signal does to a container what a signal does. The caller holds the lock.
+// signal ends a container if its program ends on this signal. The caller holds the lock.
 func (e *Engine) signal(c *container, name string) {
 	if ends, code := c.program.answer(name); ends {
 		e.exit(c, code)
@@ -167,7 +167,7 @@ func (e *Engine) update(id string, resources api.Resources) error {
 	})
 }
 
-// merge changes what an update names: zero means unchanged.
+// merge applies an update. A zero field changes nothing.
 func merge(into *api.Resources, from api.Resources) {
 	into.CPUShares = cmp.Or(from.CPUShares, into.CPUShares)
 	into.NanoCPUs = cmp.Or(from.NanoCPUs, into.NanoCPUs)

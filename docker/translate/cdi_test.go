@@ -55,7 +55,7 @@ func TestReadCDI(t *testing.T) {
 		"two devices: %+v, %v", both, err)
 }
 
-// sameText compares what goes into a note.
+// sameText reports whether two values have the same JSON text in a note.
 func sameText(t *testing.T, a, b any) bool {
 	t.Helper()
 	first, err := json.Marshal(a)
@@ -83,7 +83,8 @@ func TestCDIDevicesThatCannotBe(t *testing.T) {
 	}
 }
 
-// An engine without CDI gets the edits in its own words where it has them, and in the note where it has not.
+// For an engine without CDI, an edit becomes a field of the Docker API. An edit without such a field goes into the
+// note.
 func TestCDIDevicesInNotes(t *testing.T) {
 	dir := t.TempDir()
 	testutil.WriteFile(t, filepath.Join(dir, "gpu.json"), cdiSpec)

@@ -60,8 +60,8 @@ func TestContainerNamespaces(t *testing.T) {
 	}
 }
 
-// A pod rebuilt from its labels does not tell that it uses the node's network;
-// the cache does.
+// A pod's labels do not show that it uses the node's network. For a pod that
+// was rebuilt from them, the cache shows it.
 func TestHostNetworkOfARebuiltPod(t *testing.T) {
 	in := containerInput()
 	in.Sandbox.Config = &runtimeapi.PodSandboxConfig{Metadata: podMetadata()}
@@ -96,8 +96,7 @@ func TestProcess(t *testing.T) {
 		!got.AttachStderr, "streams %+v", got)
 }
 
-// What the client leaves out must be nil, for only then Docker takes it from
-// the image.
+// A field that the client leaves out must be nil or empty. Docker then takes it from the image.
 func TestProcessOfTheImage(t *testing.T) {
 	in := containerInput()
 	in.Config.Args = []string{"only", "arguments"}
@@ -307,8 +306,8 @@ func TestCapabilities(t *testing.T) {
 		slices.Equal(host.CapDrop, []string{"ALL"}), "add %q, drop %q", host.CapAdd, host.CapDrop)
 }
 
-// On the wire an empty list equals none. It must not become nil, for which Docker masks its own paths (procMount:
-// Unmasked).
+// On the wire an empty list equals a missing one (procMount: Unmasked). It must not become nil, because Docker would
+// then mask its own paths.
 func TestEmptyPathListsMeanNone(t *testing.T) {
 	host := mustContainer(t, containerInput()).Host
 	testutil.Require(t, host.MaskedPaths != nil && host.ReadonlyPaths != nil, "the lists are nil")

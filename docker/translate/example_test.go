@@ -34,7 +34,7 @@ func ExampleSandbox() {
 	// web default <nil>
 }
 
-// What cannot be said to the connected engine is refused, and the error begins with the field.
+// A setting that the connected engine does not support is refused. The error begins with the field.
 func ExampleContainer_refused() {
 	_, err := translate.Container(translate.ContainerInput{
 		Sandbox: translate.SandboxRef{

@@ -29,8 +29,8 @@ func Hostname(config *runtimeapi.PodSandboxConfig) string {
 	return hostnameFrom(config.GetMetadata().GetName())
 }
 
-// hostnameFrom makes a host name from any text: one label, other characters
-// replaced, cut to a label's length as the kubelet cuts pod names.
+// hostnameFrom makes a host name from any text. It replaces all characters but letters, digits and dots, and cuts the
+// name to a label's length as the kubelet cuts pod names. If the result is invalid, it replaces the dots, too.
 func hostnameFrom(name string) string {
 	label := strings.Map(func(r rune) rune {
 		if r < 0x80 && isAlphanumeric(byte(r)) || r == '.' {

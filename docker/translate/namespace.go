@@ -79,8 +79,8 @@ func sandboxNetwork(field string, in SandboxInput, config *container.Config, hos
 	return nil
 }
 
-// containerNamespaces sets the namespaces of a container. It joins its pod's
-// network, which NODE must be the name of if it is given.
+// containerNamespaces sets the namespaces of a container. The container joins
+// its pod's network, and may ask for NODE only if that is the node's.
 func containerNamespaces(
 	field string, in ContainerInput, config *container.Config, host *container.HostConfig, more *extra,
 ) error {
@@ -156,8 +156,8 @@ func containerPID(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxR
 	return nil
 }
 
-// checkID refuses what is not a container id, which a mode such as container:ID
-// would take for something else.
+// checkID refuses a text that is not a container id. In a mode such as
+// container:ID it could mean something else.
 func checkID(field, id string) error {
 	if id == "" {
 		return invalid(field, "is empty, give a container's id")

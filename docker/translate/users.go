@@ -18,7 +18,8 @@ type Users struct {
 	UIDs, GIDs ocinote.IDMapping
 }
 
-// PodUsers returns what the user namespace of a pod maps that Sandbox and WithoutContainer accept, nil for the node's.
+// PodUsers returns the ids that a pod's user namespace maps, nil if the pod uses the node's. Sandbox or
+// WithoutContainer must have accepted the configuration.
 func PodUsers(config *runtimeapi.PodSandboxConfig) *Users {
 	options := podNamespaces(config).GetUsernsOptions()
 	if options.GetMode() != runtimeapi.NamespaceMode_POD || len(options.GetUids()) != 1 || len(options.GetGids()) != 1 {
@@ -56,7 +57,7 @@ func checkPodUsers(field string, in SandboxInput, more *extra) error {
 	return nil
 }
 
-// nodeNamespace is a field of a NamespaceOption that asks for a namespace of the node's, if there is one.
+// nodeNamespace returns the first field of a NamespaceOption that asks for the node's namespace, empty for none.
 func nodeNamespace(ns *runtimeapi.NamespaceOption) string {
 	switch runtimeapi.NamespaceMode_NODE {
 	case ns.GetNetwork():
@@ -69,7 +70,7 @@ func nodeNamespace(ns *runtimeapi.NamespaceOption) string {
 	return ""
 }
 
-// checkOwnUsers refuses what a container cannot have in a pod with a user namespace of its own.
+// checkOwnUsers refuses the node's namespaces for a container whose pod has a user namespace of its own.
 func checkOwnUsers(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef) error {
 	if kind := nodeNamespace(ns); kind != "" && PodUsers(sandbox.Config) != nil {
 		return invalid(field+"."+kind,
@@ -78,7 +79,7 @@ func checkOwnUsers(field string, ns *runtimeapi.NamespaceOption, sandbox Sandbox
 	return nil
 }
 
-// checkUserMode refuses what says nothing about user namespaces.
+// checkUserMode refuses a mode that user namespaces do not have, and mappings with another mode than POD.
 func checkUserMode(field string, options *runtimeapi.UserNamespace) error {
 	switch {
 	case options == nil, options.GetMode() == runtimeapi.NamespaceMode_POD:
@@ -108,7 +109,7 @@ func checkMapping(field string, mappings []*runtimeapi.IDMapping) error {
 	return nil
 }
 
-// canMap refuses user namespaces where they have not been seen to work.
+// canMap refuses user namespaces that have not been proven to work on this engine, or that this runtime cannot join.
 func (e *extra) canMap(field string, bridge bool) error {
 	if _, err := e.need(field, "a user namespace of the pod's own"); err != nil {
 		return err
@@ -128,8 +129,8 @@ func (e *extra) canMap(field string, bridge bool) error {
 	return nil
 }
 
-// joinUsers has the container join its pod's user namespace. The sandbox has already set what Docker sets in the
-// namespaces that belong to it.
+// joinUsers has the container join its pod's user namespace. The sandbox has already made Docker's settings in the
+// namespaces that the user namespace owns.
 func joinUsers(field string, options *runtimeapi.UserNamespace, sandbox SandboxRef, more *extra) error {
 	if err := checkUserMode(field, options); err != nil {
 		return err
@@ -209,8 +210,8 @@ func limitPing(config *runtimeapi.PodSandboxConfig) string {
 	return strings.Join([]string{"0", strconv.FormatUint(min(uint64(users.GIDs.Size)-1, math.MaxInt32), 10)}, " ")
 }
 
-// InUserNamespace returns the sandbox container of a pod that has users of its own, in a user namespace that is pinned
-// at path: the engine makes the others in it.
+// InUserNamespace has the sandbox container of a pod join the user namespace that is pinned at path. The engine makes
+// the other namespaces of the pod inside it.
 func InUserNamespace(
 	spec docker.ContainerSpec, config *runtimeapi.PodSandboxConfig, users Users, path string, features docker.Features,
 ) (docker.ContainerSpec, error) {

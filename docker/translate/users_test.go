@@ -23,7 +23,7 @@ func ownUsers() *runtimeapi.UserNamespace {
 		Gids: userIDs(131072, 1000)}
 }
 
-// mappingEngine has the runtime, which user namespaces work with.
+// mappingEngine is an engine with the runtime criadapter-oci, where user namespaces work.
 func mappingEngine() docker.Features {
 	f := oldEngine()
 	f.OCIRuntime = docker.OCIRuntime{Name: "criadapter", Notes: ocinote.DefaultDir, UserNamespaces: true}
@@ -38,7 +38,7 @@ func mappedPod() SandboxInput {
 	return in
 }
 
-// mappedContainer is a container of it.
+// mappedContainer is a container of such a pod.
 func mappedContainer() ContainerInput {
 	in := withoutContainer()
 	in.Features = mappingEngine()
@@ -142,12 +142,12 @@ func TestContainerJoinsItsPodsUsers(t *testing.T) {
 			reflect.DeepEqual(note.UIDMappings, []ocinote.IDMapping{{HostID: 65536, Size: 1000}}) &&
 			reflect.DeepEqual(note.GIDMappings, []ocinote.IDMapping{{HostID: 131072, Size: 1000}}) &&
 			reflect.DeepEqual(note.MappedMounts, []string{"/mapped"}), "the note is %+v", note)
-		options(in).UsernsOptions = nil // nothing said is the pod's
+		options(in).UsernsOptions = nil // a container without the field joins the pod's
 	}
 }
 
-// The files of an image belong to the pod's users, whichever container mounts it: no mount of an image has owners of
-// its own.
+// The owners of an image's files are mapped to the pod's users, whether or not the mount has mappings. In a pod with
+// the node's users they are not mapped.
 func TestImagesAreMappedInAUserNamespace(t *testing.T) {
 	for _, ids := range [][]*runtimeapi.IDMapping{nil, userIDs(65536, 1000)} {
 		in := mappedContainer()

@@ -103,7 +103,7 @@ func (e Engine) InspectImage(ctx context.Context, ref string) (*image.InspectRes
 	return nil, err
 }
 
-// inspected returns an artifact as an engine with the containerd image store shows it: without a system and layers.
+// inspected returns an artifact as an engine with the containerd image store shows it: without an OS and layers.
 func inspected(a *kept) *image.InspectResponse {
 	return &image.InspectResponse{
 		ID: a.id.String(), RepoTags: a.Tags, RepoDigests: a.Digests, Size: a.size,

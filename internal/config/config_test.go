@@ -44,7 +44,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 }
 
-// All flags in `cri-dockerd --help` of v0.4.3, except flags that print text and end.
+// The flags in `cri-dockerd --help` of v0.4.3 that have no effect here.
 func TestCriDockerdsRemainingFlags(t *testing.T) {
 	c := Default()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)

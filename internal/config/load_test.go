@@ -106,7 +106,7 @@ func TestFileErrorsHaveAPlace(t *testing.T) {
 	}
 }
 
-// TestFileOfLongLines: the errors come in the order of the file, also behind column 1000.
+// TestFileOfLongLines: the errors come in the order of the file, also beyond column 1000.
 func TestFileOfLongLines(t *testing.T) {
 	path := file(t, "{log-level: debug,"+strings.Repeat(" ", 2000)+"first: 1,\nsecond: 2}")
 	_, err := load(t, "--config", path)

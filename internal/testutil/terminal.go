@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal opens a pseudo-terminal, see pts(4). screen is for a program. What is written to keyboard is typed, and
-// reading keyboard gives what the program has written. Both are closed when the test ends.
+// Terminal opens a pseudo-terminal, see pts(4). A program uses screen as its terminal. The test writes the program's
+// input to keyboard, and reads the program's output from it. Both files are closed when the test ends.
 func Terminal(t testing.TB) (keyboard, screen *os.File) {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// maxPart bounds each file of the archive, in bytes. A longer log is cut to its end.
+// maxPart bounds each file of the archive, in bytes. Only the end of a longer content is kept.
 const maxPart = 4 << 20
 
 // daemonJSON is the engine's default configuration file.
@@ -41,7 +41,7 @@ type Options struct {
 // part is one file of the archive.
 type part struct {
 	name string
-	// read returns the content. Its error text replaces a missing content.
+	// read returns the content. The text of its error is appended to it.
 	read func(ctx context.Context) ([]byte, error)
 }
 
