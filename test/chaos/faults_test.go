@@ -181,9 +181,9 @@ func (c *churned) besidePods() func(kind, name string) bool {
 	return func(kind, name string) bool { return kind == "process" || c.others(kind, name) }
 }
 
-// TestEngineAnswersBadly lets pods churn while the engine answers late, with errors, in part or not at all. It may have
-// done the failed request. Its events are lost, repeated, late or cut off. Afterwards each pod is as its kubelet wants
-// it, and nothing else is left. SEED repeats a schedule.
+// TestEngineAnswersBadly lets pods churn while the engine answers late, with errors, in part or not at all. A request
+// that fails may still have taken effect. Events are lost, repeated, late or cut off. Afterwards each pod is as its
+// kubelet wants it, and nothing else is left. SEED repeats a schedule.
 func TestEngineAnswersBadly(t *testing.T) {
 	seed := seedOf(t)
 	fmt.Printf("engine: SEED=%d\n", seed)

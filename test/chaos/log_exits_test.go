@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestExitsInMassOnAFullLogDisk lets a hundred containers end at once whose logs have no room. The exits are seen about
-// as soon as one is, and the logs are whole when there is room again.
+// TestExitsInMassOnAFullLogDisk ends a hundred containers at once while their logs have no room. The exits do not wait
+// for each other, and the logs are whole when there is room again.
 func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 	const (
 		containers = 100
@@ -46,7 +46,7 @@ func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 	}
 }
 
-// awaitExits returns when each of the exits was seen, in their order, since a moment.
+// awaitExits returns how long after since each exit was seen, in order.
 func awaitExits(t *testing.T, server *adapter.Server, containers int, since time.Time) (took []time.Duration) {
 	t.Helper()
 	for len(took) < containers && time.Since(since) < 3*time.Minute {

@@ -100,8 +100,8 @@ func attach(s *scene) {
 	})
 }
 
-// Commands that end while kubectl attaches: it returns with what they wrote and their exit code. It reads the log
-// first. The attach may repeat that, or the log if the container has ended.
+// runShortCommands runs commands that end while kubectl attaches. kubectl must return with their output and exit code.
+// It prints the log before it attaches, so the output may come twice.
 func runShortCommands(s *scene) {
 	const commands, atOnce = 50, 5
 	var group errgroup.Group
@@ -115,10 +115,10 @@ func runShortCommands(s *scene) {
 	_ = group.Wait() // each has reported for itself
 }
 
-// tooLate is in what criadapter answers where a container ends between the kubelet's look at it and the attach.
+// tooLate is in criadapter's error for a container that ends between the kubelet's check and the attach.
 const tooLate = "is exited, it must be running"
 
-// runShortCommand is `kubectl run`, with input that does not end or without any.
+// runShortCommand calls `kubectl run`, either with input that does not end or without input.
 func (s *scene) runShortCommand(number int, withInput bool) error {
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
@@ -208,7 +208,7 @@ func portForward(s *scene) {
 	}
 }
 
-// figures reads what a metrics server asks a node for; kubectl top shows what it makes of that.
+// figures reads the pages of a node that a metrics server reads. kubectl top shows figures from these pages.
 func figures(s *scene) {
 	s.apply(shellPod)
 	s.ready("pod/shell")

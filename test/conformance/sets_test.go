@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 )
 
-// Every set has a unique name and patterns that Ginkgo understands. The fast set is a part of node-conformance.
+// Every set has a unique name and patterns that Ginkgo understands.
 func TestSets(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, s := range sets() {

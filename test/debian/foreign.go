@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/images"
 )
 
-// formats is the kernel's directory of program formats that an interpreter runs, such as QEMU.
+// formats is the kernel's directory of program formats. Each names the interpreter for its programs, such as QEMU.
 const formats = "/proc/sys/fs/binfmt_misc"
 
 // interpreters are QEMU's names of architectures, by the values of GOARCH.

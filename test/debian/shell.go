@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// not is a shell function for lines that must fail. A line that begins with an exclamation mark would not do: sh -e
-// does not end when its command succeeds.
+// not is a shell function for lines that must fail. "! command" would not do: sh -e goes on when that command succeeds.
 const not = `not() { if "$@"; then echo "unexpected success: $*" >&2; exit 1; fi; }` + "\n"
 
 // Script is a command that runs lines of a shell. A line that begins with the word not must fail, and no other line may

@@ -64,7 +64,8 @@ func (b Ban) check(self string, pkg Package) []string {
 // below cuts Module off an import path. The path of another module stays unchanged.
 func below(importPath string) string { return strings.TrimPrefix(importPath, Module+"/") }
 
-// covers says whether pattern matches the package. It is a path, or ends in /... for all packages below.
+// covers says whether pattern matches the package. The pattern is a path. With /... at its end, it matches all packages
+// below the path, too.
 func covers(pattern, pkg string) bool {
 	parent, all := strings.CutSuffix(pattern, "/...")
 	return pkg == parent || all && strings.HasPrefix(pkg, parent+"/")

@@ -7,7 +7,7 @@ const Module = "github.com/criadapter/criadapter"
 
 // Rule lists the packages of Module that a package may import. All others are banned, for the reason Why.
 type Rule struct {
-	// Path is the import path below Module. A path that ends in /... stands for every package below it.
+	// Path is the import path below Module. A path that ends in /... also stands for every package below it.
 	Path string
 	// May lists the packages it may import; anything stands for all of them.
 	May []string
@@ -61,7 +61,7 @@ func serviceRules() []Rule {
 			"the CRI surface validates, delegates and maps errors; records, namespaces and log files are the " +
 				"services' business"},
 		{"server/fields", []string{"docker"},
-			"the table is data; what depends on the engine or the value docker/translate refuses, and a test " +
+			"the table is data; docker/translate refuses what depends on the engine or the value, and a test " +
 				"compares both"},
 		{"sandbox", []string{"state", "docker", "docker/translate", "cni", "internal/netns", "internal/userns",
 			"checkpoint", "internal/pause", "internal/cgroup", "internal/keylock", "internal/step"},
@@ -349,8 +349,8 @@ func Bans() []Ban {
 			"cmd/criadapter-oci", "cmd/kubelet-core/detach", "internal/testutil", "ociexec", "packaging/release",
 			"test/..."},
 			Why: "the server runs only CNI plugins and the OCI runtime: port-forward and the rest need no socat, " +
-				"nsenter or other program of the host. Besides, a test and a detached play run themselves, and a " +
-				"person's commands run iptables-save and journalctl"},
+				"nsenter or other program of the host. Besides, a test and a detached play run themselves, and the " +
+				"commands check and bundle run programs such as iptables-save"},
 		{Import: "github.com/spf13/cobra/doc", Except: []string{"packaging/manuals"},
 			Why: "a program that runs on a node does not make man pages"},
 		{Import: "k8s.io/kubernetes", Indirect: true,

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "add new names to docs/stable-names.txt"
 // named lists the tables of names in the documents, each with the kind of its names. Other tests generate the tables.
 var named = []struct {
 	kind, document, section string
-	// cells are a row's name and what belongs to it.
+	// cells matches a row. Its groups are the name, and the cell with flags or labels.
 	cells *regexp.Regexp
 }{
 	{"setting", "configuration.md", "flags", regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\|()")},

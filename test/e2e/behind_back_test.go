@@ -43,7 +43,7 @@ type tamperedNode struct {
 	engine      *engine.Engine
 	server      *adapter.Server
 	liveRestore bool
-	// pods are sandbox ids, and containers two of each pod, in the order of the pods.
+	// pods has the ids of sandboxes. containers has the ids of two containers of each pod, in the order of pods.
 	pods, containers []string
 }
 
@@ -68,7 +68,7 @@ func (n *tamperedNode) addPod(name string) {
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name + "-uid"},
 		LogDirectory: filepath.Join(n.server.Dir, "logs", name),
-		// With a sandbox container to tamper with: the pod shares its PID namespace.
+		// The shared PID namespace gives the pod a sandbox container, with which steps tamper.
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
 		},
@@ -180,7 +180,7 @@ func (n *tamperedNode) inspectAll(ids ...string) []seen {
 	return all
 }
 
-// compare waits until the server says of every pod and container what the engine has.
+// compare waits until the server and the engine agree on every pod and container.
 func (n *tamperedNode) compare(after string) {
 	n.t.Helper()
 	testutil.Eventually(n.t, func() error {
@@ -236,8 +236,8 @@ func (n *tamperedNode) compareContainers(want []seen) error {
 	return nil
 }
 
-// comparePods: a pod is ready while its sandbox runs. One whose sandbox is gone stays until it is removed, as it may
-// hold an address.
+// comparePods: a pod is ready while its sandbox runs. A pod whose sandbox is gone stays listed until a client removes
+// it, because the pod may hold an address.
 func (n *tamperedNode) comparePods(sandboxes []seen) error {
 	listed, err := n.server.Runtime.ListPodSandbox(n.t.Context(), nil)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// No list and no status costs the engine a call, as often as it is asked for.
+// Lists and statuses cost no engine call, however often clients ask for them.
 func TestListsAskTheEngineNothing(t *testing.T) {
 	env := rigenv.Require(t)
 	counter := countCalls(t, env)
@@ -63,7 +63,7 @@ func received[T any](t *testing.T, stream grpc.ServerStreamingClient[T]) int {
 	}
 }
 
-// watcher is a client that follows what happens.
+// watcher is a client that follows the server's container events.
 type watcher struct {
 	t      *testing.T
 	stream grpc.ServerStreamingClient[runtimeapi.ContainerEventResponse]
@@ -102,8 +102,8 @@ func (w *watcher) expect(kind, id, pod string, containers ...string) *runtimeapi
 	return event
 }
 
-// Two clients follow a pod from its beginning to its end on a real engine, with a container that ends by itself. One
-// that leaves is no loss to the other, and while nothing happens there is nothing to read.
+// Two clients follow the events of a pod on a real engine. One of its containers ends by itself. A client that leaves
+// costs the other client no event. While nothing happens, no event comes.
 func TestEventsOfAPod(t *testing.T) {
 	c := newCrictl(t)
 	first, second := watch(t, c.server), watch(t, c.server)
@@ -136,7 +136,7 @@ func TestEventsOfAPod(t *testing.T) {
 	waited := time.Since(began)
 	testutil.Assert(t, waited >= time.Second, "an event came after %s, though nothing had happened", waited)
 	c.run("stopp", p.id)
-	second.expect("STOPPED", stays, "NOTREADY", "EXITED") // nothing joins a pod that is being stopped
+	second.expect("STOPPED", stays, "NOTREADY", "EXITED") // a pod is NOTREADY once its stop begins
 	second.expect("STOPPED", p.id, "NOTREADY", "EXITED")
 	c.run("rmp", p.id)
 	second.expect("DELETED", stays, "NOTREADY")

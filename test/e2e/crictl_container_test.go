@@ -14,7 +14,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A service from create to rm: it answers on the pod's address, and what crictl shows of it is true at every step.
+// TestCrictlContainer follows a service from create to rm. The service answers on the pod's address, and crictl shows
+// its true state after each step.
 func TestCrictlContainer(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
@@ -56,7 +57,7 @@ func TestCrictlContainer(t *testing.T) {
 	testutil.Assert(t, r.code != 0, "inspect after rm:\n%s", r.stdout)
 }
 
-// Whatever a container's image is called, image_ref is its name by digest and image_id the id that the pull answered.
+// However a request names the image, image_ref is its name by digest, and image_id is the id from the pull.
 func TestImageReferences(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
@@ -97,7 +98,7 @@ func TestCrictlExecSync(t *testing.T) {
 	// crictl prints both to stdout, one after the other, each with a line end of its own.
 	same(t, "output", r.stdout, "to stdout\n\nto stderr\n\n")
 	same(t, "exit code", r.code, 0)
-	// Of a failure, crictl prints the exit code and the error output in a message of its own.
+	// For a failed command, crictl prints the exit code and the error output in a message of its own.
 	r = c.try("exec", "-s", id, "sh", "-c", "echo complaint >&2; exit 3")
 	testutil.Assert(t, r.code != 0 && strings.Contains(r.stderr, "exited with 3: complaint"),
 		"failing command: crictl's exit code %d, stderr %q", r.code, r.stderr)
@@ -204,7 +205,7 @@ func answers(t *testing.T, c *crictl, p pod) {
 	})
 }
 
-// inOrder checks that two times as crictl prints them are real and follow each other.
+// inOrder checks two times in the output of crictl: they are valid, and the second is not before the first.
 func inOrder(t *testing.T, first, second string) {
 	t.Helper()
 	a, errA := time.Parse(time.RFC3339Nano, first)

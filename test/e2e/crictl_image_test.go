@@ -42,7 +42,7 @@ func TestCrictlImages(t *testing.T) {
 	}
 }
 
-// The same image pulled by a registry that wants an account: refused without one, pulled with it.
+// A pull from a registry that wants an account fails without one, and works with it.
 func TestCrictlPullWithCredentials(t *testing.T) {
 	c := newCrictl(t)
 	name := c.env.AuthRegistry + "/test/crictl-account:latest"
@@ -53,7 +53,7 @@ func TestCrictlPullWithCredentials(t *testing.T) {
 	c.run("rmi", name)
 }
 
-// A missing image is an error that says so, and leaves nothing.
+// The error of a pull names the missing image.
 func TestCrictlPullMissing(t *testing.T) {
 	c := newCrictl(t)
 	name := c.env.Image("test/no-such-image:latest")

@@ -43,8 +43,8 @@ func TestFieldsOfNotes(t *testing.T) {
 	n.wholeProfile(t)
 }
 
-// wholeProfile checks that the OCI runtime gets all fields of a seccomp profile, also those left out by Docker Engine
-// 20.10.
+// wholeProfile checks that the OCI runtime gets all fields of a seccomp profile, also the fields that Docker Engine
+// 20.10 leaves out.
 func (n *fieldsNode) wholeProfile(t *testing.T) {
 	profile := filepath.Join(n.dir, "seccomp.json")
 	testutil.WriteFile(t, profile, `{"defaultAction":"SCMP_ACT_ALLOW","defaultErrnoRet":38,

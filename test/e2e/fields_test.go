@@ -126,7 +126,7 @@ func (n *fieldsNode) cgroupFile(pid int, up, controller, v1, v2 string) (string,
 		if parts[1] != "" && !slices.Contains(strings.Split(parts[1], ","), controller) {
 			continue
 		}
-		// Cgroup v2 beside cgroup v1 limits nothing, whatever controllers are enabled in it.
+		// Beside cgroup v1, cgroup v2 limits nothing and is mounted elsewhere, so no file is found for it.
 		if value, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", parts[1], parts[2], up, name)); err == nil &&
 			name != "" {
 			return strings.TrimSpace(string(value)), true

@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// crictl is crictl pointed at a server of this test's own.
+// crictl calls the program crictl on a server of this test's own.
 type crictl struct {
 	t      *testing.T
 	server *adapter.Server
@@ -58,7 +58,7 @@ func (c *crictl) endpoint() string {
 	return endpoint
 }
 
-// result is what one call of crictl left.
+// result is the outcome of one call of crictl.
 type result struct {
 	stdout, stderr string
 	code           int
@@ -93,7 +93,7 @@ func (c *crictl) read(v any, args ...string) {
 	testutil.Require(c.t, err == nil, "crictl %s: %v\n%s", strings.Join(args, " "), err, output)
 }
 
-// write stores v as JSON, which YAML readers take, too, in the server's directory and returns the path.
+// write stores v in the server's directory and returns the path. The file is JSON, which is valid YAML, too.
 func (c *crictl) write(name string, v any) string {
 	c.t.Helper()
 	text, err := json.Marshal(v)
@@ -103,13 +103,13 @@ func (c *crictl) write(name string, v any) string {
 	return path
 }
 
-// pod is a pod that crictl runs, and the configuration file that creating its containers takes.
+// pod is a pod that crictl runs. config is its configuration file, which crictl also needs to create containers.
 type pod struct {
 	id, name, config, logDir string
 }
 
-// runPod runs a pod, whose name nothing else on the engine has, that is stopped and removed when the test ends. flags
-// are of crictl runp.
+// runPod runs a pod with a unique name. The pod is stopped and removed when the test ends. flags are flags of crictl
+// runp.
 func (c *crictl) runPod(flags ...string) pod {
 	c.t.Helper()
 	name := rigenv.Unique(c.t.Name())

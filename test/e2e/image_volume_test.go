@@ -132,8 +132,9 @@ func TestImageVolumes(t *testing.T) {
 	testutil.Check(t, n.removeImage(), "RemoveImage")
 }
 
-// TestImageVolumesAfterACrash ends a server while it has extracted files without a mount.
-func TestImageVolumesAfterACrash(t *testing.T) {
+// TestUnusedImageFilesAreRemoved removes the only container with a mount of old files. The server removes the files,
+// and extracts them again for the next mount.
+func TestUnusedImageFilesAreRemoved(t *testing.T) {
 	n := newImageNode(t)
 	id := n.start(n.mount("/part", "bin"))
 	old := time.Now().Add(-time.Hour)

@@ -20,9 +20,9 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestSecretsStayWithTheirContainers hands out secrets in every way that a client has, to requests that work and to
-// ones that fail: none is in the log, whatever its level, in a metric or in a trace. Accounts of registries are in no
-// file, either; a container's variables are in its pod's record, which only root can read.
+// TestSecretsStayWithTheirContainers sends secrets in every field that takes one, with requests that work and requests
+// that fail. At any log level, no secret is in the log, in a metric or in a trace. Registry accounts are in no file
+// either. The variables of a container are in its pod's record, which only root can read.
 func TestSecretsStayWithTheirContainers(t *testing.T) {
 	const secret, account = "open-sesame-4711", "password-of-a-registry-0815"
 	env := rigenv.Require(t)
@@ -94,8 +94,8 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	}
 }
 
-// noneInFiles reads the files of a directory and below, which no other user may, for what must not be in them, and
-// returns them.
+// noneInFiles checks that no file below root has a hidden text, and that only root can read the records of pods. It
+// returns the content of all files.
 func noneInFiles(t *testing.T, root string, hidden ...string) string {
 	t.Helper()
 	var all strings.Builder

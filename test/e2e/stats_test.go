@@ -42,8 +42,8 @@ func TestStatsAreTrue(t *testing.T) {
 	})
 
 	before = w.stats()
-	// The kernel counts ticks to end it after about four seconds of CPU time, but accounts the exact time. The shells
-	// around it use up to a tenth of a second more on a busy machine.
+	// The kernel counts ticks to end the loop after about four seconds of CPU time, but accounts the exact time. The
+	// shells around the loop use up to a tenth of a second more on a busy machine.
 	w.do("time -f '%U %S' -o /shared/spent sh -c 'ulimit -t 4; while :; do :; done' 2>/dev/null")
 	now := w.stats()
 	testutil.Must(t, grown("CPU time", now.Cpu.UsageCoreNanoSeconds, before.Cpu.UsageCoreNanoSeconds, w.spent()))
@@ -57,7 +57,8 @@ func TestStatsAreTrue(t *testing.T) {
 
 	w.coldFile("big", 300*mebibyte)
 	before = w.stats()
-	// Not cat: it uses sendfile in small pieces, and the kernel takes such pages for read twice, and so for in use.
+	// Not cat: it uses sendfile in small pieces. The kernel takes such pages as read twice, and so as part of the
+	// working set.
 	w.do("dd if=/shared/big of=/dev/null bs=1M 2>/dev/null")
 	now = w.stats()
 	testutil.Must(t, grown("usage with page cache", now.Memory.UsageBytes, before.Memory.UsageBytes, 300*mebibyte))
@@ -314,7 +315,7 @@ func fifo(t *testing.T, path string) *os.File {
 	return file
 }
 
-// leaveCgroup moves the container's processes out of its cgroups and removes these.
+// leaveCgroup moves the container's processes out of its cgroups and removes the cgroups.
 func (w *worker) leaveCgroup() {
 	w.t.Helper()
 	below := filepath.Join(w.parent, w.container)
@@ -371,8 +372,8 @@ func (w *worker) podStats() *runtimeapi.PodSandboxStats {
 	return stats
 }
 
-// until repeats the request for half a minute until the stats are right. The server counts writable layers only every
-// ten seconds.
+// until repeats the request until the stats are right, for half a minute at most. The server counts writable layers
+// only every ten seconds.
 func (w *worker) until(right func(*runtimeapi.ContainerStats) error) {
 	w.t.Helper()
 	testutil.Eventually(w.t, func() error { return right(w.stats()) })

@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestEphemeralContainer debugs a pod that runs: the container joins the pod and the processes of its
-// target, restarts nothing, and is never started again, by a kubelet that restarts neither.
+// TestEphemeralContainer debugs a running pod. The container joins the pod and sees the processes of its target. It
+// restarts no other container. A new kubelet starts none of them again.
 func TestEphemeralContainer(t *testing.T) {
 	n := newClusterNode(t)
 	pod := n.bind(`
@@ -72,8 +72,8 @@ spec:
 	n.end(pod)
 }
 
-// TestContainerRestartRules starts a container again for an exit code that its rules name, and no other, in a pod that
-// is never restarted.
+// TestContainerRestartRules restarts a container after an exit code that its rules name, and after no other. The pod's
+// restartPolicy is Never.
 func TestContainerRestartRules(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `
@@ -98,8 +98,8 @@ func TestContainerRestartRules(t *testing.T) {
 		once.State.Terminated.ExitCode == 3, "statuses %s", states(pod))
 }
 
-// TestRestartAllContainers begins anew in the same sandbox and with the same volumes when a container ends with the
-// code that asks for it: all containers start again, with the init container and the ended ones.
+// TestRestartAllContainers restarts all containers of a pod when one ends with the exit code of a rule. The init
+// container and the ended container start again, too. The sandbox and the volumes stay.
 func TestRestartAllContainers(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `

@@ -13,7 +13,7 @@ import (
 )
 
 // TestIdlePodCostsListsAlone counts the CRI calls of a node whose only pod does nothing, with the runtime's events and
-// without them: all are about the whole node.
+// without them. All calls are about the whole node.
 func TestIdlePodCostsListsAlone(t *testing.T) {
 	criadapterOnly(t)
 	for name, flags := range map[string][]string{"events": nil, "lists": {"--no-runtime-events"}} {

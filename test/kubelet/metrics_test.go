@@ -47,7 +47,7 @@ func TestDashboardMetrics(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// Nothing has failed and no pod was evicted.
+		// These appear only after an eviction or a failed call.
 		shown := map[string]bool{"kubelet_evictions": true, "kubelet_runtime_operations_errors_total": true}
 		for name := range families {
 			shown[name] = true

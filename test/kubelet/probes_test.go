@@ -106,8 +106,8 @@ func TestNetworkProbes(t *testing.T) {
 	}
 }
 
-// TestLivenessBackoff restarts a container whose liveness probe always fails at once only the first time: then the
-// back-off counts, though each end is a kill.
+// TestLivenessBackoff restarts a container whose liveness probe always fails. Only the first restart comes at once: the
+// back-off counts each end, although it is a kill.
 func TestLivenessBackoff(t *testing.T) {
 	n := newNode(t, "--crash-backoff", "10m", "--crash-backoff-max", "10m")
 	n.write("pod.yaml", strings.TrimRight(simple("pod", "sleep 1000"), "}\n")+
@@ -129,8 +129,8 @@ func TestLivenessBackoff(t *testing.T) {
 	})
 }
 
-// TestReadinessAcrossARestart keeps a pod in service while a kubelet that starts again has not probed it yet, and takes
-// one out that became unready meanwhile.
+// TestReadinessAcrossARestart keeps a ready pod in service until the restarted kubelet has probed it. A pod that became
+// unready while no kubelet ran goes out of service.
 func TestReadinessAcrossARestart(t *testing.T) {
 	n := newClusterNode(t)
 	pod := n.bind(`
@@ -144,7 +144,8 @@ spec:
     readinessProbe: {exec: {command: [sh, -c, "sleep 3; test -e /tmp/ready"]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
 `)
 	before := n.showsReady(pod)
-	// The pod is restored from its checkpoint before the server is asked; that follows it within a tenth of a second.
+	// A restarted kubelet reads its checkpoint before it asks the API server. The checkpoint follows a status within a
+	// tenth of a second.
 	testutil.Until(t, "the checkpoint has the pod as ready", func() bool {
 		text, err := os.ReadFile(filepath.Join(n.root, "pods.json"))
 		return err == nil && strings.Contains(strings.ReplaceAll(string(text), " ", ""), `"ready":true`)

@@ -133,7 +133,7 @@ func (o options) check() error {
 	return nil
 }
 
-// maxPods is what the kubelet takes, pods that end included.
+// maxPods is the kubelet's limit on pods, ending pods included.
 func (o options) maxPods() int { return max(usualPods, o.pods+o.pods/10) }
 
 // column is one measured node: its name in the result, its CRI server and its kubelet.

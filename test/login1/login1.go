@@ -141,8 +141,9 @@ func (s *Service) Locks() []string {
 	return list
 }
 
-// PrepareForShutdown sets the property and sends the signal: a shutdown begins, or was given up. A client that asked
-// for an inhibitor must have received it. The returned channel is closed when the last inhibitor is released.
+// PrepareForShutdown sets the property and sends the signal: a shutdown begins, or was given up. Before the call,
+// clients must have received the inhibitors that they asked for. The returned channel is closed when the last inhibitor
+// is released.
 func (s *Service) PrepareForShutdown(begins bool) (released <-chan struct{}) {
 	s.t.Helper()
 	s.mu.Lock()

@@ -78,7 +78,8 @@ func run(ctx context.Context, reportDir, set string) error {
 	return errors.Join(err, removeCgroups())
 }
 
-// putBehind makes the runtime that is criadapter-oci with a note, and returns its path and its variables.
+// putBehind makes the second runtime of the suites: criadapter-oci with a note. It returns the runtime's variables and
+// path.
 func putBehind(env rigenv.Env) (environ []string, behind string, err error) {
 	dir, err := os.MkdirTemp(env.WorkDir, "ocisuite")
 	if err != nil {

@@ -135,7 +135,7 @@ func (w *engineWatch) inspected(id string, state *container.State) {
 	}
 }
 
-// stamp reads a time, which is an error where it is the engine's for never.
+// stamp reads a time. The time by which the engine means "never" is an error.
 func stamp(text string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err == nil && at.Year() <= 1 {

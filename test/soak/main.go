@@ -5,8 +5,9 @@
 //
 // The node is the real kubelet on criadapter, with an engine of its own. Deployments, Jobs and short pods come and go.
 // Meanwhile criadapter, the engine or the kubelet is killed, CNI plugins go wrong, or a disk is full. After each fault
-// it waits until nothing is under way, and compares by the rules of package test/soak/history. In the end it deletes
-// everything and counts what is left. It builds the cluster's programs into the cache, and runs itself inside the rig.
+// the command waits until nothing is under way, and compares by the rules of package test/soak/history. In the end it
+// deletes everything and counts what is left. It builds the cluster's programs into the cache, and runs itself inside
+// the rig.
 package main
 
 import (

@@ -51,7 +51,7 @@ failCgroupV1: false
 failSwapOn: false
 oomScoreAdj: 0
 makeIPTablesUtilChains: false
-# Images cannot be pulled from where they came, and the disk is not the test's.
+# A removed image could not be pulled again, and the disk is also used by others.
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: 100Mi, nodefs.available: "1%%"}
 `, socket, n.manifests(), n.logs(), n.path("volumeplugins"))

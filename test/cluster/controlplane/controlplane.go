@@ -210,7 +210,7 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 }
 
 // KillAPIServer ends the API server as a crash would. It also ends the scheduler and the controllers, which would end
-// without it.
+// without an API server.
 func (c *ControlPlane) KillAPIServer() {
 	for _, one := range []*process.Process{c.apiServer, c.scheduler, c.controllers} {
 		one.Kill()

@@ -62,7 +62,8 @@ func TestStepsOfTheCommandLine(t *testing.T) {
 	}
 }
 
-// The cluster's engines know the OCI runtime or not. Another mode would have no effect, and name a run wrongly.
+// RUNTIME_MODE may only be empty or oci, because the engines of a cluster have no other mode. Any other value would
+// only give the run a wrong name.
 func TestModesOfACluster(t *testing.T) {
 	for mode, good := range map[string]bool{"": true, "oci": true, "container": false, "../x": false} {
 		t.Setenv("RUNTIME_MODE", mode)

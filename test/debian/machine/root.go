@@ -12,8 +12,8 @@ import (
 // RootKey names the result of Root in the cache.
 const RootKey = "debian-" + debian.Suite + "-systemd-docker-rpm-kubernetes_1"
 
-// Root returns a directory for Options.Root. Its file system has systemd, Docker Engine, rpm and what a kubelet and
-// kubeadm run. The first call downloads Debian's packages, which takes a minute.
+// Root returns a directory for Options.Root. Its file system has systemd, Docker Engine, rpm and the programs that
+// kubelets and kubeadm call. The first call downloads Debian's packages, which takes a minute.
 func Root(ctx context.Context) (string, error) {
 	return cache.Fill(ctx, RootKey, func(ctx context.Context, dir string) error {
 		return debian.Bootstrap(ctx, filepath.Join(dir, "root"), runtime.GOARCH, "systemd", "systemd-sysv", "dbus",

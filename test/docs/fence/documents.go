@@ -16,7 +16,8 @@ type Document struct {
 	Blocks        []Block
 }
 
-// Documents reads the Markdown files below root, without build and testdata. The error names each invalid block.
+// Documents reads the Markdown files below root, without build and testdata. The error names the first invalid block of
+// each document.
 func Documents(root string) ([]Document, error) {
 	var found []Document
 	var unread []error

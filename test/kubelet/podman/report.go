@@ -23,8 +23,8 @@ type Row struct {
 // code matches the text between backquotes.
 var code = regexp.MustCompile("`([^`]+)`")
 
-// Report reads the rows of the report by the names of manifests. The columns are the manifest, others that are played
-// with it, podman's outcome and kubelet-core's. Text between backquotes in the last column must be in the output.
+// Report reads the rows of the report, by name of manifest. The columns are the manifest, others that are played with
+// it, podman's outcome and kubelet-core's. Text between backquotes in the last column must be in the output.
 func Report(path string) (map[string]Row, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

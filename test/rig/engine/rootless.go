@@ -16,8 +16,8 @@ import (
 const rootlessKitInfo = `{"apiVersion":"1.1.1","version":"2.3.5","stateDir":"","childPID":1,
 	"networkDriver":{"driver":"none","mtu":1500},"portDriver":{"driver":"none","protos":[]}}`
 
-// makeRootless runs an engine as RootlessKit does: as root of a user namespace, with the flag --rootless and the
-// address of RootlessKit's socket. The returned function closes that socket.
+// makeRootless prepares an engine to run as under RootlessKit: as root of a user namespace, with the flag --rootless
+// and the address of RootlessKit's socket. The returned function closes that socket.
 func (e *Engine) makeRootless(cmd *exec.Cmd) (end func(), err error) {
 	cmd.Args = append(cmd.Args, "--rootless", "--group=root") // there is no other group in the namespace
 	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS

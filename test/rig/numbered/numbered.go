@@ -1,4 +1,4 @@
-// Package numbered has containers write numbered lines, and counts these in CRI logs.
+// Package numbered has containers write numbered lines, and counts them in CRI logs.
 package numbered
 
 import (
@@ -112,7 +112,7 @@ func read(path string) (_ string, err error) {
 	return string(text), err
 }
 
-// Number reads a line as Function makes it.
+// Number returns the number of a line that Function wrote.
 func Number(content string) (int, error) {
 	text, rest, _ := strings.Cut(strings.TrimPrefix(content, "line "), " ")
 	number, err := strconv.Atoi(text)

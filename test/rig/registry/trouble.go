@@ -8,10 +8,10 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// trouble changes how one request for an existing image is answered by next.
+// trouble answers one request for an existing image instead of next, or changes the answer of next.
 type trouble func(next http.Handler, w http.ResponseWriter, req *http.Request)
 
-// troubles returns what happens behind each repository prefix.
+// troubles returns the trouble of each repository prefix.
 func troubles() map[string]trouble {
 	return map[string]trouble{
 		rigenv.PrefixSlow: onBlobs(func(w http.ResponseWriter, req *http.Request) http.ResponseWriter {

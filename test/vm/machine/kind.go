@@ -12,7 +12,7 @@ import (
 
 // Kind is a kind of machine.
 type Kind struct {
-	// Name is what a command line names it by.
+	// Name names the kind on a command line.
 	Name string
 	// Architecture is a value of GOARCH.
 	Architecture string
@@ -24,9 +24,9 @@ type Kind struct {
 	// board are the emulator's flags of the machine and its processor, and console is the device of its serial port.
 	board   []string
 	console string
-	// kernel is Debian's package of it, and parameters are more words of its command line.
+	// kernel is Debian's package of the kernel, and parameters are more words of the kernel's command line.
 	kernel, parameters string
-	// packages are what the machine has besides what all have.
+	// packages are Debian packages that not all kinds have.
 	packages []string
 	// finish makes the last changes to the root file system.
 	finish func(ctx context.Context, root string) error
@@ -48,7 +48,7 @@ func SELinux() Kind {
 	return kind
 }
 
-// pc is what machines of the architecture amd64 have in common.
+// pc has the settings that all amd64 machines share.
 func pc() Kind {
 	return Kind{
 		Architecture: "amd64",
@@ -93,8 +93,9 @@ func KindNamed(name string) (Kind, error) {
 	return kinds[i], nil
 }
 
-// hardware is the machine as its programs see it. One that goes on from saved memory must have the same. What the
-// kernel does against faults of real processors only costs time here.
+// hardware returns the emulator's flags for the hardware that programs see. A machine that resumes from saved memory
+// needs the same flags. mitigations=off, because the kernel's defence against faults of processors only costs time
+// here.
 func (k Kind) hardware() []string {
 	parameters := strings.TrimSpace("root=/dev/vda console=" + k.console + " mitigations=off " + k.parameters)
 	return slices.Concat([]string{"-accel", "tcg,thread=multi"}, k.board, []string{
@@ -106,7 +107,7 @@ func (k Kind) hardware() []string {
 // foreign says whether the machine has another architecture than this host.
 func (k Kind) foreign() bool { return k.Architecture != images.ThisHost().Architecture }
 
-// finishRoot makes the last changes to the root file system root, of which an image is made in dir.
+// finishRoot makes the last changes to the root file system root. dir is the directory of the image that is made of it.
 func (k Kind) finishRoot(ctx context.Context, root, dir string) error {
 	if k.foreign() {
 		if err := saveUserland(ctx, root, dir); err != nil {
@@ -119,7 +120,8 @@ func (k Kind) finishRoot(ctx context.Context, root, dir string) error {
 	return k.finish(ctx, root)
 }
 
-// ImageHost says of which programs the images for a machine are made. The directory has the machine's image.
+// ImageHost returns the host whose programs the images for a machine are made of. image is the directory with the
+// machine's image.
 func (k Kind) ImageHost(image string) images.Host {
 	if !k.foreign() {
 		return images.ThisHost()
