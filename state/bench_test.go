@@ -13,23 +13,25 @@ import (
 func filled(containers int) (m *Cache, podID, id string) {
 	m = New(Options{})
 	all := &Snapshot{}
+	var pods []*Pod
+	var made []*Container
 	for i := range containers / 2 {
 		podID = fmt.Sprintf("%064x", 1<<32+i)
 		pod := &Pod{ID: podID, Meta: PodMeta{Name: podID, Config: podConfig("web"), CreatedAt: time.Unix(int64(i), 0)}}
 		pod.Status = PodStatus{Running: true, NetworkReady: true, IPs: []string{"10.0.0.1"}}
-		all.pods.byID = append(all.pods.byID, pod)
+		pods = append(pods, pod)
 		for j := range 2 {
 			id = fmt.Sprintf("%064x", 2*i+j)
 			c := &Container{ID: id, SandboxID: podID, Meta: ContainerMeta{CreatedAt: time.Unix(int64(2*i+j), 0)}}
-			all.containers.byID = append(all.containers.byID, c)
+			made = append(made, c)
 		}
 	}
-	// One write after the other would take seconds.
+	all.pods.byID, all.containers.byID = orderedOf(pods), orderedOf(made)
 	for v, order := range podKind.views {
-		all.pods.views[v] = slices.SortedFunc(slices.Values(all.pods.byID), order)
+		all.pods.views[v] = orderedOf(slices.SortedFunc(slices.Values(pods), order))
 	}
 	for v, order := range containerKind.views {
-		all.containers.views[v] = slices.SortedFunc(slices.Values(all.containers.byID), order)
+		all.containers.views[v] = orderedOf(slices.SortedFunc(slices.Values(made), order))
 	}
 	m.snapshot.Store(all)
 	return m, podID, id

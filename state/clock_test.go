@@ -42,18 +42,18 @@ func TestClockOfTheTestsCanBeSet(t *testing.T) {
 func checkLists[T any](t *testing.T, k kind[T], list table[T], want map[string]*T) {
 	t.Helper()
 	byID := map[string]*T{}
-	for _, entry := range list.byID {
+	for _, entry := range list.byID.all() {
 		byID[k.id(entry)] = entry
 	}
 	ids := slices.Collect(maps.Keys(byID))
-	testutil.Require(t, len(list.byID) == len(want) && len(ids) == len(want),
-		"byID has %d entries with %d ids, want %d", len(list.byID), len(ids), len(want))
+	testutil.Require(t, list.byID.size == len(want) && len(ids) == len(want),
+		"byID has %d entries with %d ids, want %d", list.byID.size, len(ids), len(want))
 	for id := range want {
-		_, found := list.find(&k, id)
+		found := list.find(&k, id)
 		testutil.Require(t, found != nil && found == byID[id], "%s is found as %v", id, found)
 	}
 	for v, order := range k.views {
-		view := list.views[v]
+		view := list.views[v].all()
 		testutil.Require(t, len(view) == len(byID), "view %d has %d entries, want %d", v, len(view), len(byID))
 		for i, entry := range view {
 			testutil.Require(t, byID[k.id(entry)] == entry,

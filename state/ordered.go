@@ -5,54 +5,128 @@ import (
 	"sort"
 )
 
-// ordered is an immutable list of entries, sorted by a comparison in which no two entries are equal. A change copies
-// the list. With ten thousand entries this takes some microseconds, far less than a copy of a map.
-type ordered[T any] []*T
+// ordered is an immutable list of entries, sorted by a comparison in which no two entries are equal. Its entries are in
+// blocks. A change copies one block and the list of blocks, so the number of entries hardly matters.
+type ordered[T any] struct {
+	// blocks are never empty.
+	blocks [][]*T
+	size   int
+}
 
-// from returns the entries from the first for which compare is not negative. compare must rise along the order.
-func (o ordered[T]) from(compare func(*T) int) ordered[T] {
-	return o[sort.Search(len(o), func(i int) bool { return compare(o[i]) >= 0 }):]
+// blockSize is the largest number of entries in a block. The lists of most nodes have one block, which is read without
+// a copy.
+const blockSize = 512
+
+// place is the block and the index in it of an entry. The place after the last entry is in a block after the last.
+type place struct{ block, index int }
+
+// orderedOf returns a list of sorted entries.
+func orderedOf[T any](sorted []*T) ordered[T] {
+	return ordered[T]{blocks: slices.Collect(slices.Chunk(sorted, blockSize/2)), size: len(sorted)}
+}
+
+// all returns all entries. The caller must not change the slice.
+func (o ordered[T]) all() []*T { return o.between(place{}, place{block: len(o.blocks)}) }
+
+// from returns the place of the first entry for which compare is not negative. compare must rise along the order.
+func (o ordered[T]) from(compare func(*T) int) place {
+	b := sort.Search(len(o.blocks), func(b int) bool { return compare(o.blocks[b][len(o.blocks[b])-1]) >= 0 })
+	if b == len(o.blocks) {
+		return place{block: b}
+	}
+	return place{b, sort.Search(len(o.blocks[b]), func(i int) bool { return compare(o.blocks[b][i]) >= 0 })}
+}
+
+// at returns the entry at a place, nil after the last entry.
+func (o ordered[T]) at(p place) *T {
+	if p.block == len(o.blocks) {
+		return nil
+	}
+	return o.blocks[p.block][p.index]
+}
+
+// after returns the place after an entry's place.
+func (o ordered[T]) after(p place) place {
+	if p.index+1 < len(o.blocks[p.block]) {
+		return place{p.block, p.index + 1}
+	}
+	return place{block: p.block + 1}
+}
+
+// between returns the entries from a place to the one before end. The caller must not change the slice.
+func (o ordered[T]) between(p, end place) []*T {
+	switch {
+	case p.block == end.block && p.index == end.index:
+		return nil
+	case p.block == end.block:
+		return o.blocks[p.block][p.index:end.index:end.index]
+	case p.block+1 == end.block && end.index == 0:
+		return slices.Clip(o.blocks[p.block][p.index:])
+	}
+	parts := slices.Clone(o.blocks[p.block:min(end.block+1, len(o.blocks))])
+	if end.block < len(o.blocks) {
+		parts[len(parts)-1] = parts[len(parts)-1][:end.index]
+	}
+	parts[0] = parts[0][p.index:]
+	return slices.Concat(parts...)
 }
 
 // equal returns the entries for which compare is zero. compare must rise along the order. The caller must not change
 // the slice.
 func (o ordered[T]) equal(compare func(*T) int) []*T {
-	rest := o.from(compare)
-	end := sort.Search(len(rest), func(i int) bool { return compare(rest[i]) > 0 })
-	return rest[:end:end]
+	return o.between(o.from(compare), o.from(func(entry *T) int {
+		if compare(entry) > 0 {
+			return 0
+		}
+		return -1
+	}))
 }
 
-// replaced returns a copy with entry at index i. If found, entry replaces the entry at i, and a nil entry removes it.
-// Otherwise entry is inserted at i, and a nil entry changes nothing.
-func (o ordered[T]) replaced(i int, found bool, entry *T) ordered[T] {
-	next := make(ordered[T], len(o), len(o)+1)
-	copy(next, o)
-	switch {
-	case found && entry != nil:
-		next[i] = entry
-	case found:
-		next = slices.Delete(next, i, i+1)
-	case entry != nil:
-		next = slices.Insert(next, i, entry)
-	}
-	return next
-}
-
-// with returns a copy without old and with entry. One of them may be nil. It returns false if the list is damaged: old
+// with returns a list without old and with entry. One of them may be nil. It returns false if the list is damaged: old
 // is not found, or another entry has the place of entry.
 func (o ordered[T]) with(old, entry *T, order func(a, b *T) int) (ordered[T], bool) {
-	if old == nil {
-		i, taken := slices.BinarySearchFunc(o, entry, order)
-		return o.replaced(i, false, entry), !taken
+	next := o
+	if old != nil {
+		at := o.from(func(other *T) int { return order(other, old) })
+		if o.at(at) != old {
+			return ordered[T]{}, false
+		}
+		if entry != nil && order(old, entry) == 0 {
+			return o.replaced(at, 1, entry), true
+		}
+		next = o.replaced(at, 1)
 	}
-	i, found := slices.BinarySearchFunc(o, old, order)
-	if !found || o[i] != old {
-		return nil, false
+	if entry == nil {
+		return next, true
 	}
-	if entry == nil || order(old, entry) == 0 {
-		return o.replaced(i, true, entry), true
+	at := next.from(func(other *T) int { return order(other, entry) })
+	if other := next.at(at); other != nil && order(other, entry) == 0 {
+		return ordered[T]{}, false
 	}
-	next := o.replaced(i, true, nil)
-	j, taken := slices.BinarySearchFunc(next, entry, order)
-	return slices.Insert(next, j, entry), !taken
+	return next.replaced(at, 0, entry), true
+}
+
+// replaced returns a list with entries in place of the n entries of a block from p on.
+func (o ordered[T]) replaced(p place, n int, entries ...*T) ordered[T] {
+	if p.block == len(o.blocks) && p.block > 0 {
+		p = place{p.block - 1, len(o.blocks[p.block-1])}
+	}
+	first, last := p.block, min(p.block+1, len(o.blocks)) // the blocks that are replaced
+	block := slices.Concat(o.blocks[first:last]...)
+	block = slices.Replace(block, p.index, p.index+n, entries...)
+	if first > 0 && len(o.blocks[first-1])+len(block) <= blockSize/2 {
+		first--
+		block = slices.Concat(o.blocks[first], block)
+	}
+	var blocks [][]*T
+	switch half := len(block) / 2; {
+	case len(block) > blockSize:
+		blocks = [][]*T{slices.Clip(block[:half]), block[half:]}
+	case len(block) > 0:
+		blocks = [][]*T{block}
+	}
+	return ordered[T]{
+		blocks: slices.Concat(o.blocks[:first], blocks, o.blocks[last:]),
+		size:   o.size - n + len(entries),
+	}
 }

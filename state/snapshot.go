@@ -12,9 +12,9 @@ import (
 // LabelPodUID is the label with which the kubelet filters a pod's sandboxes and containers.
 const LabelPodUID = "io.kubernetes.pod.uid"
 
-// Snapshot has the pods and containers at one moment. It is immutable and safe for concurrent use. A write copies its
-// lists of pointers, which are kept in every order that readers need. Its times have no monotonic reading, because
-// times with and without one compare differently after the clock was set.
+// Snapshot has the pods and containers at one moment. It is immutable and safe for concurrent use. Its lists of pointers
+// are kept in every order that readers need. Its times have no monotonic reading, because times with and without one
+// compare differently after the clock was set.
 type Snapshot struct {
 	pods       table[Pod]
 	containers table[Container]
@@ -80,10 +80,10 @@ func (s *Snapshot) Container(idOrPrefix string) (*Container, error) {
 }
 
 // Pods returns all pods, the newest first. The caller must not change the slice.
-func (s *Snapshot) Pods() []*Pod { return s.pods.views[podsByAge] }
+func (s *Snapshot) Pods() []*Pod { return s.pods.views[podsByAge].all() }
 
 // Containers returns all containers, the newest first. The caller must not change the slice.
-func (s *Snapshot) Containers() []*Container { return s.containers.views[containersByAge] }
+func (s *Snapshot) Containers() []*Container { return s.containers.views[containersByAge].all() }
 
 // ContainersOf returns the containers of the sandbox with this full id, the newest first. The caller must not change
 // the slice.
@@ -120,14 +120,12 @@ func (s *Snapshot) ContainersIn(state runtimeapi.ContainerState) []*Container {
 
 // pod returns the pod with this full id, nil if there is none.
 func (s *Snapshot) pod(id string) *Pod {
-	_, pod := s.pods.find(&podKind, id)
-	return pod
+	return s.pods.find(&podKind, id)
 }
 
 // container is pod for containers.
 func (s *Snapshot) container(id string) *Container {
-	_, c := s.containers.find(&containerKind, id)
-	return c
+	return s.containers.find(&containerKind, id)
 }
 
 // find returns the entry with an id or id prefix from entries ordered by id.
@@ -135,15 +133,17 @@ func find[T any](byID ordered[T], idOrPrefix string, id func(*T) string, what st
 	if idOrPrefix == "" {
 		return nil, fmt.Errorf("the %s id is empty: %w", what, errdefs.ErrInvalidArgument)
 	}
-	rest := byID.from(func(entry *T) int { return cmp.Compare(id(entry), idOrPrefix) })
-	if len(rest) == 0 || !strings.HasPrefix(id(rest[0]), idOrPrefix) {
+	at := byID.from(func(entry *T) int { return cmp.Compare(id(entry), idOrPrefix) })
+	first := byID.at(at)
+	if first == nil || !strings.HasPrefix(id(first), idOrPrefix) {
 		return nil, fmt.Errorf("%s %q: %w", what, idOrPrefix, errdefs.ErrNotFound)
 	}
-	if id(rest[0]) != idOrPrefix && len(rest) > 1 && strings.HasPrefix(id(rest[1]), idOrPrefix) {
+	second := byID.at(byID.after(at))
+	if id(first) != idOrPrefix && second != nil && strings.HasPrefix(id(second), idOrPrefix) {
 		return nil, fmt.Errorf("%s id prefix %q fits more than one, give more of it: %w", what, idOrPrefix,
 			errdefs.ErrInvalidArgument)
 	}
-	return rest[0], nil
+	return first, nil
 }
 
 func podUID(p *Pod) string { return p.Meta.Config.GetLabels()[LabelPodUID] }

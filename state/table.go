@@ -23,29 +23,28 @@ type kind[T any] struct {
 	views []func(a, b *T) int
 }
 
-// find returns an id's index in byID, and its entry or nil.
-func (t *table[T]) find(k *kind[T], id string) (int, *T) {
-	i, found := slices.BinarySearchFunc(t.byID, id, func(entry *T, id string) int {
-		return cmp.Compare(k.id(entry), id)
-	})
-	if !found {
-		return i, nil
+// find returns the entry of an id, or nil.
+func (t *table[T]) find(k *kind[T], id string) *T {
+	entry := t.byID.at(t.byID.from(func(entry *T) int { return cmp.Compare(k.id(entry), id) }))
+	if entry == nil || k.id(entry) != id {
+		return nil
 	}
-	return i, t.byID[i]
+	return entry
 }
 
 // with returns the table with entry as the id's entry, or without one if entry is nil. It sorts a view anew if the view
 // does not match byID, so that a damaged view does not outlive a write.
 func (t *table[T]) with(k *kind[T], id string, entry *T) table[T] {
-	i, old := t.find(k, id)
+	old := t.find(k, id)
 	if old == entry {
 		return *t
 	}
-	next := table[T]{byID: t.byID.replaced(i, old != nil, entry)}
+	byID, _ := t.byID.with(old, entry, func(a, b *T) int { return cmp.Compare(k.id(a), k.id(b)) })
+	next := table[T]{byID: byID}
 	for v, order := range k.views {
 		view, ok := t.views[v].with(old, entry, order)
-		if !ok || len(view) != len(next.byID) {
-			view = slices.SortedFunc(slices.Values(next.byID), order)
+		if !ok || view.size != byID.size {
+			view = orderedOf(slices.SortedFunc(slices.Values(byID.all()), order))
 		}
 		next.views[v] = view
 	}
