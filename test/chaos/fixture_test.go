@@ -70,7 +70,7 @@ func (w *writer) siblings(n int, script string) []*writer {
 	return writers
 }
 
-// run creates and starts the container.
+// run creates and starts the container. The script has its name as $0.
 func (w *writer) run(name, script string) (err error) {
 	w.logPath = filepath.Join(w.config.GetLogDirectory(), name, "0.log")
 	if err := os.MkdirAll(filepath.Dir(w.logPath), 0o755); err != nil {
@@ -79,7 +79,7 @@ func (w *writer) run(name, script string) (err error) {
 	w.id, err = w.server.Runtime.CreateContainer(w.t.Context(), w.pod, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: name},
 		Image:    w.image,
-		Command:  []string{"sh", "-c", numbered.Function + awaitFunction + script},
+		Command:  []string{"sh", "-c", numbered.Function + awaitFunction + script, name},
 		LogPath:  name + "/0.log",
 		Mounts:   []*runtimeapi.Mount{{HostPath: w.control, ContainerPath: "/control"}},
 	}, w.config)
