@@ -151,7 +151,7 @@ the end
 	testutil.Equal(t, n.log(pod, "main", 0), want, "what the container saw")
 	directory := model.PodDirectory(n.root, pod.UID)
 	mounts := mountsBelow(t, directory)
-	testutil.Assert(t, len(mounts) >= 4,
+	testutil.Assert(t, len(mounts) >= 5,
 		"mounts of the pod on the host: %v; want three volumes in memory and two subPaths at least", mounts)
 	n.end("pod")
 	eventually(t, "the pod's directory is gone", func() error {
