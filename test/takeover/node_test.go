@@ -136,6 +136,9 @@ func (n *node) onCriadapter() {
 func (n *node) connect(socket string) {
 	n.t.Helper()
 	testutil.EventuallyWithin(n.t, patience, "the CRI server is ready", func() error {
+		if n.cri != nil {
+			_ = n.cri.Close(n.t.Context()) // the client of an earlier attempt or server
+		}
 		var err error
 		if n.cri, err = cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(socket).WithConnectionTimeout(patience).
 			Build(n.t.Context()); err != nil {
