@@ -134,6 +134,7 @@ func collect(ctx context.Context, path string, wait time.Duration, r *reader) er
 	var file *os.File
 	var inode uint64
 	var rest []byte
+	defer func() { _ = file.Close() }()
 	drain := func() error {
 		text, err := io.ReadAll(file)
 		rest = append(rest, text...)
@@ -148,9 +149,6 @@ func collect(ctx context.Context, path string, wait time.Duration, r *reader) er
 	}
 	for ctx.Err() == nil {
 		info, err := os.Stat(path)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
 		if err == nil && info.Sys().(*syscall.Stat_t).Ino != inode {
 			for until := time.Now().Add(wait); file != nil &&
 				time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
@@ -163,10 +161,15 @@ func collect(ctx context.Context, path string, wait time.Duration, r *reader) er
 					return err
 				}
 			}
-			if file, err = os.Open(path); err != nil {
-				return err
+			inode, rest = 0, nil
+			if file, err = os.Open(path); err == nil {
+				if info, err = file.Stat(); err == nil { // the log may have been replaced meanwhile
+					inode = info.Sys().(*syscall.Stat_t).Ino
+				}
 			}
-			inode, rest = info.Sys().(*syscall.Stat_t).Ino, nil
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
 		}
 		if file != nil {
 			if err := drain(); err != nil {
