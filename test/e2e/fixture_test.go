@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -162,8 +161,9 @@ func (c *crictl) containerConfig(name, image string, command ...string) string {
 	})
 }
 
-// same reports a difference in one named value.
+// same is testutil.Equal with the name first.
 func same[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
-	testutil.Assert(t, got == want, "%s: %s, want %s", what, fmt.Sprintf("%#v", got), fmt.Sprintf("%#v", want))
+	t.Helper()
+	testutil.Equal(t, got, want, "%s", what)
 }

@@ -94,10 +94,8 @@ func InDir(f func(dir string) error) (err error) {
 
 // Go runs the go command. Its output is in the error.
 func Go(ctx context.Context, args ...string) error {
-	if output, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, output)
-	}
-	return nil
+	_, err := Output(ctx, "", nil, "go", args...)
+	return err
 }
 
 // BuildStatic compiles a command of this tree to a path, for machines and containers with other libraries.

@@ -24,17 +24,26 @@ var exposure = regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)
 func TestUnitsMakeNoMountNamespace(t *testing.T) {
 	makes := regexp.MustCompile(`(?m)^(Private(Tmp|Devices|Mounts|Users|Network|IPC)|Protect(System|Home|KernelTunables|KernelModules|KernelLogs|ControlGroups|Proc|Hostname|Clock)|` +
 		`(ReadWrite|ReadOnly|Inaccessible|Exec|NoExec)Paths|Bind(ReadOnly)?Paths|TemporaryFileSystem|Root(Directory|Image)|MountFlags|ProcSubset|DynamicUser|RestrictNamespaces|NoNewPrivileges)=`)
-	for _, unit := range []string{"../../contrib/systemd/criadapter.service",
-		"../../packaging/cri-docker/cri-docker.service"} {
-		content, err := os.ReadFile(unit)
-		testutil.Must(t, err)
-		found := makes.FindAllString(string(content), -1)
-		testutil.Assert(t, len(found) <= 0, "%s has %q", filepath.Base(unit), found)
+	for unit, content := range units(t) {
+		found := makes.FindAllString(content, -1)
+		testutil.Assert(t, len(found) == 0, "%s has %q", unit, found)
 		for _, line := range []string{"DevicePolicy=closed", "LimitCORE=0"} {
-			testutil.Assert(t, strings.Contains(string(content), "\n"+line+"\n"), "%s lacks %s",
-				filepath.Base(unit), line)
+			testutil.Assert(t, strings.Contains(content, "\n"+line+"\n"), "%s lacks %s", unit, line)
 		}
 	}
+}
+
+// units returns the contents of criadapter's units, by name.
+func units(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, path := range []string{"../../contrib/systemd/criadapter.service",
+		"../../packaging/cri-docker/cri-docker.service"} {
+		content, err := os.ReadFile(path)
+		testutil.Must(t, err)
+		all[filepath.Base(path)] = string(content)
+	}
+	return all
 }
 
 // TestUnitsConfineNoCommands checks that the units have no option that a command in a container would inherit.
@@ -45,13 +54,10 @@ func TestUnitsConfineNoCommands(t *testing.T) {
 		`NoNewPrivileges|CapabilityBoundingSet|AmbientCapabilities|SecureBits|UMask|KeyringMode|Nice|CPU(Affinity|Scheduling\w*)|NUMA\w*|` +
 		`IOScheduling\w*|TimerSlackNSec|CoredumpFilter|IgnoreSIGPIPE|User|Group|SupplementaryGroups|PAMName|` +
 		`(AppArmor|Smack|SELinux)\w*)=`)
-	for _, unit := range []string{"../../contrib/systemd/criadapter.service",
-		"../../packaging/cri-docker/cri-docker.service"} {
-		content, err := os.ReadFile(unit)
-		testutil.Must(t, err)
-		found := inherited.FindAllString(string(content), -1)
-		testutil.Assert(t, len(found) == 0, "%s has %q, which commands in containers inherit from criadapter",
-			filepath.Base(unit), found)
+	for unit, content := range units(t) {
+		found := inherited.FindAllString(content, -1)
+		testutil.Assert(t, len(found) == 0, "%s has %q, which commands in containers inherit from criadapter", unit,
+			found)
 	}
 }
 

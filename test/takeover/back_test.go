@@ -61,7 +61,7 @@ func TestThereAndBack(t *testing.T) {
 		if target, err := os.Readlink(path); err != nil || !strings.HasPrefix(target, n.env.DockerRoot) {
 			t.Errorf("the log of %v links to %q, %v", log, target, err)
 		}
-		first, last := n.firstLine(path), n.lastLine(path)
+		first, last := n.lines(path)
 		testutil.Assert(t, first == 0 && last >= 20, "the log of %v has the lines %d to %d", log, first, last)
 	}
 	n.restartsLate(with)
@@ -161,17 +161,4 @@ func (n *node) removeUnderCRIDockerd(before view) {
 	n.stopServer()
 	n.onCriadapter()
 	n.removeAllPods(func() error { return errors.Join(n.leftInKernel(ids), n.leftOnDisk()) })
-}
-
-// firstLine is the number of the first line in a log.
-func (n *node) firstLine(path string) int {
-	n.t.Helper()
-	text, err := os.ReadFile(path)
-	testutil.Must(n.t, err)
-	for line := range strings.Lines(string(text)) {
-		if number, ok := lineNumber([]byte(line)); ok {
-			return number
-		}
-	}
-	return -1
 }

@@ -72,17 +72,26 @@ func (n *node) wantContiguous(path string, first, until int) {
 	})
 }
 
-// lastLine is the number of the last line in a log of either format.
-func (n *node) lastLine(path string) int {
+// lines returns the numbers of the first and the last line in a log of either format, -1 without lines.
+func (n *node) lines(path string) (first, last int) {
 	n.t.Helper()
 	text, err := os.ReadFile(path)
 	testutil.Must(n.t, err)
-	last := -1
+	first, last = -1, -1
 	for line := range bytes.Lines(text) {
 		if number, ok := lineNumber(line); ok {
+			if first < 0 {
+				first = number
+			}
 			last = number
 		}
 	}
+	return first, last
+}
+
+func (n *node) lastLine(path string) int {
+	n.t.Helper()
+	_, last := n.lines(path)
 	return last
 }
 
