@@ -151,7 +151,10 @@ func KeepLogs(to, dir string, patterns ...string) error {
 		errs = append(errs, err)
 		for _, log := range logs {
 			text, err := os.ReadFile(log)
-			errs = append(errs, err, os.WriteFile(filepath.Join(to, filepath.Base(log)), text, 0o644))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(to, filepath.Base(log)), text, 0o644)
+			}
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
