@@ -47,6 +47,7 @@ func run(ctx context.Context, packages []string, out io.Writer) error {
 		return err
 	}
 	tests, err := collect(events, out)
+	_, _ = io.Copy(io.Discard, events) // after an error, go test would wait for a reader
 	exit := cmd.Wait()
 	if err != nil {
 		return err
