@@ -3,6 +3,7 @@ package debian
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,10 +22,13 @@ var interpreters = map[string]string{"arm64": "qemu-aarch64"}
 // Emulate has the kernel run programs of an architecture, a value of GOARCH, until end is called. It changes nothing on
 // a host that runs them anyway.
 func Emulate(ctx context.Context, architecture string) (end func() error, err error) {
-	name := interpreters[architecture]
 	nothing := func() error { return nil }
 	if architecture == runtime.GOARCH {
 		return nothing, nil
+	}
+	name, known := interpreters[architecture]
+	if !known {
+		return nil, fmt.Errorf("no interpreter for programs of %s", architecture)
 	}
 	if _, err := os.Stat(filepath.Join(formats, name)); err == nil {
 		return nothing, nil
