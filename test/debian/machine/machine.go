@@ -54,15 +54,15 @@ func Boot(ctx context.Context, opts Options) (_ *Machine, err error) {
 			return nil, err
 		}
 	}
-	controllers, err := m.makeCgroups()
-	if err != nil {
-		return nil, err
-	}
 	log, err := os.Create(filepath.Join(opts.Dir, "console.log"))
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
+	controllers, err := m.makeCgroups()
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
 	var join strings.Builder
 	for _, dir := range cgroups.Find(m.cgroup) {
 		fmt.Fprintf(&join, "echo $$ > %s/cgroup.procs; ", dir)
