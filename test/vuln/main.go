@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -71,7 +72,7 @@ func (c checker) check(ctx context.Context) error {
 		return fmt.Errorf("the code reaches these vulnerabilities, take versions without them:\n%s", output)
 	}
 	if gone := c.reach(ctx); gone != nil || bounded.Err() != nil {
-		return c.skip(errors.Join(bounded.Err(), gone))
+		return c.skip(cmp.Or(gone, bounded.Err()))
 	}
 	return fmt.Errorf("govulncheck: %w\n%s", err, output)
 }
