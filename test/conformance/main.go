@@ -78,9 +78,13 @@ func run(ctx context.Context, opts options) error {
 		return examine(ctx, env, chosen, opts)
 	}
 	if opts.cached {
-		if missing, err := opts.missing(ctx, chosen); err != nil || missing != "" {
-			fmt.Println("conformance skipped: " + missing)
+		missing, err := opts.missing(ctx, chosen)
+		if err != nil {
 			return err
+		}
+		if missing != "" {
+			fmt.Println("conformance skipped: " + missing)
+			return nil
 		}
 	}
 	return buildAndEnter(ctx, chosen, opts)

@@ -69,9 +69,12 @@ func run(ctx context.Context, cached bool, pattern string) (err error) {
 	}
 	if cached {
 		missing, err := missingParts()
-		if err != nil || missing != "" {
-			fmt.Println("packages skipped: " + missing)
+		if err != nil {
 			return err
+		}
+		if missing != "" {
+			fmt.Println("packages skipped: " + missing)
+			return nil
 		}
 	}
 	if os.Geteuid() != 0 {

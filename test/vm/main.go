@@ -88,9 +88,13 @@ func run(ctx context.Context, opts options) error {
 		return err
 	}
 	if opts.cached {
-		if has, err := kind.Cached(ctx); err != nil || !has {
-			fmt.Println("vm skipped: its machine is not in the cache; make vm makes it")
+		has, err := kind.Cached(ctx)
+		if err != nil {
 			return err
+		}
+		if !has {
+			fmt.Println("vm skipped: its machine is not in the cache; make vm makes it")
+			return nil
 		}
 	}
 	do, err := opts.task()
