@@ -41,7 +41,7 @@ func TestLogDiskIsFull(t *testing.T) {
 	testutil.Eventually(t, func() error {
 		var stat unix.Statfs_t
 		if err := unix.Statfs(disk, &stat); err != nil || stat.Bavail > 16 {
-			return fmt.Errorf("the disk is not full: %d blocks, %w", stat.Bavail, err)
+			return fmt.Errorf("the disk is not full: %d blocks, %v", stat.Bavail, err)
 		}
 		return nil
 	})

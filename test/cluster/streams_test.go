@@ -148,7 +148,7 @@ func (s *scene) runShortCommand(number int, withInput bool) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: hung; stdout %q, stderr %q", line, stdout.String(), stderr.String())
 	case err != nil && !errors.As(err, &exit), cmd.ProcessState.ExitCode() != code:
-		return fmt.Errorf("%s: %w, want exit code %d; stderr %q", line, err, code, stderr.String())
+		return fmt.Errorf("%s: %v, want exit code %d; stderr %q", line, err, code, stderr.String())
 	case !strings.Contains(stdout.String(), line+"\n"):
 		return fmt.Errorf("%s: stdout %q, stderr %q", line, stdout.String(), stderr.String())
 	case s.world.kind == realKubelet && strings.Contains(stderr.String(), "Internal error") &&
@@ -173,7 +173,7 @@ func debugPrivileged(s *scene) {
 		}
 		var set uint64
 		if _, err := fmt.Sscanf(text, "CapEff: %x", &set); err != nil || set&(1<<sysAdmin) == 0 {
-			return fmt.Errorf("it says %q, %w", text, err)
+			return fmt.Errorf("it says %q, %v", text, err)
 		}
 		return nil
 	})

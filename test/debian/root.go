@@ -38,8 +38,11 @@ func Unpack(ctx context.Context, dir string, packages ...string) error {
 		return err
 	}
 	debs, err := filepath.Glob(filepath.Join(dir, "*.deb"))
-	if err != nil || len(debs) != len(packages) {
-		return fmt.Errorf("apt-get downloaded %q, %v", debs, err)
+	if err != nil {
+		return err
+	}
+	if len(debs) != len(packages) {
+		return fmt.Errorf("apt-get downloaded %q", debs)
 	}
 	for _, deb := range debs {
 		if _, err := program.Output(ctx, dir, nil, "dpkg-deb", "-x", deb, "all"); err != nil {

@@ -60,7 +60,7 @@ func (s Suite) Run(ctx context.Context) ([]Spec, error) {
 	text, err := os.Open(s.Report)
 	if err != nil {
 		name := filepath.Base(s.Program)
-		return nil, fmt.Errorf("%s wrote no report (%w), it ended with: %w; see %s", name, err, runErr, s.Log)
+		return nil, fmt.Errorf("%s wrote no report, see %s: %w", name, s.Log, errors.Join(err, runErr))
 	}
 	defer text.Close()
 	return ParseGinkgo(text)
