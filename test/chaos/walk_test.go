@@ -213,21 +213,23 @@ func (w *walk) point(s scenario, p point) {
 		w.count.after++
 	}
 	began := time.Now()
-	verdict := "well"
 	testutil.Must(w, w.server.Start(w.Context()))
-	if lost := w.kubelet.lost(w.Context(), s, before); lost != nil {
+	lost := w.kubelet.lost(w.Context(), s, before)
+	if lost != nil {
 		w.count.lost++
-		verdict = fmt.Sprintf("LOST: %v", lost)
+		lost = fmt.Errorf("LOST: %w", lost)
 	}
-	if err := w.settle(s); err != nil {
-		verdict += fmt.Sprintf("\n%v", err)
+	failed := w.settle(s)
+	if failed != nil {
 		w.rescue()
+	}
+	verdict := "well"
+	if err := errors.Join(lost, failed); err != nil {
+		verdict = err.Error()
+		w.Errorf("%s, killed %s: %v", s.name, p, err)
 	}
 	fmt.Printf("walk: %s %s, killed %s: %s after %v\n", w.kind, s.name, p, verdict,
 		time.Since(began).Round(time.Millisecond))
-	if verdict != "well" {
-		w.Errorf("%s, killed %s: %s", s.name, p, verdict)
-	}
 }
 
 // awaitKill waits a moment for the server's end, and reports whether it has ended.
