@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -87,7 +88,7 @@ func drawLines(out *strings.Builder, p Panel, x, y, w, h float64) {
 			left, at, right, left-5, at+4, written(part*top, p.FieldConfig.Defaults.Unit))
 	}
 	series := slices.SortedStableFunc(slices.Values(p.Series), func(a, b Series) int {
-		return int(math.Copysign(1, highest(b)-highest(a)))
+		return cmp.Compare(highest(b), highest(a))
 	})
 	for i, s := range series {
 		colour := colours()[i%len(colours())]
