@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,8 +94,10 @@ echo "BUSYBOX_IMAGE=$here/busybox.tar HELLO_IMAGE=$here/none DEBIAN_IMAGE=$here/
 END
 chmod 755 "$1/tests/integration/get-images.sh"
 `
-	_, err := exec.CommandContext(ctx, "sh", "-c", script, "sh", dir).Output()
-	return err
+	if out, err := exec.CommandContext(ctx, "sh", "-c", script, "sh", dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("make the root file system: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // batsLine is a result of the Test Anything Protocol: "ok 7 name" or "not ok 7 name", with "# skip" for a skipped test.
