@@ -50,6 +50,8 @@ func TestReport(t *testing.T) {
 	rows, err := Report(write(t, "report.md", "| manifest | with | podman | kubelet-core |\n|---|---|---|---|\n"+
 		"| `a` | `b`, `c` | runs | runs |\n| `d` | | fails | refused: `spec.x` |\n| `e` | | runs | waits: `y` |\n"))
 	testutil.Must(t, err)
+	_, err = Report(write(t, "half.md", "| `a | | runs | runs |\n"))
+	testutil.Assert(t, err != nil, "no error for half a name")
 	testutil.Assert(t, len(rows) == 3 && slices.Equal(rows["a"].With, []string{"b", "c"}), "%v", rows)
 	for _, c := range []struct {
 		name   string

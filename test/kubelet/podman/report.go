@@ -37,7 +37,11 @@ func Report(path string) (map[string]Row, error) {
 			continue
 		}
 		row := Row{Outcome: strings.TrimSpace(cells[3])}
-		name := code.FindStringSubmatch(cells[0])[1]
+		first := code.FindStringSubmatch(cells[0])
+		if first == nil {
+			return nil, fmt.Errorf("%s: no manifest between backquotes in %q", path, line)
+		}
+		name := first[1]
 		for _, other := range code.FindAllStringSubmatch(cells[1], -1) {
 			row.With = append(row.With, other[1])
 		}
