@@ -176,6 +176,8 @@ func TestOtherPluginsRunOn(t *testing.T) {
 		must(t, other.Start())
 		t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
 		others = append(others, other.Process.Pid)
+		// The kernel shows the environment a moment after the start.
+		testutil.Until(t, "the process has its environment", func() bool { return runs(other.Process.Pid) })
 	}
 	testutil.WriteFile(t, filepath.Join(s.cache, "pending", "p"), `{"containerID":"p","network":"net","ifName":"eth0"}`)
 	must(t, endAdd(t.Context(), "p"))
