@@ -95,13 +95,15 @@ func TestStop(t *testing.T) {
 // TestStopOutlastsItsGrace shows that the bound of a stop is its grace period
 // and the request timeout.
 func TestStopOutlastsItsGrace(t *testing.T) {
+	const timeout = 2 * time.Second // enough for the other requests on a busy machine
 	f := newFakeServer(t)
+	c := f.dial(timeout)
 	f.handle("POST /containers/x/stop", func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(400 * time.Millisecond)
+		time.Sleep(timeout + 200*time.Millisecond)
 		w.WriteHeader(http.StatusNoContent)
 	})
-	c := f.dial(200 * time.Millisecond)
-	testutil.Check(t, c.StopContainer(testContext(t), "x", time.Second), "within the grace period")
+	testutil.Check(t, c.StopContainer(testContext(t), "x", time.Minute), "within the grace period")
+	f.handle("POST /containers/x/stop", f.hang())
 	wantType(t, "past the bound", c.StopContainer(testContext(t), "x", 0), errdefs.ErrUnavailable)
 }
 
