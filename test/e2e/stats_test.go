@@ -340,7 +340,7 @@ func (w *worker) do(order string) {
 	w.t.Helper()
 	_, err := fmt.Fprintln(w.orders, order)
 	testutil.Must(w.t, err)
-	testutil.Must(w.t, w.replies.SetReadDeadline(time.Now().Add(time.Minute)))
+	testutil.Must(w.t, w.replies.SetReadDeadline(time.Now().Add(10*time.Minute))) // seconds of CPU on a busy machine
 	_, err = bufio.NewReader(w.replies).ReadString('\n')
 	testutil.Require(w.t, err == nil, "%s: %v", order, err)
 }
