@@ -259,10 +259,12 @@ func killClients(t *testing.T, known int, flags ...string) {
 			shell := c.onTerminal("exec", "-it", transport, id, "sh")
 			shell.expect("# ")
 			shell.say("sleep 3000") // the shell's child
-			sessions = append(sessions, shell,
-				c.background("exec", transport, id, "sh", "-c", "echo begun; sleep 4000"),
-				c.background("exec", "-i", transport, id, "sh", "-c", "echo begun; cat; sleep 4000"),
-				c.background("attach", transport, id))
+			// The engine keeps an exec that it has created but not begun.
+			plain := c.background("exec", transport, id, "sh", "-c", "echo begun; sleep 4000")
+			plain.expect("begun\n")
+			reading := c.background("exec", "-i", transport, id, "sh", "-c", "echo begun; cat; sleep 4000")
+			reading.expect("begun\n")
+			sessions = append(sessions, shell, plain, reading, c.background("attach", transport, id))
 			forwarded, address := c.forward(p.id, transport, 9000)
 			conn, err := net.Dial("tcp", address)
 			testutil.Must(t, err)
@@ -270,7 +272,7 @@ func killClients(t *testing.T, known int, flags ...string) {
 			sessions = append(sessions, forwarded)
 		}
 		testutil.Eventually(t, func() error {
-			if now, execs := processes(), c.execs(id); now < processesBefore+3*4 || execs < known {
+			if now, execs := processes(), c.execs(id); now < processesBefore+3*5 || execs < known {
 				return fmt.Errorf("%d processes of %d, %d execs", now, processesBefore, execs)
 			}
 			return nil
