@@ -7,6 +7,7 @@
 //	test/hello:latest      a static service: HTTP on port 8080, a line per second on stdout and stderr
 //	test/evil:latest       has all settings that must not leak into a pod, see evilConfig
 //	test/multi:{a,b,c}     one image under three tags
+//	test/moby:latest       a shell for the engine's own tests
 //	test/big:latest        BigLayerSize bytes that do not compress
 //
 // All files have one fixed time. So the same inputs (this package, the host's busybox, the Go version) give the same

@@ -14,6 +14,9 @@ import (
 // BigLayerSize is the size of the one layer of test/big:latest in bytes. It is random, hence as large on the wire.
 const BigLayerSize = 20 << 20
 
+// Moby is an image with the groups that the engine's own tests look for.
+const Moby = "test/moby:latest"
+
 // kitchen collects the images and holds what several of them share.
 type kitchen struct {
 	// architecture is the images'.
@@ -107,6 +110,10 @@ func (k *kitchen) own() error {
 		}
 	}
 	if err := k.hello(); err != nil {
+		return err
+	}
+	groups := accounts("", "wheel:x:10:\naudio:x:29:\nstaff:x:50:\n")
+	if err := k.addShell(v1.Config{}, groups, Moby); err != nil {
 		return err
 	}
 	tags := []string{"test/multi:a", "test/multi:b", "test/multi:c"}

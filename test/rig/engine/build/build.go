@@ -34,24 +34,28 @@ type program struct {
 	seccomp bool
 }
 
+// Moby is the module of the newest engine, and MobyVersion its version.
+const (
+	Moby        = "github.com/moby/moby/v2"
+	MobyVersion = "v2.0.0-beta.24"
+)
+
 // Newest is the newest engine. Each program's module is the main module of its build. So a program gets the
 // dependencies of its release, which the checksum database verifies.
 func Newest() Release {
 	const (
-		moby       = "github.com/moby/moby/v2"
 		containerd = "github.com/containerd/containerd/v2"
 		// version is the Docker release with this module's API version. The module itself does not know its release.
 		version           = "29.8.0"
-		mobyVersion       = "v2.0.0-beta.24"
 		containerdVersion = "v2.4.2"
 		runcVersion       = "v1.5.2"
-		stamp             = "-X " + moby + "/dockerversion.Version=" + version
+		stamp             = "-X " + Moby + "/dockerversion.Version=" + version
 	)
 	return Release{version: version, programs: []program{
 		{name: "containerd", pkg: containerd + "/cmd/containerd", version: containerdVersion},
 		{name: "containerd-shim-runc-v2", pkg: containerd + "/cmd/containerd-shim-runc-v2", version: containerdVersion},
-		{name: "docker-proxy", pkg: moby + "/cmd/docker-proxy", version: mobyVersion, linkerFlags: stamp},
-		{name: "dockerd", pkg: moby + "/cmd/dockerd", version: mobyVersion, linkerFlags: stamp},
+		{name: "docker-proxy", pkg: Moby + "/cmd/docker-proxy", version: MobyVersion, linkerFlags: stamp},
+		{name: "dockerd", pkg: Moby + "/cmd/dockerd", version: MobyVersion, linkerFlags: stamp},
 		{name: "runc", pkg: "github.com/opencontainers/runc", version: runcVersion, seccomp: true,
 			linkerFlags: "-X main.version=" + runcVersion[1:]},
 	}}
