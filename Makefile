@@ -173,7 +173,7 @@ critest: ## Run the whole critest suite against criadapter; GVISOR=1 with gVisor
 	@build/bin/critest $(if $(CACHED),-cached) $(if $(GVISOR),-gvisor)
 
 .PHONY: oci-suite
-oci-suite: ## Run upstream's validation of OCI runtimes and runc's own tests, with runc alone and behind criadapter-oci
+oci-suite: ## Run upstream's validation of OCI runtimes, runc's own tests and Docker Engine's own tests of containers, with runc alone and behind criadapter-oci; SET=validation, bats or moby for one
 	@go build -o build/bin/ocisuite ./test/ocisuite
 	@build/bin/ocisuite $(if $(SET),-set $(SET))
 

@@ -35,12 +35,13 @@ const (
 	batsPrograms = "tests/cmd/_bin"
 )
 
-// installTools installs what runc's suite needs. It runs before the rig, whose namespaces have no network.
+// installTools installs what runc's suite needs, and ping for the engine's tests. It runs before the rig, whose
+// namespaces have no network.
 func installTools(ctx context.Context) error {
 	return images.Packages(ctx,
 		images.Tool{Program: "bats", Package: "bats"}, images.Tool{Program: "jq", Package: "jq"},
 		images.Tool{Program: "busybox", Package: "busybox-static"}, images.Tool{Program: "gawk", Package: "gawk"},
-		images.Tool{Program: "script", Package: "bsdutils"},
+		images.Tool{Program: "script", Package: "bsdutils"}, images.Tool{Program: "ping", Package: "iputils-ping"},
 		images.Tool{File: "/usr/include/seccomp.h", Package: "libseccomp-dev"},
 		images.Tool{Program: "pkg-config", Package: "pkg-config"})
 }

@@ -1,6 +1,6 @@
-// Command ocisuite runs the validation programs of opencontainers/runtime-tools, and runc's own tests, twice: with
-// runc, and with runc behind criadapter-oci, with a note that changes nothing. It fails if a test passes with runc, but
-// not behind criadapter-oci.
+// Command ocisuite runs the validation programs of opencontainers/runtime-tools, runc's own tests, and the engine's own
+// tests of containers. Each suite runs twice: with runc, and with runc behind criadapter-oci, with a note that changes
+// nothing. It fails if a test passes with runc, but not behind criadapter-oci.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 		os.Exit(noted(os.Args[1:]))
 	}
 	report := flag.String("report", "build/ocisuite", "the `directory` for the output of each program")
-	set := flag.String("set", "", "run one suite only, "+setValidation+" or "+setBats)
+	set := flag.String("set", "", "run one suite only, "+setValidation+", "+setBats+" or "+setMoby)
 	flag.Parse()
 	program.Main("ocisuite", func(ctx context.Context) error { return run(ctx, *report, *set) })
 }
@@ -38,48 +38,67 @@ func main() {
 const (
 	setValidation = "validation"
 	setBats       = "bats"
+	setMoby       = "moby"
 )
 
 func run(ctx context.Context, reportDir, set string) error {
-	if err := installTools(ctx); err != nil {
-		return err
+	if !slices.Contains([]string{"", setValidation, setBats, setMoby}, set) {
+		return fmt.Errorf("there is no suite %q", set)
 	}
-	validation, err := buildSuite(ctx)
-	if err != nil {
-		return err
-	}
-	bats, err := buildBats(ctx)
+	runs := func(suite string) bool { return set == "" || set == suite }
+	built, err := buildSuites(ctx, runs)
 	if err != nil {
 		return err
 	}
 	env, err := rigenv.FromEnviron(os.Getenv)
 	if err != nil {
-		return program.Again(ctx, nil, os.Args[1:]...)
+		var onEngine func(string) (string, error)
+		if runs(setMoby) {
+			onEngine = func(string) (string, error) { return "ENGINE=" + mobyEngine, nil }
+		}
+		return program.Again(ctx, onEngine, os.Args[1:]...)
 	}
 	if err := os.MkdirAll(reportDir, 0o755); err != nil {
 		return err
-	}
-	runc := env.RuntimeWrapper
-	if runc == "" {
-		if runc, err = exec.LookPath("runc"); err != nil {
-			return err
-		}
 	}
 	environ, behind, err := putBehind(env)
 	if err != nil {
 		return err
 	}
-	if set == "" || set == setValidation {
-		err = compare(ctx, validation, append(environ, runcVar+"="+runc), runc, behind, reportDir)
+	if runs(setValidation) {
+		err = compareValidation(ctx, built[setValidation], environ, env, behind, reportDir)
 	}
-	if set == "" || set == setBats {
-		err = errors.Join(err, compareBats(ctx, bats, environ, behind, reportDir))
+	if runs(setBats) {
+		err = errors.Join(err, compareBats(ctx, built[setBats], environ, behind, reportDir))
+	}
+	if runs(setMoby) {
+		err = errors.Join(err, compareMoby(ctx, built[setMoby], env, behind, reportDir))
 	}
 	return errors.Join(err, removeCgroups())
 }
 
-// putBehind makes the second runtime of the suites: criadapter-oci with a note. It returns the runtime's variables and
-// path.
+// buildSuites returns the directories of the suites that run, by their names.
+func buildSuites(ctx context.Context, runs func(suite string) bool) (map[string]string, error) {
+	if err := installTools(ctx); err != nil {
+		return nil, err
+	}
+	built := map[string]string{}
+	for suite, build := range map[string]func(context.Context) (string, error){
+		setValidation: buildSuite, setBats: buildBats, setMoby: buildMoby,
+	} {
+		if !runs(suite) {
+			continue
+		}
+		dir, err := build(ctx)
+		if err != nil {
+			return nil, err
+		}
+		built[suite] = dir
+	}
+	return built, nil
+}
+
+// putBehind makes the runtime that is criadapter-oci with a note, and returns its path and its variables.
 func putBehind(env rigenv.Env) (environ []string, behind string, err error) {
 	dir, err := os.MkdirTemp(env.WorkDir, "ocisuite")
 	if err != nil {
@@ -93,8 +112,9 @@ func putBehind(env rigenv.Env) (environ []string, behind string, err error) {
 		return nil, "", err
 	}
 	behind = filepath.Join(dir, notedName)
-	environ = append(os.Environ(), programVar+"="+env.OCIRuntime, notesVar+"="+filepath.Join(dir, "notes"))
-	return environ, behind, os.Symlink(self, behind)
+	err = errors.Join(os.Setenv(programVar, env.OCIRuntime), os.Setenv(notesVar, filepath.Join(dir, "notes")),
+		os.Symlink(self, behind))
+	return os.Environ(), behind, err
 }
 
 // compareBats runs runc's suite with both runtimes.
@@ -124,6 +144,11 @@ func conclude(suite string, alone, noted map[string]bool) error {
 	}
 	fmt.Printf("%s: %d in all, %d pass with runc, %d pass behind criadapter-oci\n", suite, len(alone), passed,
 		passedBehind)
+	for _, name := range slices.Sorted(maps.Keys(noted)) {
+		if _, ran := alone[name]; !ran && !noted[name] {
+			worse = append(worse, name)
+		}
+	}
 	if len(worse) > 0 {
 		return fmt.Errorf("%s that pass with runc, but not behind criadapter-oci: %q", suite, worse)
 	}
@@ -133,12 +158,21 @@ func conclude(suite string, alone, noted map[string]bool) error {
 	return nil
 }
 
-// compare runs all validation programs with both runtimes.
-func compare(ctx context.Context, suite string, environ []string, runc, behind, reportDir string) error {
+// compareValidation runs all validation programs with both runtimes.
+func compareValidation(
+	ctx context.Context, suite string, environ []string, env rigenv.Env, behind, reportDir string,
+) error {
 	programs, err := validationPrograms(suite)
 	if err != nil {
 		return err
 	}
+	runc := env.RuntimeWrapper
+	if runc == "" {
+		if runc, err = exec.LookPath("runc"); err != nil {
+			return err
+		}
+	}
+	environ = append(environ, runcVar+"="+runc)
 	alone, noted := map[string]bool{}, map[string]bool{}
 	for _, path := range programs {
 		name := filepath.Base(path)

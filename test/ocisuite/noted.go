@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,9 +17,10 @@ import (
 )
 
 // notedName is the name under which this program is the runtime of the suite: criadapter-oci in front of runc, with a
-// note that changes nothing. The variables name criadapter-oci, the directory of notes, and runc.
+// note that changes nothing. An engine finds it on PATH as runc. The variables name criadapter-oci, the directory of
+// notes, and runc. The link with the name is beside the directory of notes.
 const (
-	notedName     = "noted"
+	notedName     = "runc"
 	programVar    = "OCISUITE_PROGRAM"
 	notesVar      = "OCISUITE_NOTES"
 	runcVar       = "OCISUITE_RUNC"
@@ -29,6 +31,9 @@ const (
 // form, so noted replaces each id by its hash.
 var suiteID = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|test(_[a-z]+)*|` +
 	`ctr|(target|attached)_ctr|(target|in)_userns|no_such_container)$`)
+
+// engineID matches an id of Docker Engine. Notes need no other.
+var engineID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // makingVerbs are the commands that make a container. Its note must exist before.
 var makingVerbs = []string{"create", "run", "restore"}
@@ -43,15 +48,19 @@ var printingVerbs = []string{"state", "list", "events"}
 func noted(args []string) int {
 	notes := ocinote.Dir(os.Getenv(notesVar))
 	call := []string{"--" + ocinote.DirFlag, string(notes)}
-	verb, id, engineID := "", "", ""
+	verb, id, noteID := "", "", ""
 	for i, arg := range args {
 		if verb == "" && !strings.HasPrefix(arg, "-") && (i == 0 || !slices.Contains(globalValued, args[i-1])) {
 			verb = arg
 		}
-		if verb != "" && id == "" && suiteID.MatchString(arg) {
+		switch {
+		case verb == "" || id != "":
+		case engineID.MatchString(arg):
+			id, noteID = arg, arg
+		case suiteID.MatchString(arg):
 			sum := sha256.Sum256([]byte(arg))
-			id, engineID = arg, hex.EncodeToString(sum[:])
-			arg = engineID
+			id, noteID = arg, hex.EncodeToString(sum[:])
+			arg = noteID
 		}
 		call = append(call, arg)
 	}
@@ -59,7 +68,10 @@ func noted(args []string) int {
 	if notes.SaveRuntime(runc) != nil { // for commands without a container, such as spec
 		return failedToStart
 	}
-	if slices.Contains(makingVerbs, verb) && id != "" && notes.Save(engineID, ocinote.Note{Runtime: runc}) != nil {
+	if slices.Contains(makingVerbs, verb) && id != "" && notes.Save(noteID, ocinote.Note{Runtime: runc}) != nil {
+		return failedToStart
+	}
+	if os.Setenv("PATH", pathWithout(filepath.Dir(string(notes)))) != nil {
 		return failedToStart
 	}
 	program := os.Getenv(programVar)
@@ -69,7 +81,7 @@ func noted(args []string) int {
 	}
 	cmd := exec.Command(program, call...)
 	cmd.Stdin, cmd.Stderr = os.Stdin, os.Stderr
-	err := printWith(cmd, engineID, id)
+	err := printWith(cmd, noteID, id)
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
@@ -80,8 +92,14 @@ func noted(args []string) int {
 	return 0
 }
 
-// printWith runs a command and prints its output line by line, with id in place of engineID.
-func printWith(cmd *exec.Cmd, engineID, id string) error {
+// pathWithout returns PATH without a directory. The runtime may look for the next runc on PATH.
+func pathWithout(dir string) string {
+	dirs := slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(other string) bool { return other == dir })
+	return strings.Join(dirs, string(filepath.ListSeparator))
+}
+
+// printWith runs a command and prints its output line by line, with id in place of noteID.
+func printWith(cmd *exec.Cmd, noteID, id string) error {
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -91,7 +109,7 @@ func printWith(cmd *exec.Cmd, engineID, id string) error {
 	}
 	for lines := bufio.NewReader(output); ; {
 		line, err := lines.ReadString('\n')
-		_, _ = os.Stdout.WriteString(strings.ReplaceAll(line, engineID, id))
+		_, _ = os.Stdout.WriteString(strings.ReplaceAll(line, noteID, id))
 		if err != nil {
 			return cmd.Wait()
 		}
