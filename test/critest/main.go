@@ -18,18 +18,15 @@ import (
 	"runtime"
 
 	"github.com/criadapter/criadapter/test/critest/build"
+	"github.com/criadapter/criadapter/test/critest/registry"
 	"github.com/criadapter/criadapter/test/critest/report"
 	"github.com/criadapter/criadapter/test/program"
-	"github.com/criadapter/criadapter/test/rig/cache"
-	"github.com/criadapter/criadapter/test/rig/images"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 const (
 	// specs is the number of specs in the pinned version of the suite, benchmarks included.
 	specs = 122
-	// registryPort is compiled into the suite. Nothing else listens in the rig's network namespace.
-	registryPort = 5000
 	// gvisorExpected has the specs that are not expected to pass with gVisor.
 	gvisorExpected = "test/critest/expected-gvisor.yaml"
 	// gvisorHandler is the name of gVisor's runtime handler.
@@ -65,12 +62,8 @@ func run(ctx context.Context, opts options) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
-	registry, err := suiteRegistry(ctx)
-	if err != nil {
-		return err
-	}
 	if opts.cached {
-		missing, err := missing(ctx, registry)
+		missing, err := missing(ctx)
 		if err != nil {
 			return err
 		}
@@ -79,7 +72,7 @@ func run(ctx context.Context, opts options) error {
 			return nil
 		}
 	}
-	critest, err := build.NewCritest(ctx, registry, runtime.GOARCH)
+	critest, err := registry.Critest(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,7 +93,7 @@ func run(ctx context.Context, opts options) error {
 }
 
 // missing says what has to be built first, and is empty if nothing has.
-func missing(ctx context.Context, registry build.Registry) (string, error) {
+func missing(ctx context.Context) (string, error) {
 	engine, err := program.MissingEngine()
 	if err != nil {
 		return "", err
@@ -108,24 +101,10 @@ func missing(ctx context.Context, registry build.Registry) (string, error) {
 	if engine != "" {
 		return engine + " is not cached, run make engines once", nil
 	}
-	if has, err := build.CritestCached(ctx, registry); err != nil || has {
+	if has, err := registry.CritestCached(ctx); err != nil || has {
 		return "", err
 	}
 	return "critest is not cached, run make critest once", nil
-}
-
-// suiteRegistry is the registry of the rig, for which critest is built.
-func suiteRegistry(ctx context.Context) (build.Registry, error) {
-	cacheDir, err := cache.Dir()
-	if err != nil {
-		return build.Registry{}, err
-	}
-	catalog, err := images.Catalog(ctx, cacheDir)
-	if err != nil {
-		return build.Registry{}, err
-	}
-	digest, err := catalog[images.CritestDigestImage].Digest()
-	return build.Registry{Port: registryPort, Digest: digest.String()}, err
 }
 
 // examine runs the suite and judges its result.

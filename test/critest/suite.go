@@ -4,18 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"github.com/criadapter/criadapter/test/critest/registry"
 	"github.com/criadapter/criadapter/test/critest/report"
 	"github.com/criadapter/criadapter/test/program"
 )
@@ -39,7 +35,7 @@ type suite struct {
 
 // runSuite runs all specs in a fixed order, and returns how each ended. Failed specs are not errors.
 func runSuite(ctx context.Context, s suite) (specs []report.Spec, err error) {
-	stopRegistry, err := serveRegistry(s.registry)
+	stopRegistry, err := registry.Serve(s.registry)
 	if err != nil {
 		return nil, err
 	}
@@ -69,26 +65,4 @@ func unmountBelow(dir string) error {
 		err = errors.Join(err, os.NewSyscallError("umount", unix.Unmount(mount.Mountpoint, unix.MNT_DETACH)))
 	}
 	return err
-}
-
-// serveRegistry makes the registry at addr also answer on the port that is compiled into the suite.
-func serveRegistry(addr string) (stop func(), err error) {
-	fixed := net.JoinHostPort("127.0.0.1", strconv.Itoa(registryPort))
-	if addr == fixed {
-		return func() {}, nil
-	}
-	socket, err := net.Listen("tcp", fixed)
-	if err != nil {
-		return nil, fmt.Errorf("the port that is compiled into critest: %w", err)
-	}
-	server := &http.Server{Handler: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr})}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(socket) // ErrServerClosed after Close; after another error pulls fail, and the specs report it
-	}()
-	return func() {
-		server.Close()
-		<-done
-	}, nil
 }

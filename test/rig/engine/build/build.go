@@ -34,22 +34,22 @@ type program struct {
 	seccomp bool
 }
 
-// Moby is the module of the newest engine, and MobyVersion its version.
+// Moby is the module of the newest engine, and MobyVersion its version. containerd is the containerd of that engine.
 const (
-	Moby        = "github.com/moby/moby/v2"
-	MobyVersion = "v2.0.0-beta.24"
+	Moby              = "github.com/moby/moby/v2"
+	MobyVersion       = "v2.0.0-beta.24"
+	containerd        = "github.com/containerd/containerd/v2"
+	containerdVersion = "v2.4.2"
 )
 
 // Newest is the newest engine. Each program's module is the main module of its build. So a program gets the
 // dependencies of its release, which the checksum database verifies.
 func Newest() Release {
 	const (
-		containerd = "github.com/containerd/containerd/v2"
 		// version is the Docker release with this module's API version. The module itself does not know its release.
-		version           = "29.8.0"
-		containerdVersion = "v2.4.2"
-		runcVersion       = "v1.5.2"
-		stamp             = "-X " + Moby + "/dockerversion.Version=" + version
+		version     = "29.8.0"
+		runcVersion = "v1.5.2"
+		stamp       = "-X " + Moby + "/dockerversion.Version=" + version
 	)
 	return Release{version: version, programs: []program{
 		{name: "containerd", pkg: containerd + "/cmd/containerd", version: containerdVersion},
