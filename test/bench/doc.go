@@ -24,6 +24,12 @@
 //   - memory: the memory of all processes of a node,
 //   - rest: CPU time of 100 pods that only run.
 //
+// Two suites of other projects run only if -parts names them. They run on criadapter, containerd and cri-dockerd, and
+// their results have a file of their own, suites.json. bench fails if something fails on criadapter:
+//
+//   - stress: the CRI workers of containerd-stress, which make and remove pods,
+//   - critest: critest -benchmark, which times calls one by one.
+//
 // Absolute times drift on a shared machine. So the servers take turns, and a goal is judged by the median of the turns'
 // ratios. Each goal prints one line, for comparisons with other versions:
 //

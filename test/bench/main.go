@@ -17,7 +17,7 @@ type options struct {
 	quick bool
 	// jsonFile is the file for all figures. Empty means the default file of the engine, see resultFile.
 	jsonFile string
-	// parts is a comma-separated list of the parts to measure. Empty means all.
+	// parts is a comma-separated list of the parts to measure. Empty means all but other projects' suites.
 	parts string
 	// criDockerd is the program to measure under that name.
 	criDockerd string
@@ -29,7 +29,8 @@ func main() {
 	flag.StringVar(&opts.jsonFile, "json", "",
 		"the `file` for all figures; empty: result.json in build/bench, result-NAME.json for another engine")
 	flag.StringVar(&opts.parts, "parts", "",
-		"the parts to measure, a comma-separated `list` (empty: all) of "+partNames())
+		"the parts to measure, a comma-separated `list` of "+partNames()+"; empty: all but the suites of others, stress "+
+			"and critest")
 	flag.StringVar(&opts.criDockerd, "cri-dockerd", "", "the `program` to measure as cri-dockerd; empty: build it")
 	flag.Parse()
 	program.Main("bench", func(ctx context.Context) error { return run(ctx, opts) })
@@ -39,18 +40,27 @@ func run(ctx context.Context, opts options) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
-	if _, err := chosen(opts.parts); err != nil {
+	some, err := chosen(opts.parts)
+	if err != nil {
 		return err
 	}
 	env, err := rigenv.FromEnviron(os.Getenv)
 	if err != nil {
-		return rerunInRig(ctx, opts)
+		return rerunInRig(ctx, opts, some)
 	}
 	return measure(ctx, env, opts)
 }
 
 // rerunInRig builds what needs the Go module proxy and runs this program again inside the rig.
-func rerunInRig(ctx context.Context, opts options) error {
+func rerunInRig(ctx context.Context, opts options, some []part) error {
+	for _, p := range some {
+		if !p.isSuite() {
+			continue
+		}
+		if err := p.build(ctx); err != nil {
+			return err
+		}
+	}
 	if opts.criDockerd == "" {
 		var err error
 		if opts.criDockerd, err = peers.CRIDockerd(ctx); err != nil {

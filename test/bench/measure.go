@@ -35,6 +35,7 @@ type bench struct {
 	servers    []*criServer // criadapter first
 	crowd      *crowd       // criadapter's pods
 	result     result
+	suites     suites
 }
 
 // plan says how much is sampled.
@@ -51,60 +52,69 @@ type plan struct {
 	logLines int
 	// slow bounds the time for the samples of one figure of one server.
 	slow time.Duration
+	// suiteTurns is how often each server runs each suite. stress is the time of a run of containerd-stress, and
+	// lifecycles the number of pods, containers and images in a run of critest.
+	suiteTurns, lifecycles int
+	stress                 time.Duration
 }
 
 func planFor(opts options) plan {
 	if opts.quick {
 		return plan{cycles: 5, relists: 60, statuses: 60, stats: 5, storms: 1, execs: 20, logs: 1, directories: 1,
 			deaths: 2, nodePods: 20,
-			restPods: 20, rest: 20 * time.Second, logLines: 200_000, slow: time.Second}
+			restPods: 20, rest: 20 * time.Second, logLines: 200_000, slow: time.Second,
+			suiteTurns: 1, lifecycles: 5, stress: 5 * time.Second}
 	}
 	return plan{between: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5,
 		directories: 3, deaths: 10, nodePods: allPods,
-		restPods: 100, rest: time.Minute, logLines: 1_000_000, slow: 30 * time.Second}
+		restPods: 100, rest: time.Minute, logLines: 1_000_000, slow: 30 * time.Second,
+		suiteTurns: 3, lifecycles: 20, stress: 15 * time.Second}
 }
 
 // part is a measurement that can run alone.
 type part struct {
 	name, what string
 	do         func(*bench, context.Context) error
+	// build builds another project's suite, see isSuite.
+	build func(context.Context) error
 }
 
-// parts returns all parts, in the order of a run.
+// parts returns the parts of a run without -parts, in their order.
 func parts() []part {
 	return []part{
-		{"inprocess", "lists in process", (*bench).measureInProcess},
-		{"lives", "the life of a pod", (*bench).measureLives},
-		{"memory", "the memory of a node", (*bench).measureNodes},
-		{"rest", "pods at rest", (*bench).measureRest},
-		{"many", "many pods", (*bench).measureMany},
-		{"images", "images", (*bench).measureImages},
-		{"exec", "ExecSync beside the engine's calls", (*bench).measureExec},
-		{"logs", "container logs", (*bench).measureLogs},
-		{"kubelet", "pods through the kubelet core", (*bench).measureKubelet},
+		{"inprocess", "lists in process", (*bench).measureInProcess, nil},
+		{"lives", "the life of a pod", (*bench).measureLives, nil},
+		{"memory", "the memory of a node", (*bench).measureNodes, nil},
+		{"rest", "pods at rest", (*bench).measureRest, nil},
+		{"many", "many pods", (*bench).measureMany, nil},
+		{"images", "images", (*bench).measureImages, nil},
+		{"exec", "ExecSync beside the engine's calls", (*bench).measureExec, nil},
+		{"logs", "container logs", (*bench).measureLogs, nil},
+		{"kubelet", "pods through the kubelet core", (*bench).measureKubelet, nil},
 	}
 }
 
 func partNames() string {
 	var names []string
-	for _, p := range parts() {
+	for _, p := range slices.Concat(parts(), suiteParts()) {
 		names = append(names, p.name)
 	}
 	return strings.Join(names, ",")
 }
 
-// chosen returns the parts that a comma-separated list names. An empty list means all parts.
+// chosen returns the parts that a comma-separated list names. An empty list means the parts of parts.
 func chosen(names string) ([]part, error) {
 	if names == "" {
 		return parts(), nil
 	}
 	var some []part
+	all := slices.Concat(parts(), suiteParts())
 	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(parts(), func(p part) bool { return p.name == name })
+		i := slices.IndexFunc(all, func(p part) bool { return p.name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("-parts %s: there is no part %q", names, name)
 		}
-		some = append(some, parts()[i])
+		some = append(some, all[i])
 	}
 	return some, nil
 }
@@ -121,6 +131,7 @@ func measure(ctx context.Context, env rigenv.Env, opts options) (err error) {
 		cgroup: "/" + filepath.Base(filepath.Dir(env.WorkDir)) + "/bench",
 		image:  env.Image("test/busybox:latest"),
 		result: result{Engine: env.Engine, Versions: map[string]string{}},
+		suites: suites{Engine: env.Engine, Versions: map[string]string{}},
 	}
 	if b.dir, err = os.MkdirTemp(env.WorkDir, "b"); err != nil {
 		return err
@@ -136,13 +147,16 @@ func measure(ctx context.Context, env rigenv.Env, opts options) (err error) {
 		}
 		fmt.Fprintf(os.Stderr, "bench: %s took %v\n", p.what, time.Since(began).Round(time.Second))
 	}
-	if err := b.result.print(os.Stdout); err != nil {
+	if slices.ContainsFunc(some, part.isSuite) {
+		err = b.suites.report(os.Stdout)
+	}
+	if !slices.ContainsFunc(some, func(p part) bool { return !p.isSuite() }) {
 		return err
 	}
 	if opts.jsonFile == "" {
 		opts.jsonFile = resultFile(env.Engine)
 	}
-	return b.result.write(opts.jsonFile)
+	return errors.Join(err, b.result.print(os.Stdout), b.result.write(opts.jsonFile))
 }
 
 // resultFile returns the file for the figures of an engine.

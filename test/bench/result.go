@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -77,11 +78,7 @@ func sum(calls map[string]int) int {
 // print writes all figures as tables, and the ratios last.
 func (r *result) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(out, "Engine %s:", r.Engine)
-	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
-		fmt.Fprintf(out, " %s on %s,", name, r.Versions[name])
-	}
-	fmt.Fprint(out, " raw calls on the engine of criadapter\n\n")
+	fmt.Fprintf(out, "%s, raw calls on the engine of criadapter\n\n", measured(r.Engine, r.Versions))
 	r.InProcess.print(w, "Lists in process, by the number of containers")
 	r.Lives.print(w, "The life of a pod with one container")
 	r.Storms.print(w, "Many pods at once")
@@ -106,6 +103,15 @@ func (r *result) print(out io.Writer) error {
 	}
 	fmt.Fprintf(w, "%d of %d goals met\n", len(r.Ratios)-missed, len(r.Ratios))
 	return w.Flush()
+}
+
+// measured says which runtime each server has.
+func measured(engine string, versions map[string]string) string {
+	var servers []string
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
+		servers = append(servers, name+" on "+versions[name])
+	}
+	return fmt.Sprintf("Engine %s: %s", engine, strings.Join(servers, ", "))
 }
 
 // print writes the table with p50, p90 and p99 in milliseconds.
@@ -136,12 +142,13 @@ func (t *table) print(w io.Writer, title string) {
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // short is milliseconds with three digits.
-func short(d time.Duration) string {
-	ms := milliseconds(d)
-	if ms >= 100 {
-		return fmt.Sprintf("%.0f", ms)
+func short(d time.Duration) string { return threeDigits(milliseconds(d)) }
+
+func threeDigits(value float64) string {
+	if value >= 100 {
+		return fmt.Sprintf("%.0f", value)
 	}
-	return fmt.Sprintf("%.3g", ms)
+	return fmt.Sprintf("%.3g", value)
 }
 
 // MarshalJSON writes quantiles in milliseconds by row and column.

@@ -42,6 +42,8 @@ func Crictl(ctx context.Context, architecture string) (string, error) {
 type Critest struct {
 	// Path is the program.
 	Path string
+	// Version is the version of its module.
+	Version string
 	// Diff is the change to its source, as a unified diff without context.
 	Diff string
 }
@@ -85,7 +87,7 @@ func NewCritest(ctx context.Context, registry Registry, architecture string) (Cr
 	if err != nil {
 		return Critest{}, err
 	}
-	return Critest{Path: filepath.Join(dir, critestFile), Diff: string(diff)}, nil
+	return Critest{Path: filepath.Join(dir, critestFile), Version: pinned.version, Diff: string(diff)}, nil
 }
 
 // buildCritest writes the program and the diff to dir. It adds a replace directive for the patched copy to the tools'

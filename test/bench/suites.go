@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/program"
+)
+
+// suites are the results of other projects' suites. They have a file of their own.
+type suites struct {
+	Engine   string            `json:"engine"`
+	Versions map[string]string `json:"versions"`
+	Suites   []*suite          `json:"suites"`
+}
+
+// suite is a suite that ran on criadapter and its peers in turns.
+type suite struct {
+	// Name has the suite's version. What says what its rows are.
+	Name string     `json:"name"`
+	What string     `json:"what"`
+	Rows []suiteRow `json:"rows"`
+	// Failed has the reasons of failures by server.
+	Failed map[string][]string `json:"failed,omitempty"`
+
+	times table
+}
+
+// suiteRow is one figure of a suite.
+type suiteRow struct {
+	Name string `json:"name"`
+	// Median is in milliseconds, by server.
+	Median map[string]float64 `json:"median"`
+	// Ratios compare criadapter with each peer: they are the medians of the turns' ratios.
+	Ratios map[string]float64 `json:"ratios"`
+}
+
+// suiteParts returns the suites that run only if -parts names them.
+func suiteParts() []part {
+	return []part{
+		{"stress", "containerd-stress", (*bench).measureStress, buildStress},
+		{"critest", "critest -benchmark", (*bench).measureCritest, buildCritest},
+	}
+}
+
+// isSuite says whether a part is another project's suite.
+func (p part) isSuite() bool { return p.build != nil }
+
+// suitePeers returns the servers that the suites compare criadapter with. The pods of both suites share a PID namespace
+// with their containers, so criadapter-oci would make the same pods as criadapter.
+func suitePeers() []string { return []string{nameCRIDockerd, nameContainerd} }
+
+// runSuite runs a suite on criadapter and its peers in turns. run gives the times of one run to the clock and returns the reasons
+// why something failed.
+func (b *bench) runSuite(ctx context.Context, name, what string,
+	run func(ctx context.Context, s *criServer, tell clock) ([]string, error)) error {
+	one := &suite{Name: name, What: what, Failed: map[string][]string{}}
+	servers := b.those(slices.Concat([]string{nameCriadapter}, suitePeers())...)
+	// The first life on a server loads the sandbox image and makes the bridge.
+	for _, s := range servers {
+		if err := s.cycle(ctx, "first", noClock); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		b.suites.Versions[s.name] = b.result.Versions[s.name]
+	}
+	err := turns(b.plan.suiteTurns, len(servers), func(_, i int) error {
+		s := servers[i]
+		failed, err := run(ctx, s, one.times.clock(s.name))
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		left, err := s.leftPods(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		if failed = append(failed, left...); len(failed) > 0 {
+			one.Failed[s.name] = append(one.Failed[s.name], failed...)
+		}
+		return nil
+	})
+	one.conclude()
+	b.suites.Suites = append(b.suites.Suites, one)
+	removeParentCgroup()
+	return err
+}
+
+// removeParentCgroup removes the cgroup below which containerd puts pods that name no parent. One with pods stays.
+func removeParentCgroup() {
+	for _, pattern := range []string{"/sys/fs/cgroup/k8s.io", "/sys/fs/cgroup/*/k8s.io"} {
+		cgroups, _ := filepath.Glob(pattern) // the pattern is well-formed
+		for _, cgroup := range cgroups {
+			_ = os.Remove(cgroup) // another containerd may use it
+		}
+	}
+}
+
+// clock adds times to the column of a server.
+func (t *table) clock(server string) clock {
+	return func(row string, took time.Duration) { t.add(row, server, took) }
+}
+
+// leftPods says whether a suite has left pods behind.
+func (s *criServer) leftPods(ctx context.Context) ([]string, error) {
+	pods, err := s.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if n := len(pods.GetItems()); n > 0 {
+		return []string{fmt.Sprintf("%d pods are left", n)}, err
+	}
+	return nil, err
+}
+
+// conclude makes the rows.
+func (s *suite) conclude() {
+	for _, name := range s.times.rows {
+		row := suiteRow{Name: name, Median: map[string]float64{}, Ratios: map[string]float64{}}
+		cells := s.times.cells[name]
+		for server, times := range cells {
+			row.Median[server] = milliseconds(times.quantile(0.5))
+		}
+		for _, peer := range suitePeers() {
+			if ratio := s.times.ratio(name, nameCriadapter, peer); !math.IsNaN(ratio) {
+				row.Ratios[peer] = ratio
+			}
+		}
+		s.Rows = append(s.Rows, row)
+	}
+}
+
+// report prints the suites and writes them to their file. It fails if something failed on criadapter.
+func (s *suites) report(out io.Writer) error {
+	fmt.Fprintln(out, measured(s.Engine, s.Versions))
+	var errs []error
+	for _, one := range s.Suites {
+		errs = append(errs, one.print(out))
+		if failed := one.Failed[nameCriadapter]; len(failed) > 0 {
+			errs = append(errs, fmt.Errorf("%s: %d failures, the first: %s", one.Name, len(failed), failed[0]))
+		}
+	}
+	return errors.Join(append(errs, program.WriteJSON(suitesFile(s.Engine), s))...)
+}
+
+// print writes a row for each figure, with a column for each server and each ratio.
+func (s *suite) print(out io.Writer) error {
+	fmt.Fprintf(out, "\n%s: %s\n", s.Name, s.What)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	servers := slices.Concat([]string{nameCriadapter}, suitePeers())
+	fmt.Fprintf(w, "\t%s\tto %s\t\n", strings.Join(servers, "\t"), strings.Join(suitePeers(), "\tto "))
+	for _, row := range s.Rows {
+		fmt.Fprintf(w, "%s\t%s%s\n", row.Name, figures(row.Median, servers), figures(row.Ratios, suitePeers()))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, server := range slices.Sorted(maps.Keys(s.Failed)) {
+		for _, reason := range s.Failed[server] {
+			fmt.Fprintf(out, "%s failed: %s\n", server, reason)
+		}
+	}
+	return nil
+}
+
+// figures writes values with three digits, each with a tab behind it, and a dash for a value that is not there.
+func figures(values map[string]float64, names []string) string {
+	var cells strings.Builder
+	for _, name := range names {
+		text := "–"
+		if value, ok := values[name]; ok {
+			text = threeDigits(value)
+		}
+		cells.WriteString(text + "\t")
+	}
+	return cells.String()
+}
+
+// suitesFile returns the file for the suites' results on an engine.
+func suitesFile(name string) string {
+	return filepath.Join("build", "bench", strings.Replace(filepath.Base(resultFile(name)), "result", "suites", 1))
+}

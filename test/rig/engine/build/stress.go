@@ -1,0 +1,65 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/criadapter/criadapter/test/gomod"
+	"github.com/criadapter/criadapter/test/rig/cache"
+)
+
+// Stress is containerd-stress, containerd's own load generator, in the version of the newest engine's containerd.
+type Stress struct {
+	// Path is the program.
+	Path string
+	// Version is containerd's version.
+	Version string
+}
+
+const stressName = "containerd-stress"
+
+// The program raises its limit of open files to this number when it starts. Without CAP_SYS_RESOURCE, it panics. It
+// needs only a few open files, so the build asks for none.
+const openFiles, noOpenFiles = "rlimit := uint64(100000)", "rlimit := uint64(0)"
+
+// NewStress returns containerd-stress. The first call needs the Go module proxy.
+func NewStress(ctx context.Context) (Stress, error) {
+	key := cache.Key(stressName, containerdVersion, "own-limit", runtime.GOOS, runtime.GOARCH, runtime.Version())
+	dir, err := cache.Fill(ctx, key, buildStress)
+	return Stress{Path: filepath.Join(dir, stressName), Version: containerdVersion}, err
+}
+
+// buildStress compiles the program to dir, in a temporary copy of its module.
+func buildStress(ctx context.Context, dir string) error {
+	module, err := gomod.Download(ctx, dir, containerd+"@"+containerdVersion)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "criadapter-stress-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if err := os.CopyFS(work, os.DirFS(module.Dir)); err != nil {
+		return fmt.Errorf("copy %s: %w", containerd, err)
+	}
+	file := filepath.Join(work, "cmd", stressName, "rlimit_unix.go")
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if n := bytes.Count(source, []byte(openFiles)); n != 1 {
+		return fmt.Errorf("%s has %s %d times instead of once", filepath.Base(file), openFiles, n)
+	}
+	source = bytes.Replace(source, []byte(openFiles), []byte(noOpenFiles), 1)
+	if err := os.WriteFile(file, source, 0o644); err != nil {
+		return err
+	}
+	_, err = gomod.Command(ctx, work, append([]string{"CGO_ENABLED=0"}, gomod.Native()...), "build", "-trimpath",
+		"-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(dir, stressName), "./cmd/"+stressName)
+	return err
+}
