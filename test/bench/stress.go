@@ -29,8 +29,8 @@ func buildStress(ctx context.Context) error {
 	return err
 }
 
-// measureStress runs the CRI workers of containerd-stress. Each worker makes, stops and removes one pod after the other.
-// The pods have no containers.
+// measureStress runs the CRI workers of containerd-stress. Each worker makes, stops and removes one pod after the
+// other. The pods have no containers.
 func (b *bench) measureStress(ctx context.Context) error {
 	stress, err := build.NewStress(ctx)
 	if err != nil {

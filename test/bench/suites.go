@@ -59,12 +59,12 @@ func suiteParts() []part {
 // isSuite says whether a part is another project's suite.
 func (p part) isSuite() bool { return p.build != nil }
 
-// suitePeers returns the servers that the suites compare criadapter with. The pods of both suites share a PID namespace
-// with their containers, so criadapter-oci would make the same pods as criadapter.
+// suitePeers returns the servers that the suites compare criadapter with. criadapter-oci is not one of its columns: the
+// pods of both suites share a PID namespace with their containers, so they keep a sandbox container.
 func suitePeers() []string { return []string{nameCRIDockerd, nameContainerd} }
 
-// runSuite runs a suite on criadapter and its peers in turns. run gives the times of one run to the clock and returns the reasons
-// why something failed.
+// runSuite runs a suite on criadapter and its peers in turns. run gives the times of one run to the clock and returns
+// the reasons why something failed.
 func (b *bench) runSuite(ctx context.Context, name, what string,
 	run func(ctx context.Context, s *criServer, tell clock) ([]string, error)) error {
 	one := &suite{Name: name, What: what, Failed: map[string][]string{}}
