@@ -56,7 +56,9 @@ func (b *bench) measureCritest(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	return b.runSuite(ctx, "critest "+critest.Version+" -benchmark", "one call, ms",
+	what := fmt.Sprintf("one call, median of %d runs with %d pods, containers and images each, in milliseconds",
+		b.plan.suiteTurns, b.plan.lifecycles)
+	return b.runSuite(ctx, "critest "+critest.Version+" -benchmark", what,
 		func(ctx context.Context, s *criServer, tell clock) ([]string, error) {
 			dir, err := os.MkdirTemp(b.dir, "critest")
 			if err != nil {

@@ -36,7 +36,9 @@ func (b *bench) measureStress(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.runSuite(ctx, stressName(stress), "time of a run divided by its pods, which have no containers, ms",
+	what := fmt.Sprintf("time of a run divided by its pods, median of %d runs of %s, in milliseconds",
+		b.plan.suiteTurns, b.plan.stress)
+	return b.runSuite(ctx, "containerd-stress "+stress.Version, what,
 		func(ctx context.Context, s *criServer, tell clock) (all []string, err error) {
 			for _, workers := range []int{1, 4} {
 				perPod, failed, err := runStress(ctx, stress.Path, s.endpoint, workers, b.plan.stress)
@@ -51,8 +53,6 @@ func (b *bench) measureStress(ctx context.Context) error {
 			return all, nil
 		})
 }
-
-func stressName(s build.Stress) string { return "containerd-stress " + s.Version }
 
 // runStress returns the time of one run divided by the number of its pods.
 func runStress(ctx context.Context, path, endpoint string, workers int, duration time.Duration) (

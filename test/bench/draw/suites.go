@@ -9,6 +9,12 @@ import (
 	"strings"
 )
 
+// suiteParts are the parts of make bench that are suites, and allSuites is their number.
+const (
+	suiteParts = "stress,critest"
+	allSuites  = 2
+)
+
 // suitesResult has the fields of test/bench's result of other projects' suites that the report needs.
 type suitesResult struct {
 	Versions map[string]string
@@ -34,7 +40,7 @@ func runSuites(from string) error {
 		return err
 	}
 	for _, s := range sections() {
-		if err := keepFile(from, s.suitesFile()); err != nil {
+		if err := keepSuites(from, s.suitesFile()); err != nil {
 			return err
 		}
 	}
@@ -44,15 +50,23 @@ func runSuites(from string) error {
 	return os.WriteFile(document, text, 0o644)
 }
 
-// keepFile copies a new result to figures. Without one, the kept result stays.
-func keepFile(from, name string) error {
+// keepSuites copies a new result to figures. Without one, the kept result stays.
+func keepSuites(from, name string) error {
 	if from == "" {
 		return nil
 	}
-	text, err := os.ReadFile(filepath.Join(from, name))
+	path := filepath.Join(from, name)
+	r, err := readJSON[suitesResult](path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err == nil && len(r.Suites) != allSuites {
+		err = fmt.Errorf("%s has %d of %d suites: run make bench PARTS=%s", path, len(r.Suites), allSuites, suiteParts)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -62,8 +76,8 @@ func keepFile(from, name string) error {
 // drawSuites puts the tables of the kept results into the report.
 func drawSuites(text []byte) ([]byte, error) {
 	for _, s := range sections() {
-		content := fmt.Sprintf("Nothing was measured yet: `make bench PARTS=stress,critest%s` and then `make figures` "+
-			"write the tables here.\n", s.variable())
+		content := fmt.Sprintf("Nothing was measured yet: `make bench PARTS=%s%s` and then `make figures` write the "+
+			"tables here.\n", suiteParts, s.variable())
 		r, err := readJSON[suitesResult](filepath.Join(figures, s.suitesFile()))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
