@@ -204,6 +204,29 @@ func TestPullThatIsCutOff(t *testing.T) {
 	}
 }
 
+// TestPullThatIsCutOffLater: the registry refuses the first credential, and the pull with the second one is cut off.
+func TestPullThatIsCutOffLater(t *testing.T) {
+	n := newAccessNode(t)
+	n.pullable = map[string]error{private: status.Error(codes.Canceled, "gone")}
+	n.refusal = status.Error(codes.Unknown, "access denied")
+	testutil.Equal(t, n.use(v1.PullIfNotPresent, "bad", "good"), model.ReasonErrImagePull, "the pull")
+	n.service.present = []*runtimeapi.Image{{Id: "id-" + private, RepoTags: []string{private}}}
+	testutil.Equal(t, n.use(v1.PullIfNotPresent), model.ReasonErrImagePull, "use without the secret")
+}
+
+// TestPullWithoutStatus: the runtime pulls an image, and fails to describe it or lacks it for a moment. The image does
+// not count as preloaded afterwards.
+func TestPullWithoutStatus(t *testing.T) {
+	for _, failure := range []error{nil, errors.New("out of memory")} {
+		n := newAccessNode(t)
+		n.described = func() (bool, error) { return len(n.pulls) == 0, failure }
+		testutil.Equal(t, n.use(v1.PullIfNotPresent, "good"), model.ReasonImageInspectError, "the pull")
+		n.described = nil
+		testutil.Equal(t, n.use(v1.PullIfNotPresent), model.ReasonErrImagePull, "use without the secret")
+		testutil.Equal(t, n.use(v1.PullIfNotPresent, "good"), "pulled", "use with the secret")
+	}
+}
+
 func TestBrokenAccessFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.json")
 	for _, content := range []string{"{", "{}", `{"key": "aGk=", "images": null}`} {

@@ -1,6 +1,7 @@
 package imagemanager
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -22,6 +23,8 @@ type guarded struct {
 	service
 	user  string
 	tried []string
+	// refusal is the answer to other users, if set.
+	refusal error
 }
 
 func (g *guarded) PullImage(
@@ -29,7 +32,7 @@ func (g *guarded) PullImage(
 ) (string, error) {
 	g.tried = append(g.tried, auth.GetUsername()+":"+auth.GetPassword())
 	if auth.GetUsername() != g.user {
-		return "", errors.New("access denied")
+		return "", cmp.Or(g.refusal, errors.New("access denied"))
 	}
 	return g.service.PullImage(ctx, spec, auth, pod)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,9 +146,7 @@ func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*r
 	r.Record("Pulling", fmt.Sprintf("Pulling image %q", name))
 	began := time.Now()
 	before := p.present(ctx, had)
-	image, err := p.recorded(name, before, func() (*runtimeapi.Image, *credential, error) {
-		return p.transferred(ctx, r, credentials)
-	})
+	image, err := p.recorded(name, before, func() outcome { return p.transferred(ctx, r, credentials) })
 	if err != nil {
 		return nil, err
 	}
@@ -162,28 +161,37 @@ func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*r
 	return image, nil
 }
 
-// recorded calls pull and records its outcome in Access. pull returns the image and the credential that pulled it.
-// before has the ids of the images that were present before the pull.
-func (p *Puller) recorded(
-	name string, before map[string]bool, pull func() (*runtimeapi.Image, *credential, error),
-) (*runtimeapi.Image, error) {
+// outcome is the outcome of a pull.
+type outcome struct {
+	image *runtimeapi.Image
+	// with is the credential that pulled the image, nil without one.
+	with *credential
+	err  error
+	// unknown says that the runtime may have the image, or may still get it, although there is an error.
+	unknown bool
+}
+
+// recorded calls pull and records its outcome in Access. before has the ids of the images that were present before the
+// pull.
+func (p *Puller) recorded(name string, before map[string]bool, pull func() outcome) (*runtimeapi.Image, error) {
 	access := p.opts.Access
 	if access == nil {
-		image, _, err := pull()
-		return image, err
+		end := pull()
+		return end.image, end.err
 	}
 	unfinished, err := access.begin(name)
 	if err != nil {
 		return nil, pullError(err)
 	}
-	image, with, err := pull()
-	if err != nil {
-		return nil, errors.Join(err, access.failed(name, !cutOff(err)))
+	end := pull()
+	if end.err != nil {
+		return nil, errors.Join(end.err, access.failed(name, !end.unknown))
 	}
-	if err := access.pulled(name, image.GetId(), with, before[image.GetId()] && !unfinished); err != nil {
+	id := end.image.GetId()
+	if err := access.pulled(name, id, end.with, before[id] && !unfinished); err != nil {
 		return nil, pullError(err)
 	}
-	return image, nil
+	return end.image, nil
 }
 
 // cutOff reports whether an error says nothing about the outcome of a call: the runtime may finish it.
@@ -195,23 +203,22 @@ func cutOff(err error) bool {
 	return code == codes.Canceled || code == codes.DeadlineExceeded || code == codes.Unavailable
 }
 
-// transferred pulls an image and returns it, with the credential that pulled it, nil without one.
-func (p *Puller) transferred(
-	ctx context.Context, r Request, credentials []credential,
-) (*runtimeapi.Image, *credential, error) {
-	ref, with, err := p.transfer(ctx, r, credentials)
-	if err != nil {
+// transferred pulls an image.
+func (p *Puller) transferred(ctx context.Context, r Request, credentials []credential) outcome {
+	ref, with, errs := p.transfer(ctx, r, credentials)
+	if len(errs) > 0 {
+		err := errors.Join(errs...)
 		r.Record("Failed", fmt.Sprintf("Failed to pull image %q: %v", r.Image, err))
-		return nil, nil, pullError(err)
+		return outcome{err: pullError(err), unknown: slices.ContainsFunc(errs, cutOff)}
 	}
 	image, err := p.status(ctx, ref, r.Image)
 	if err == nil && image == nil {
 		err = fmt.Errorf("the runtime pulled %q as %q and does not have it", r.Image, ref)
 	}
-	if err != nil {
-		return nil, nil, &model.ReasonError{Reason: model.ReasonImageInspectError, Err: err}
+	if err != nil { // the runtime has pulled the image, whatever it says now
+		return outcome{err: &model.ReasonError{Reason: model.ReasonImageInspectError, Err: err}, unknown: true}
 	}
-	return image, with, nil
+	return outcome{image: image, with: with}
 }
 
 // present are the ids of the images before a pull. It is nil if pulls are not recorded, or after an error. Then the
@@ -232,26 +239,26 @@ func (p *Puller) present(ctx context.Context, had *runtimeapi.Image) map[string]
 	return ids
 }
 
-// transfer pulls the image. It tries the credentials in turn until one works.
+// transfer pulls the image. It tries the credentials in turn until one works. If none works, it returns all errors.
 func (p *Puller) transfer(
 	ctx context.Context, r Request, credentials []credential,
-) (ref string, with *credential, err error) {
+) (ref string, with *credential, errs []error) {
 	spec := &runtimeapi.ImageSpec{Image: r.Image, UserSpecifiedImage: r.Image}
 	if len(credentials) == 0 {
-		ref, err = p.opts.Service.PullImage(ctx, spec, nil, r.Sandbox)
-		return ref, nil, err
+		ref, err := p.opts.Service.PullImage(ctx, spec, nil, r.Sandbox)
+		if err != nil {
+			return "", nil, []error{err}
+		}
+		return ref, nil, nil
 	}
-	var errs []error
 	for i := range credentials {
-		if ref, err = p.opts.Service.PullImage(ctx, spec, credentials[i].AuthConfig, r.Sandbox); err == nil {
+		ref, err := p.opts.Service.PullImage(ctx, spec, credentials[i].AuthConfig, r.Sandbox)
+		if err == nil {
 			return ref, &credentials[i], nil
 		}
 		errs = append(errs, err)
 	}
-	if len(errs) == 1 {
-		return "", nil, errs[0]
-	}
-	return "", nil, errors.Join(errs...)
+	return "", nil, errs
 }
 
 // pullError makes the reason of a failed pull. Runtimes begin the error's message with one of the CRI's reasons.

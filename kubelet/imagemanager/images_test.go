@@ -28,11 +28,18 @@ type service struct {
 	pulls    []string
 	removed  []string
 	lists    int
+	// described says whether ImageStatus knows the images, and its error if not. Nil means that it does.
+	described func() (bool, error)
 }
 
 func (s *service) ImageStatus(
 	_ context.Context, spec *runtimeapi.ImageSpec, _ bool,
 ) (*runtimeapi.ImageStatusResponse, error) {
+	if s.described != nil {
+		if knows, err := s.described(); !knows {
+			return &runtimeapi.ImageStatusResponse{}, err
+		}
+	}
 	for _, image := range s.present {
 		if image.GetId() == spec.GetImage() || slices.Contains(image.GetRepoTags(), spec.GetImage()) {
 			return &runtimeapi.ImageStatusResponse{Image: image}, nil
