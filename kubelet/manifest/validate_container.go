@@ -17,8 +17,9 @@ import (
 
 // containerCheck collects the errors of a pod's containers.
 type containerCheck struct {
-	spec      *v1.PodSpec
-	names     map[string]bool
+	spec  *v1.PodSpec
+	names map[string]bool
+	// hostPorts are the host ports of the app containers.
 	hostPorts map[string]bool
 	errs      field.ErrorList
 }
@@ -44,7 +45,7 @@ func (c *containerCheck) check(container *v1.Container, kind model.Kind, at *fie
 	c.add(
 		fieldcheck.OneOf(at.Child("terminationMessagePolicy"), container.TerminationMessagePolicy,
 			v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
-	c.ports(container, at.Child("ports"))
+	c.ports(container, kind, at.Child("ports"))
 	c.env(container, at)
 	c.mounts(container, at.Child("volumeMounts"))
 	c.add(validateResources(&container.Resources, ofContainers, at.Child("resources"))...)
@@ -74,8 +75,13 @@ func (c *containerCheck) restarts(container *v1.Container, at *field.Path) {
 	}
 }
 
-func (c *containerCheck) ports(container *v1.Container, at *field.Path) {
-	names := map[string]bool{}
+// ports validates a container's ports. As in the API server, a host port may not occur twice in all app containers, or
+// in one container of another kind.
+func (c *containerCheck) ports(container *v1.Container, kind model.Kind, at *field.Path) {
+	names, hostPorts := map[string]bool{}, map[string]bool{}
+	if kind == model.App {
+		hostPorts = c.hostPorts
+	}
 	for i, port := range container.Ports {
 		at := at.Index(i)
 		if port.ContainerPort < 1 || port.ContainerPort > 65535 {
@@ -97,10 +103,10 @@ func (c *containerCheck) ports(container *v1.Container, at *field.Path) {
 			continue
 		}
 		key := fmt.Sprintf("%s/%s/%d", port.Protocol, port.HostIP, port.HostPort)
-		if c.hostPorts[key] {
+		if hostPorts[key] {
 			c.add(field.Duplicate(at.Child("hostPort"), port.HostPort))
 		}
-		c.hostPorts[key] = true
+		hostPorts[key] = true
 		if c.spec.HostNetwork && port.HostPort != port.ContainerPort {
 			c.add(field.Invalid(at.Child("hostPort"), port.HostPort, "with hostNetwork it must equal containerPort"))
 		}

@@ -66,6 +66,31 @@ func TestValidateGood(t *testing.T) {
 	}
 }
 
+// TestValidateHostPorts: two app containers may not have the same host port. An init container may share its port with
+// any other container.
+func TestValidateHostPorts(t *testing.T) {
+	const port, again = "{containerPort: 80, hostPort: 8080}", ", {containerPort: 81, hostPort: 8080}"
+	for _, c := range []struct{ init, sidecar, app, want string }{
+		{},
+		{init: again, want: "spec.initContainers[0].ports[1].hostPort"},
+		{sidecar: again, want: "spec.initContainers[2].ports[1].hostPort"},
+		{app: again, want: "spec.containers[0].ports[1].hostPort"},
+		{app: "]}, {name: d, image: x, ports: [" + port, want: "spec.containers[1].ports[0].hostPort"},
+	} {
+		text := "apiVersion: v1\nkind: Pod\nmetadata: {name: pod}\nspec:\n  initContainers:\n" +
+			"  - {name: i, image: x, ports: [" + port + c.init + "]}\n" +
+			"  - {name: j, image: x, ports: [" + port + "]}\n" +
+			"  - {name: s, image: x, restartPolicy: Always, ports: [" + port + c.sidecar + "]}\n" +
+			"  containers: [{name: c, image: x, ports: [" + port + c.app + "]}]\n"
+		err := validated(t, text)
+		if c.want == "" {
+			testutil.Check(t, err)
+			continue
+		}
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), c.want), "%+v: %v", c, err)
+	}
+}
+
 // TestValidateBad changes one field of the full pod in each case.
 func TestValidateBad(t *testing.T) {
 	tests := []struct{ old, new, want string }{
