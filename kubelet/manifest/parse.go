@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/containerd/errdefs"
+	goyaml "go.yaml.in/yaml/v2"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -95,15 +97,15 @@ func Parse(content []byte) (Documents, error) {
 	return docs, errors.Join(errs...)
 }
 
-// split cuts at lines that begin a YAML document. JSON is one document.
+// split cuts at lines that begin or end a YAML document. JSON has no such lines, so it stays one document.
 func split(content []byte) [][]byte {
-	if trimmed := bytes.TrimSpace(content); len(trimmed) > 0 && trimmed[0] == '{' {
-		return [][]byte{content}
-	}
 	var parts [][]byte
 	var part []byte
 	for line := range bytes.Lines(content) {
 		rest, marker := bytes.CutPrefix(line, []byte("---"))
+		if !marker {
+			rest, marker = bytes.CutPrefix(line, []byte("..."))
+		}
 		if marker && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t') {
 			parts = append(parts, part)
 			part = append([]byte(nil), bytes.TrimLeft(rest, " \t")...)
@@ -122,6 +124,9 @@ func (d *Documents) add(text []byte) (empty bool, err error) {
 	}
 	if string(raw) == "null" {
 		return true, nil
+	}
+	if err := alone(text); err != nil {
+		return false, err
 	}
 	var meta metav1.TypeMeta
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &meta); err != nil {
@@ -142,6 +147,20 @@ func (d *Documents) add(text []byte) (empty bool, err error) {
 			"PersistentVolumeClaim: %w", meta.Kind, errdefs.ErrInvalidArgument)
 	}
 	return false, err
+}
+
+// alone fails if something follows the first document in text, such as a second JSON object. YAMLToJSONStrict ignores
+// that.
+func alone(text []byte) error {
+	decoder := goyaml.NewDecoder(bytes.NewReader(text))
+	var document any
+	if err := decoder.Decode(&document); err != nil {
+		return fmt.Errorf("%w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	if err := decoder.Decode(&document); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("another document follows without a line of three dashes: %w", errdefs.ErrInvalidArgument)
+	}
+	return nil
 }
 
 func (d *Documents) addList(raw []byte) error {

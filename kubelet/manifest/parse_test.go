@@ -22,6 +22,9 @@ spec:
   containers: [{name: c, image: image}]
 `
 
+// flow is such a pod in YAML's flow style, which begins like JSON.
+const flow = "{apiVersion: v1, kind: Pod, metadata: {name: pod}, spec: {containers: [{name: c, image: image}]}}"
+
 func TestParse(t *testing.T) {
 	tests := []struct {
 		name, text string
@@ -33,6 +36,11 @@ func TestParse(t *testing.T) {
 		{"marker with a comment", "--- # first" + minimal, 1, ""},
 		{"json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[]}}`, 1, ""},
 		{"list", `{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`, 2, ""},
+		{"flow style", flow + "\n---\n" + flow + "\n--- # third\n" + flow, 3, ""},
+		{"flow style, then bad", flow + "\n---\nkind: Nonsense\n", 1, "document 2"},
+		{"two objects", flow + "\n" + flow, 0, "document 1: another document follows"},
+		{"comment after JSON", flow + "\n# the end\n", 1, ""},
+		{"document ends", minimal + "...\n# comment\n---" + minimal + "... # the end\n" + flow, 3, ""},
 		{"empty", "", 0, "no document"},
 		{"comments alone", "# a\n---\n# b\n", 0, "no document"},
 		{"unknown field", strings.Replace(minimal, "image:", "imagge: x, image:", 1), 0,
