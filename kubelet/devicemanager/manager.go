@@ -33,10 +33,14 @@ type Manager struct {
 	opts Options
 	// allocating is held while a container gets devices, so that containers get devices one after the other.
 	allocating sync.Mutex
+	// patience is the time for a plugin's first list.
+	patience time.Duration
 
 	mu      sync.Mutex
 	plugins map[v1.ResourceName]*plugin
 	records records
+	// registered counts the registrations.
+	registered int
 }
 
 // goneAfter is how long the node still reports the capacity of a plugin after its end. Its devices are not allocatable
@@ -50,7 +54,7 @@ func Open(opts Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Manager{opts: opts, plugins: map[v1.ResourceName]*plugin{}, records: read}, nil
+	return &Manager{opts: opts, patience: callTimeout, plugins: map[v1.ResourceName]*plugin{}, records: read}, nil
 }
 
 // Resources returns the plugins' resources for the node's status.

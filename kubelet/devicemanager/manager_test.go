@@ -1,6 +1,8 @@
 package devicemanager
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -8,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
@@ -182,6 +185,47 @@ func TestPluginEnds(t *testing.T) {
 	devicemanagertest.Start(t, f.dir, card, nil, "z")
 	f.has(t, 1, 1)
 	f.gets(t, p, p.Spec.Containers[0], "z")
+}
+
+// TestListOfAReplacedPlugin: the first list of an old plugin may come after the first list of its successor.
+func TestListOfAReplacedPlugin(t *testing.T) {
+	m, err := Open(Options{RootDir: t.TempDir(), Changed: func() {}, Event: func(bool, string, string) {}})
+	testutil.Must(t, err)
+	next := func() (p *plugin, ended context.Context) {
+		ended, end := context.WithCancelCause(t.Context())
+		return &plugin{name: card, number: m.number(), end: end}, ended
+	}
+	silent, _ := next()
+	first, firstEnded := next()
+	second, secondEnded := next()
+	testutil.Must(t, m.update(first, map[string]bool{"a": true}))
+	testutil.Must(t, m.update(second, map[string]bool{"b": true}))
+	testutil.Assert(t, firstEnded.Err() != nil, "the first plugin goes on")
+	for _, old := range []*plugin{first, silent} {
+		err := m.update(old, map[string]bool{"c": true})
+		testutil.Assert(t, errors.Is(err, errReplaced), "the list of a plugin that was replaced: %v", err)
+	}
+	testutil.Must(t, m.update(second, map[string]bool{"b": true, "d": true}))
+	_, allocatable := m.Resources()
+	count := allocatable[card]
+	testutil.Assert(t, secondEnded.Err() == nil && count.Value() == 2, "%d devices, %v", count.Value(),
+		secondEnded.Err())
+}
+
+// TestPluginThatNeverServes is reported.
+func TestPluginThatNeverServes(t *testing.T) {
+	dir, events := t.TempDir(), make(chan string, 10)
+	m, err := Open(Options{Dir: dir, RootDir: dir, Changed: func() {},
+		Event: func(warning bool, reason, message string) {
+			events <- fmt.Sprintf("%t %s: %s", warning, reason, message)
+		}})
+	testutil.Must(t, err)
+	m.patience = 50 * time.Millisecond
+	testutil.Background(t, m.Run)
+	testutil.Must(t, devicemanagertest.Register(t.Context(), dir, &pluginapi.RegisterRequest{
+		Version: pluginapi.Version, Endpoint: "missing.sock", ResourceName: card}))
+	testutil.Equal(t, testutil.Receive(t, events, "nothing is reported"), "true DevicePluginGone: "+card+
+		": the plugin registered and never listed its devices: it does not serve within 50ms", "event")
 }
 
 // TestUnknownResource: a static pod waits for a plugin. A pod of the API server may have a resource that an

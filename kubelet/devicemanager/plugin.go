@@ -21,9 +21,12 @@ type plugin struct {
 	name    v1.ResourceName
 	client  pluginapi.DevicePluginClient
 	options *pluginapi.DevicePluginOptions
-	end     context.CancelFunc
+	// number is the number of its registration. A later registration has a higher number.
+	number int
+	// end ends the connection, for a reason.
+	end context.CancelCauseFunc
 
-	// devices maps ids to health. gone is the time when the plugin ended.
+	// devices maps ids to health, and is nil before the first list. gone is the time when the plugin ended.
 	devices map[string]bool
 	gone    time.Time
 }

@@ -1,6 +1,7 @@
 package devicemanager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,14 +92,14 @@ func (r *registrations) Register(
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
-	p.options = request.GetOptions()
-	ctx, cancel := context.WithCancel(r.ctx)
-	p.end = cancel
+	p.options, p.number = request.GetOptions(), r.manager.number()
+	ctx, end := context.WithCancelCause(r.ctx)
+	p.end = end
 	r.running.Go(func() {
 		defer conn.Close()
-		defer cancel()
+		defer end(nil)
 		if err := r.manager.watch(ctx, p); r.ctx.Err() == nil {
-			r.manager.leave(p, err)
+			r.manager.leave(p, cmp.Or(context.Cause(ctx), err))
 		}
 	})
 	return &pluginapi.Empty{}, nil
@@ -122,7 +123,7 @@ func check(request *pluginapi.RegisterRequest) error {
 
 // watch follows the devices of a plugin until it ends.
 func (m *Manager) watch(ctx context.Context, p *plugin) error {
-	late := time.AfterFunc(callTimeout, p.end) // ends a plugin that never serves
+	late := time.AfterFunc(m.patience, func() { p.end(fmt.Errorf("it does not serve within %v", m.patience)) })
 	defer late.Stop()
 	stream, err := p.client.ListAndWatch(ctx, &pluginapi.Empty{}, grpc.WaitForReady(true))
 	if err != nil {
@@ -144,17 +145,33 @@ func (m *Manager) watch(ctx context.Context, p *plugin) error {
 	}
 }
 
-// update sets the devices of a plugin. A plugin's first list replaces an earlier plugin of the resource.
+// number returns the number of the next registration.
+func (m *Manager) number() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.registered++
+	return m.registered
+}
+
+// errReplaced is the end of a plugin whose resource another plugin registered later.
+var errReplaced = errors.New("a later plugin of the resource has replaced it")
+
+// update sets the devices of a plugin. A plugin's first list replaces an earlier plugin of the resource. The list of a
+// plugin that was replaced is an error.
 func (m *Manager) update(p *plugin, devices map[string]bool) error {
 	m.mu.Lock()
-	earlier := m.plugins[p.name]
 	p.devices = devices
+	earlier := m.plugins[p.name]
+	if earlier != nil && earlier.number > p.number {
+		m.mu.Unlock()
+		return errReplaced
+	}
 	m.plugins[p.name] = p
 	err := m.records.register(p.name)
 	m.mu.Unlock()
 	if earlier != p {
 		if earlier != nil {
-			earlier.end()
+			earlier.end(errReplaced)
 		}
 		m.opts.Event(false, "DevicePluginRegistered", fmt.Sprintf("%s has %d devices", p.name, len(devices)))
 	}
@@ -166,10 +183,14 @@ func (m *Manager) update(p *plugin, devices map[string]bool) error {
 func (m *Manager) leave(p *plugin, err error) {
 	m.mu.Lock()
 	p.gone = time.Now()
-	current := m.plugins[p.name] == p
+	current, listed := m.plugins[p.name] == p, p.devices != nil
 	m.mu.Unlock()
-	if current {
+	switch {
+	case current:
 		m.opts.Event(true, "DevicePluginGone", fmt.Sprintf("%s: %v", p.name, err))
 		m.opts.Changed()
+	case !listed:
+		m.opts.Event(true, "DevicePluginGone",
+			fmt.Sprintf("%s: the plugin registered and never listed its devices: %v", p.name, err))
 	}
 }
