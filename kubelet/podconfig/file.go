@@ -118,8 +118,9 @@ func (f *FileSource) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for path := range f.files {
+	for path, known := range f.files {
 		if !slices.Contains(paths, path) {
+			known.report(ctx, f.opts.Problem, path, nil)
 			delete(f.files, path)
 		}
 	}

@@ -112,6 +112,17 @@ func TestFileKeepsWhatWas(t *testing.T) {
 	f.want("one taken out", map[string]string{"b": "2"})
 }
 
+// TestFileWithAProblemIsRemoved ends the problem.
+func TestFileWithAProblemIsRemoved(t *testing.T) {
+	f := newFiles(t)
+	f.write("m.yaml", "broken: [")
+	f.want("broken", map[string]string{})
+	testutil.Assert(t, f.problems["m.yaml"] != nil, "not reported")
+	testutil.Must(t, os.Remove(filepath.Join(f.opts.Dir, "m.yaml")))
+	f.want("removed", map[string]string{})
+	testutil.Check(t, f.problems["m.yaml"], "the problem has not ended")
+}
+
 func TestFileRestored(t *testing.T) {
 	f := newFiles(t, pod("1", "a-n", "m.yaml"), pod("2", "b-n", "gone.yaml"))
 	f.write("m.yaml", "broken: [")
