@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
 	goyaml "go.yaml.in/yaml/v2"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -30,12 +32,24 @@ type Objects struct {
 	Claims            []*v1.PersistentVolumeClaim
 }
 
-// Add appends other objects. If two objects have the same name, package podconfig uses the later one.
+// Add adds other objects. They replace objects with the same kind, namespace and name.
 func (o *Objects) Add(other Objects) {
-	o.ConfigMaps = append(o.ConfigMaps, other.ConfigMaps...)
-	o.Secrets = append(o.Secrets, other.Secrets...)
-	o.PersistentVolumes = append(o.PersistentVolumes, other.PersistentVolumes...)
-	o.Claims = append(o.Claims, other.Claims...)
+	o.ConfigMaps = replaced(o.ConfigMaps, other.ConfigMaps)
+	o.Secrets = replaced(o.Secrets, other.Secrets)
+	o.PersistentVolumes = replaced(o.PersistentVolumes, other.PersistentVolumes)
+	o.Claims = replaced(o.Claims, other.Claims)
+}
+
+// replaced returns the later objects, and the earlier ones with other names.
+func replaced[T metav1.Object](earlier, later []T) []T {
+	named := map[types.NamespacedName]bool{}
+	for _, object := range later {
+		named[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}] = true
+	}
+	kept := slices.DeleteFunc(slices.Clone(earlier), func(object T) bool {
+		return named[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}]
+	})
+	return append(kept, later...)
 }
 
 // Empty reports whether there are no objects.

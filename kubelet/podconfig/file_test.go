@@ -163,6 +163,27 @@ func TestFileObjects(t *testing.T) {
 	}
 }
 
+// TestFileObjectsOfFaultyEdits: with each faulty edit, a readable object replaces its earlier version.
+func TestFileObjectsOfFaultyEdits(t *testing.T) {
+	f := newFiles(t)
+	named := func(name string, value int) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {a: %q}\n---\n", name,
+			fmt.Sprint(value))
+	}
+	f.write("o.yaml", named("m", 0)+named("other", 0))
+	f.images()
+	for edit := range 3 {
+		f.write("o.yaml", named("m", edit+1)+"kind: [")
+		f.images()
+	}
+	for name, want := range map[string]string{"m": "3", "other": "0"} {
+		m, err := f.objects.ConfigMap(in("default"), name)
+		testutil.Assert(t, err == nil && m.Data["a"] == want, "%s: %v, %v", name, m, err)
+	}
+	kept := f.files[filepath.Join(f.opts.Dir, "o.yaml")].objects.ConfigMaps
+	testutil.Equal(t, len(kept), 2, "kept config maps")
+}
+
 func TestFileClaims(t *testing.T) {
 	f := newFiles(t)
 	_, err := f.objects.Claim("default", "none")
