@@ -144,11 +144,11 @@ func (s *EventSink) deliver(ctx context.Context, next *record.EventCorrelateResu
 	backoff := s.backoff
 	for try := 1; ; try++ {
 		err := s.write(ctx, next)
-		if ctx.Err() != nil && err != nil {
-			return false
-		}
 		if err == nil || !temporary(err) {
 			return true
+		}
+		if ctx.Err() != nil {
+			return false
 		}
 		if try >= s.opts.tries {
 			log.G(ctx).WithError(err).WithFields(eventFields(next.Event)).Warn("event given up")

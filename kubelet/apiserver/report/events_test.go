@@ -205,6 +205,25 @@ func TestEventsAreFlushedAtTheEnd(t *testing.T) {
 	})
 }
 
+// TestRefusalAtTheEnd: the API server refuses an event while Run ends. It is not sent again.
+func TestRefusalAtTheEnd(t *testing.T) {
+	server := apitest.New()
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	server.SetFail(func(string) error {
+		calls++
+		cancel()
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "e", errors.New("no"))
+	})
+	sink := NewEvents(EventOptions{Events: server.Core()})
+	recorder := events.New("node")
+	recorder.SetSink(sink.Record)
+	recorder.Record(events.Event{Reason: "Starting", Message: "m"})
+	testutil.Must(t, sink.Run(ctx))
+	testutil.Assert(t, calls == 1 && sink.Counts() == EventCounts{Refused: 1}, "%d calls, counts %+v", calls,
+		sink.Counts())
+}
+
 func TestFlushGivesUpWithoutAServer(t *testing.T) {
 	inSinkBubble(t, EventOptions{}, func(b *sinkBench) {
 		b.server.SetAway(true)
