@@ -136,9 +136,6 @@ func (m *Manager) session(ctx context.Context) error {
 		}
 	}()
 	if !begun { // logind gives no inhibitor during a shutdown
-		if err := m.ensureDelay(ctx, conn); err != nil {
-			return err
-		}
 		if err := m.hold(ctx, conn); err != nil {
 			return err
 		}
@@ -238,8 +235,11 @@ func (m *Manager) ensureDelay(ctx context.Context, conn *logind) error {
 	}
 }
 
-// hold takes a new inhibitor.
+// hold ensures logind's delay and takes a new inhibitor.
 func (m *Manager) hold(ctx context.Context, conn *logind) error {
+	if err := m.ensureDelay(ctx, conn); err != nil {
+		return err
+	}
 	m.release()
 	lock, err := conn.inhibit(ctx)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -285,6 +286,23 @@ func TestShutdownBeginsWithoutBus(t *testing.T) {
 	next.PrepareForShutdown(false)
 	m.isDown(t, false)
 	m.holds(t)
+}
+
+// TestDelayIsRaisedAfterShutdown: a manager that starts during a shutdown raises logind's delay when the shutdown was
+// cancelled.
+func TestDelayIsRaisedAfterShutdown(t *testing.T) {
+	service := login1.Start(t, 5*time.Second)
+	var reloads atomic.Int32
+	service.OnReload(func() {
+		reloads.Add(1)
+		service.SetDelay(90 * time.Second)
+	})
+	service.PrepareForShutdown(true)
+	m := run(t, &node{}, service, 90*time.Second, 10*time.Second)
+	m.isDown(t, true)
+	service.PrepareForShutdown(false)
+	m.holds(t)
+	testutil.Equal(t, reloads.Load(), 1, "reloads of logind")
 }
 
 // TestShutdownWithoutGracePeriod: without a grace period the manager does not connect to D-Bus.
