@@ -1,19 +1,19 @@
 package model
 
 import (
-	"strings"
-
+	"github.com/distribution/reference"
 	v1 "k8s.io/api/core/v1"
 )
 
-// DefaultPullPolicy returns the API server's default pull policy: Always for the tag latest or no tag, because the
-// image may have changed.
+// DefaultPullPolicy returns the API server's default pull policy: Always for the tag latest, because the image may have
+// changed. A name with neither tag nor digest means latest. The API server does not make an exception for latest with a
+// digest.
 func DefaultPullPolicy(image string) v1.PullPolicy {
-	if strings.Contains(image, "@") {
-		return v1.PullIfNotPresent
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return v1.PullIfNotPresent // as in the API server
 	}
-	_, tag, tagged := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
-	if !tagged || tag == "latest" {
+	if tagged, ok := reference.TagNameOnly(named).(reference.Tagged); ok && tagged.Tag() == "latest" {
 		return v1.PullAlways
 	}
 	return v1.PullIfNotPresent
