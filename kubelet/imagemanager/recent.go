@@ -28,7 +28,7 @@ func NewImages(service internalapi.ImageManagerService) *Images {
 }
 
 // ListImages always calls the runtime. A list is not cached if a removal ended meanwhile, because it may have the
-// removed image.
+// removed image. It does not replace a list that began later.
 func (i *Images) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	began := time.Now()
 	i.mu.Lock()
@@ -40,7 +40,7 @@ func (i *Images) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.removals == removals {
+	if i.removals == removals && !began.Before(i.listed) {
 		i.last, i.listed = images, began
 	}
 	return images, nil

@@ -3,6 +3,8 @@ package imagemanager
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -21,6 +23,25 @@ func (s *slowLists) ListImages(
 	images, err := s.service.ListImages(ctx, filter)
 	s.during()
 	return images, err
+}
+
+// TestRecentOfTwoLists makes a list while another one is under way. The later one stays.
+func TestRecentOfTwoLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowLists{service: &service{}}
+		images := NewImages(s)
+		s.during = func() {
+			s.during = func() {}
+			time.Sleep(time.Second)
+			s.present = []*runtimeapi.Image{{Id: "new"}}
+			_, err := images.ListImages(t.Context(), nil)
+			testutil.Must(t, err)
+		}
+		_, err := images.ListImages(t.Context(), nil)
+		testutil.Must(t, err)
+		got, err := images.recent(t.Context())
+		testutil.Assert(t, err == nil && len(got) == 1 && s.lists == 2, "%v, %v after %d lists", got, err, s.lists)
+	})
 }
 
 // TestRecentWithoutRemovedImages removes an image while a list is under way. The list is not cached.
