@@ -37,7 +37,7 @@ func Inspect() (Host, error) {
 	}
 	host := Host{Unified: unified(defaultMount), Memory: amounts["MemTotal"], SwapTotal: amounts["SwapTotal"],
 		CPUs: runtime.NumCPU(), HugepageSizes: hugepageSizes("/sys/kernel/mm/hugepages")}
-	host.Swap = swapLimited(host.Unified)
+	host.Swap = swapLimited(defaultMount, host.Unified)
 	return host, nil
 }
 
@@ -54,20 +54,17 @@ func unified(mount string) bool {
 	return unix.Statfs(mount, &stat) == nil && stat.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// swapLimited checks for the kernel's file with the swap limit. In cgroup v2 the root cgroup has none, so it checks our
-// own cgroup.
-func swapLimited(unified bool) bool {
-	path := filepath.Join(defaultMount, "memory", "memory.memsw.limit_in_bytes")
+// swapLimited checks for the kernel's file with the swap limit. In cgroup v2 the root cgroup has none, so it checks the
+// cgroups below the mount, too. In a container the root of the mount is an inner cgroup, which has the file itself.
+func swapLimited(mount string, unified bool) bool {
+	patterns := []string{"memory/memory.memsw.limit_in_bytes"}
 	if unified {
-		content, err := os.ReadFile("/proc/self/cgroup")
-		if err != nil {
-			return false
-		}
-		_, own, _ := strings.Cut(strings.TrimSpace(string(content)), "::")
-		path = filepath.Join(defaultMount, own, "memory.swap.max")
+		patterns = []string{"memory.swap.max", "*/memory.swap.max"}
 	}
-	_, err := os.Stat(path)
-	return err == nil
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		found, err := filepath.Glob(filepath.Join(mount, pattern))
+		return err == nil && len(found) > 0
+	})
 }
 
 // hugepageSizes parses the names of the kernel's directories, such as hugepages-2048kB.

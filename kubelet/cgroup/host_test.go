@@ -1,0 +1,30 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// TestSwapLimited finds the kernel's file wherever this process is.
+func TestSwapLimited(t *testing.T) {
+	for _, c := range []struct {
+		file    string // in the mount
+		unified bool
+		want    bool
+	}{
+		{"memory/memory.memsw.limit_in_bytes", false, true},
+		{"memory/memory.limit_in_bytes", false, false},
+		{"system.slice/memory.swap.max", true, true}, // a process in the root cgroup
+		{"memory.swap.max", true, true},              // a container
+		{"system.slice/memory.max", true, false},
+	} {
+		mount := t.TempDir()
+		path := filepath.Join(mount, c.file)
+		testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testutil.WriteFile(t, path, "max\n")
+		testutil.Equal(t, swapLimited(mount, c.unified), c.want, "%s", c.file)
+	}
+}
