@@ -21,6 +21,7 @@ const patience = 10 * time.Second
 type Errors struct {
 	mu   sync.Mutex
 	all  []error
+	read int // the errors that Await has returned
 	more chan struct{}
 }
 
@@ -42,7 +43,7 @@ func (e *Errors) All() []error {
 	return slices.Clone(e.all)
 }
 
-// Await waits for one more error and returns it.
+// Await waits for the next error and returns it.
 func (e *Errors) Await(t testing.TB) error {
 	t.Helper()
 	select {
@@ -50,8 +51,10 @@ func (e *Errors) Await(t testing.TB) error {
 	case <-time.After(patience):
 		t.Fatal("no error is reported")
 	}
-	all := e.All()
-	return all[len(all)-1-len(e.more)]
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.read++
+	return e.all[e.read-1]
 }
 
 // Running is a running source.
