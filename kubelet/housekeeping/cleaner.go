@@ -52,8 +52,8 @@ func (c *Cleaner) Clean(ctx context.Context) {
 	if !c.opts.PodConfig.Settled() {
 		return
 	}
-	running := c.opts.PLEG.Pods() // before the workers, so that a pod that ends meanwhile is in one of the maps
-	known := c.opts.Workers.Pods()
+	// Pods may end between the two lists, so stillRuns checks. No pod is added: only this goroutine adds pods.
+	running, known := c.opts.PLEG.Pods(), c.opts.Workers.Pods()
 	for uid, pod := range running {
 		if _, ok := known[uid]; !ok && pod.Running() && c.stillRuns(ctx, uid) {
 			c.endUnwanted(pod)
