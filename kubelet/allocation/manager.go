@@ -2,10 +2,8 @@ package allocation
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -55,9 +53,9 @@ type pendingResize struct {
 // Open then returns the error with an empty Manager that can be used.
 func Open(path string) (*Manager, error) {
 	m := &Manager{path: path, pods: map[types.UID]*record{}, pending: map[types.UID]pendingResize{}}
-	if _, err := jsonfile.Read(path, &m.pods); err != nil {
+	if _, err := jsonfile.ReadOrMove(path, &m.pods); err != nil {
 		m.pods = map[types.UID]*record{}
-		return m, errors.Join(fmt.Errorf("allocated resources: %s: %w", path, err), os.Rename(path, path+".corrupt"))
+		return m, fmt.Errorf("allocated resources: %w", err)
 	}
 	maps.DeleteFunc(m.pods, func(_ types.UID, r *record) bool { return r == nil })
 	return m, nil

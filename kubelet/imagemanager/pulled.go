@@ -1,12 +1,8 @@
 package imagemanager
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 
@@ -25,15 +21,8 @@ type Pulled struct {
 // OpenPulled reads the file at path, a list in JSON. A missing file is an empty list.
 func OpenPulled(path string) (*Pulled, error) {
 	p := &Pulled{path: path, ids: map[string]bool{}}
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return p, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("pulled images: %w", err)
-	}
 	var ids []string
-	if err := json.Unmarshal(content, &ids); err != nil {
+	if _, err := jsonfile.Read(path, &ids); err != nil {
 		return nil, fmt.Errorf(
 			"pulled images: %s: %w; remove the file, then garbage collection keeps all present images", path, err)
 	}

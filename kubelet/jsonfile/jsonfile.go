@@ -2,8 +2,10 @@
 package jsonfile
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,11 +25,23 @@ func Read(path string, value any) (found bool, err error) {
 	return true, json.Unmarshal(raw, value)
 }
 
-// Write replaces the file. Only the file's owner may read it. After a crash it has the old or the new value.
+// ReadOrMove is Read, but renames an unreadable file to *.corrupt, so that Write does not overwrite it.
+func ReadOrMove(path string, value any) (found bool, err error) {
+	if found, err = Read(path, value); err != nil {
+		err = errors.Join(fmt.Errorf("%s: %w", path, err), os.Rename(path, path+".corrupt"))
+	}
+	return found, err
+}
+
+// Write replaces the file, unless its content is the same. Only the file's owner may read it. After a crash it has the
+// old or the new value.
 func Write(path string, value any) error {
 	raw, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return err
+	}
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, raw) {
+		return nil
 	}
 	return renameio.WriteFile(path, raw, 0o600, renameio.WithTempDir(filepath.Dir(path)))
 }

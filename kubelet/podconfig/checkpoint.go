@@ -1,17 +1,16 @@
 package podconfig
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/kubelet/jsonfile"
 )
 
 // Checkpoint is the file with the accepted pods, both static pods and pods of the API server. It is a PodList in JSON,
@@ -26,16 +25,9 @@ type Checkpoint struct {
 // load reads the pods; a missing file has no pods. An unreadable file is renamed to *.corrupt, so the next save does
 // not overwrite it.
 func (c *Checkpoint) load() ([]*v1.Pod, error) {
-	raw, err := os.ReadFile(c.Path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint: %w", err)
-	}
 	var list v1.PodList
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, errors.Join(fmt.Errorf("checkpoint %s: %w", c.Path, err), os.Rename(c.Path, c.Path+".corrupt"))
+	if _, err := jsonfile.ReadOrMove(c.Path, &list); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	pods := make([]*v1.Pod, len(list.Items))
 	for i := range list.Items {
@@ -51,17 +43,10 @@ func (c *Checkpoint) Save(pods []*v1.Pod) error {
 		list.Items = append(list.Items, *pod)
 	}
 	slices.SortFunc(list.Items, func(a, b v1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
-	raw, err := json.MarshalIndent(list, "", "  ")
-	if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	if old, err := os.ReadFile(c.Path); err == nil && string(old) == string(raw) {
-		return nil
-	}
 	if err := os.MkdirAll(filepath.Dir(c.Path), 0o750); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := renameio.WriteFile(c.Path, raw, 0o600, renameio.WithTempDir(filepath.Dir(c.Path))); err != nil {
+	if err := jsonfile.Write(c.Path, list); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	return nil

@@ -214,7 +214,7 @@ func podRules() []Rule {
 	return []Rule{
 		{"kubelet/manifest", []string{"kubelet/model", "kubelet/fieldcheck", "kubelet/volumekinds"},
 			"reading and validating a manifest is pure"},
-		{"kubelet/podconfig", []string{"kubelet/manifest", "kubelet/volumekinds", "kubelet/model"},
+		{"kubelet/podconfig", []string{"kubelet/manifest", "kubelet/volumekinds", "kubelet/jsonfile", "kubelet/model"},
 			"sources give the desired pods and do not depend on the running ones; the API server is one source among " +
 				"others"},
 		{"kubelet/grants", []string{"kubelet/jsonfile", "kubelet/model"},
