@@ -17,12 +17,12 @@ func (s *Server) PodSandboxStatus(
 	if err := require(need{"pod_sandbox_id", req.GetPodSandboxId() != ""}); err != nil {
 		return nil, err
 	}
+	// The time is read before the snapshot, so that the snapshot is never older than its time (KEP-3386).
+	now := time.Now()
 	snapshot, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// The time is read before the snapshot, so that the snapshot is never older than its time (KEP-3386).
-	now := time.Now()
 	pod, err := snapshot.Pod(req.GetPodSandboxId())
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -157,6 +158,27 @@ func TestPodSandboxStatus(t *testing.T) {
 	testutil.Assert(t, at >= before.UnixNano() && at <= time.Now().UnixNano(), "the timestamp is %d", at)
 	list := response.GetContainersStatuses()
 	testutil.Assert(t, len(list) == 1 && list[0].GetId() == containerID, "the containers are %v", list)
+}
+
+// slowCache returns each snapshot a second after it was taken.
+type slowCache struct{ *cache }
+
+func (c slowCache) Snapshot() *state.Snapshot {
+	defer time.Sleep(time.Second)
+	return c.cache.Snapshot()
+}
+
+// A change after the snapshot has a later time than the status, so that the kubelet does not take it for old.
+func TestTimeOfAPodSandboxStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := nodeWithPod()
+		n.opts.Cache = slowCache{n.cache}
+		taken := time.Now()
+		response, err := n.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID})
+		wantOK(t, err)
+		testutil.Assert(t, response.GetTimestamp() <= taken.UnixNano(), "the status is from %v, its snapshot from %v",
+			time.Unix(0, response.GetTimestamp()), taken)
+	})
 }
 
 func TestHostNetworkPodHasNoAddress(t *testing.T) {
