@@ -2,8 +2,6 @@ package nri
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 
 	"github.com/containerd/nri/pkg/api"
 	ocispec "github.com/opencontainers/runtime-spec/specs-go"
@@ -116,15 +114,7 @@ func newer(note *ocinote.Adjustment, l *api.LinuxContainerAdjustment, linux, pro
 		need(withScheduler)
 	}
 	if devices := l.GetNetDevices(); len(devices) > 0 {
-		values := patch{}
-		for name, device := range devices {
-			if key, removed := api.IsMarkedForRemoval(name); removed {
-				values[key] = nil
-			} else {
-				values[name] = device.ToOCI()
-			}
-		}
-		linux["netDevices"] = values
+		linux["netDevices"] = entries(devices, func(device *api.LinuxNetDevice) any { return device.ToOCI() })
 		need(withDevices)
 	}
 	if policy := l.GetMemoryPolicy(); policy != nil {
@@ -216,14 +206,19 @@ func set[T any](p patch, field string, value *T) {
 
 // texts is a patch of a map of texts. Marked keys are removed.
 func texts(values map[string]string) patch {
+	return entries(values, func(value string) any { return value })
+}
+
+// entries is a patch of a map. A marked key is removed, unless the map has a new value for it: the library sends the
+// mark and the value of a replaced entry.
+func entries[V any](values map[string]V, convert func(V) any) patch {
 	p := patch{}
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if name, removed := api.IsMarkedForRemoval(key); removed {
-			if _, set := values[name]; !set {
-				p[name] = nil
-			}
-		} else {
-			p[key] = values[key]
+	for key, value := range values {
+		name, removed := api.IsMarkedForRemoval(key)
+		if !removed {
+			p[key] = convert(value)
+		} else if _, set := values[name]; !set {
+			p[name] = nil
 		}
 	}
 	return p

@@ -3,6 +3,8 @@ package nri
 import (
 	"encoding/json"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -104,6 +106,16 @@ func TestAdjustment(t *testing.T) {
 			`"memoryPolicy":{"mode":"MPOL_BIND","nodes":"0","flags":["MPOL_F_STATIC_NODES"]},` +
 			`"netDevices":{"eth1":{"name":"in"},` +
 			`"eth2":null}}}],"ociVersion":"1.3.0"}`, ""},
+		"replaced entries": {func(a *api.ContainerAdjustment) {
+			for i := range 16 { // the order of a map differs
+				name := strconv.Itoa(i)
+				a.RemoveAnnotation(name)
+				a.AddAnnotation(name, "new")
+				a.RemoveLinuxNetDevice(name)
+				a.AddLinuxNetDevice(name, &api.LinuxNetDevice{Name: "in"})
+			}
+		}, `{"config":[{"annotations":{` + sixteen(`"new"`) + `},"linux":{"netDevices":{` + sixteen(`{"name":"in"}`) +
+			`}}}],"ociVersion":"1.3.0"}`, ""},
 		"no RDT": {func(a *api.ContainerAdjustment) { a.RemoveLinuxRDT() },
 			`{"config":[{"linux":{"intelRdt":{"closID":null,"enableMonitoring":null,"schemata":null}}}]}`, ""},
 	} {
@@ -124,6 +136,16 @@ func TestAdjustment(t *testing.T) {
 			testutil.Assert(t, proto.Equal(limits, want), "limits %v, want %v", limits, want)
 		})
 	}
+}
+
+// sixteen has the members "0" to "15" of a JSON object, in the order of their names.
+func sixteen(value string) string {
+	var members []string
+	for i := range 16 {
+		members = append(members, `"`+strconv.Itoa(i)+`":`+value)
+	}
+	slices.Sort(members)
+	return strings.Join(members, ",")
 }
 
 func TestUnsupportedAdjustments(t *testing.T) {
