@@ -79,6 +79,7 @@ func New(opts Options) (*Service, error) {
 // pods. Until then events wait. After a failed start they fail, because a plugin might have refused a container.
 func (s *Service) Run(ctx context.Context, containers Containers) {
 	s.containers = containers
+	first := s.opts.Cache.Snapshot()
 	err := s.adaptation.Start()
 	if err == nil {
 		err = os.Chmod(s.opts.Socket, 0o600)
@@ -89,7 +90,7 @@ func (s *Service) Run(ctx context.Context, containers Containers) {
 		log.G(ctx).WithError(err).Error("cannot start NRI")
 	}
 	close(s.started)
-	s.watch(ctx)
+	s.watch(ctx, first)
 	s.adaptation.Stop()
 }
 

@@ -2,6 +2,8 @@ package nri
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/containerd/nri/pkg/api"
@@ -66,33 +68,59 @@ func (r *reported) forget(id string) {
 	delete(r.removed, id)
 }
 
-// watch reports to the plugins which containers end, and which pods and containers other programs end or remove.
-func (s *Service) watch(ctx context.Context) {
-	changes := s.opts.Cache.Subscribe()
-	for _, c := range s.opts.Cache.Snapshot().Containers() {
+// ids returns the ids of all entries.
+func (r *reported) ids() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.AppendSeq(slices.Collect(maps.Keys(r.stopped)), maps.Keys(r.removed))
+}
+
+// watch reports to the plugins which containers end, and which pods and containers other programs end or remove. It
+// begins at a snapshot that is not newer than the plugins' first list.
+func (s *Service) watch(ctx context.Context, first *state.Snapshot) {
+	for _, c := range first.Containers() {
 		if c.Status.State() == stateExited {
-			s.reported.record(&s.reported.stopped, c.ID) // plugins have seen it in their first list
+			s.reported.record(&s.reported.stopped, c.ID) // plugins see it in their first list
 		}
 	}
+	seen := knownOf(first)
 	for ctx.Err() == nil {
+		changes := s.opts.Cache.Subscribe()
+		now, gone := s.catchUp(ctx, seen)
+		seen = now
 		for {
 			change, err := changes.Next(ctx)
 			if err != nil {
 				break // ctx has ended, or changes were lost
 			}
-			s.changed(ctx, change)
-		}
-		changes.Close()
-		changes = s.opts.Cache.Subscribe()
-		snapshot := s.opts.Cache.Snapshot()
-		for _, c := range snapshot.Containers() { // ends among the lost changes
-			pod, err := snapshot.Pod(c.SandboxID)
-			if err == nil && c.Status.State() == stateExited && ctx.Err() == nil {
-				s.containerEnded(ctx, pod, c)
+			if !gone[change.ID] {
+				s.changed(ctx, change)
+				seen.see(change)
 			}
 		}
+		changes.Close()
 	}
-	changes.Close()
+}
+
+// catchUp reports the changes since the caller saw seen, and returns the present pods and containers. gone are removed
+// ones. A subscription of before the call may still have their changes, which must not be reported again.
+func (s *Service) catchUp(ctx context.Context, seen known) (now known, gone map[string]bool) {
+	ids := s.reported.ids() // of before the snapshot: one that it lacks is of a removed pod or container
+	now = knownOf(s.opts.Cache.Snapshot())
+	gone = seen.missing(now)
+	for _, change := range seen.until(now) {
+		if ctx.Err() != nil {
+			return now, gone
+		}
+		s.changed(ctx, change)
+	}
+	for _, id := range ids {
+		if now.pods[id] == nil && now.containers[id] == nil {
+			gone[id] = true
+			s.reported.forget(id)
+		}
+	}
+	return now, gone
 }
 
 func (s *Service) changed(ctx context.Context, change state.Change) {

@@ -1,9 +1,22 @@
 package nri
 
 import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/nri/pkg/adaptation"
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/state"
 )
 
 // An end is reported once for each run of a container, and a removal once.
@@ -21,4 +34,133 @@ func TestReported(t *testing.T) {
 	testutil.Assert(t, ends == 2 && removals == 1, "%d ends, %d removals", ends, removals)
 	r.forget("c")
 	testutil.Assert(t, len(r.stopped)+len(r.removed) == 0, "left: %v, %v", r.stopped, r.removed)
+}
+
+// follower is a plugin that notes ends and removals.
+type follower struct {
+	mu     sync.Mutex
+	events []string
+	// synced is closed after the first list. entered is closed when the plugin hears of the pod "slow", and it answers
+	// when answer is closed.
+	synced, entered, answer chan struct{}
+}
+
+func (f *follower) note(event, id string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events = append(f.events, event+" "+id)
+	return nil
+}
+
+func (f *follower) seen() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(slices.Values(f.events))
+}
+
+func (f *follower) Synchronize(
+	context.Context, []*api.PodSandbox, []*api.Container,
+) ([]*api.ContainerUpdate, error) {
+	close(f.synced)
+	return nil, nil
+}
+
+func (f *follower) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	if pod.GetId() == "slow" {
+		close(f.entered)
+		<-f.answer
+	}
+	return f.note("StopPod", pod.GetId())
+}
+
+func (f *follower) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	return f.note("RemovePod", pod.GetId())
+}
+
+func (f *follower) StopContainer(
+	_ context.Context, _ *api.PodSandbox, c *api.Container,
+) ([]*api.ContainerUpdate, error) {
+	return nil, f.note("StopContainer", c.GetId())
+}
+
+func (f *follower) RemoveContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) error {
+	return f.note("RemoveContainer", pod.GetId()+"/"+c.GetId())
+}
+
+// noContainer is an engine without containers.
+type noContainer struct{ Engine }
+
+func (noContainer) InspectContainer(context.Context, string) (*container.InspectResponse, error) {
+	return nil, errdefs.ErrNotFound
+}
+
+func runs(cache *state.Cache, podID string, containerIDs ...string) {
+	config := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: podID}}
+	cache.PutPod(state.Pod{ID: podID, Meta: state.PodMeta{Config: config},
+		Status: state.PodStatus{Running: true, NetworkReady: true, StartedAt: time.Unix(1, 0)}})
+	for _, id := range containerIDs {
+		cache.PutContainer(state.Container{ID: id, SandboxID: podID,
+			Meta:   state.ContainerMeta{Config: &runtimeapi.ContainerConfig{}},
+			Status: state.ContainerStatus{Running: true, StartedAt: time.Unix(2, 0)}})
+	}
+}
+
+func ended(st *state.ContainerStatus) { st.Running, st.FinishedAt = false, time.Unix(3, 0) }
+
+// The plugins hear once of each end and removal that other programs make, even if changes are lost because a plugin
+// answers slowly.
+func TestLostChanges(t *testing.T) {
+	adaptation.SetPluginRequestTimeout(time.Minute)
+	defer adaptation.SetPluginRequestTimeout(adaptation.DefaultPluginRequestTimeout)
+	dir := t.TempDir()
+	cache := state.New(state.Options{})
+	s, err := New(Options{Engine: noContainer{}, Cache: cache, Socket: filepath.Join(dir, "nri.sock"),
+		PluginDir: filepath.Join(dir, "plugins"), ConfigDir: filepath.Join(dir, "conf"), Version: "1"})
+	testutil.Must(t, err)
+	runs(cache, "slow")
+	runs(cache, "stopped", "left", "ended", "gone")
+	runs(cache, "removed", "last")
+	runs(cache, "busy")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.Run(ctx, nil) }()
+	defer func() { cancel(); <-done }()
+
+	f := &follower{synced: make(chan struct{}), entered: make(chan struct{}), answer: make(chan struct{})}
+	plugin, err := stub.New(f, stub.WithPluginName("follower"), stub.WithPluginIdx("00"),
+		stub.WithSocketPath(s.opts.Socket))
+	testutil.Must(t, err)
+	testutil.Eventually(t, func() error { return plugin.Start(t.Context()) })
+	defer plugin.Stop()
+	<-f.synced
+	testutil.Until(t, "the plugin is counted", func() bool { return s.plugins.Load() == 1 })
+
+	cache.EndPod("slow")
+	<-f.entered
+	cache.UpdateContainer("ended", ended)
+	cache.RemoveContainer("gone")
+	cache.EndPod("stopped")
+	cache.RemoveContainer("last")
+	cache.RemovePod("removed")
+	s.reported.record(&s.reported.removed, "removed by a request")
+	for i := range int64(1100) { // more changes than a subscriber's queue has room for
+		cache.UpdatePod("busy", func(st *state.PodStatus) { st.StartedAt = time.Unix(10+i, 0) })
+	}
+	close(f.answer)
+	want := []string{"RemoveContainer removed/last", "RemoveContainer stopped/gone", "RemovePod removed",
+		"StopContainer ended", "StopContainer gone", "StopContainer last", "StopPod removed", "StopPod slow",
+		"StopPod stopped"}
+	testutil.Until(t, "the plugin has heard of everything", func() bool { return len(f.seen()) >= len(want) })
+
+	cache.RemovePod("slow") // changes are followed again
+	want = append(want, "RemovePod slow")
+	slices.Sort(want)
+	testutil.Until(t, "the plugin has heard of the next removal", func() bool {
+		return slices.Contains(f.seen(), "RemovePod slow")
+	})
+	testutil.Assert(t, slices.Equal(f.seen(), want), "the plugin heard\n%q, want\n%q", f.seen(), want)
+	testutil.Until(t, "removed pods and containers are forgotten", func() bool {
+		ids := slices.Compact(slices.Sorted(slices.Values(s.reported.ids())))
+		return slices.Equal(ids, []string{"ended", "stopped"})
+	})
 }

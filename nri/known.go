@@ -1,0 +1,82 @@
+package nri
+
+import "github.com/criadapter/criadapter/state"
+
+// known has the pods and containers as watch last saw them, by id.
+type known struct {
+	pods       map[string]*state.Pod
+	containers map[string]*state.Container
+}
+
+func knownOf(snapshot *state.Snapshot) known {
+	k := known{map[string]*state.Pod{}, map[string]*state.Container{}}
+	for _, pod := range snapshot.Pods() {
+		k.pods[pod.ID] = pod
+	}
+	for _, c := range snapshot.Containers() {
+		k.containers[c.ID] = c
+	}
+	return k
+}
+
+// see adds a change.
+func (k known) see(change state.Change) {
+	if change.Pod != nil {
+		k.pods[change.Pod.ID] = change.Pod
+	}
+	for _, c := range change.Containers {
+		k.containers[c.ID] = c
+	}
+	if change.Type == state.Deleted {
+		delete(k.pods, change.ID)
+		delete(k.containers, change.ID)
+	}
+}
+
+// missing returns the ids that now lacks.
+func (k known) missing(now known) map[string]bool {
+	ids := map[string]bool{}
+	for id := range k.pods {
+		ids[id] = now.pods[id] == nil
+	}
+	for id := range k.containers {
+		ids[id] = now.containers[id] == nil
+	}
+	return ids
+}
+
+// until returns the ends and removals until now, containers first. A pod or container that came and went in between is
+// unknown.
+func (k known) until(now known) []state.Change {
+	var changes []state.Change
+	for id, c := range now.containers {
+		if c.Status.State() == stateExited {
+			changes = append(changes, containerChange(state.Stopped, id, now.pods[c.SandboxID], c))
+		}
+	}
+	for id, c := range k.containers {
+		if now.containers[id] == nil {
+			last, pod := *c, k.pods[c.SandboxID]
+			last.Status.Running, last.Status.PID = false, 0
+			changes = append(changes, containerChange(state.Stopped, id, pod, &last),
+				containerChange(state.Deleted, id, pod))
+		}
+	}
+	for id, pod := range now.pods {
+		if old := k.pods[id]; !pod.Status.Running && (old == nil || old.Status.Running) {
+			changes = append(changes, state.Change{Type: state.Stopped, ID: id, Pod: pod})
+		}
+	}
+	for id, pod := range k.pods {
+		if now.pods[id] == nil {
+			last := *pod
+			last.Status.Running, last.Status.PID = false, 0
+			changes = append(changes, state.Change{Type: state.Deleted, ID: id, Pod: &last})
+		}
+	}
+	return changes
+}
+
+func containerChange(kind state.ChangeType, id string, pod *state.Pod, c ...*state.Container) state.Change {
+	return state.Change{Type: kind, ID: id, Pod: pod, Containers: c}
+}
