@@ -12,10 +12,19 @@ import (
 const lockName = "lock"
 
 // claim makes a directory for this start in base, and removes everything there that no process uses. A keeper whose
-// program was killed still uses its own directory for a moment.
+// program was killed still uses its own directory for a moment. The lock of base lets one start at a time claim: no
+// other start sees the new directory unlocked, or tries its lock.
 func claim(base string) (dir string, lock *os.File, err error) {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return "", nil, err
+	}
+	turn, err := os.Open(base)
+	if err != nil {
+		return "", nil, err
+	}
+	defer turn.Close()
+	if err := unix.Flock(int(turn.Fd()), unix.LOCK_EX); err != nil {
+		return "", nil, os.NewSyscallError("flock", err)
 	}
 	entries, err := os.ReadDir(base)
 	if err != nil {

@@ -3,6 +3,7 @@ package ociexec
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -26,4 +27,25 @@ func TestEachStartHasItsOwnDirectory(t *testing.T) {
 	entries, err := os.ReadDir(base)
 	testutil.Must(t, err)
 	testutil.Assert(t, len(entries) == 1 && filepath.Join(base, entries[0].Name()) == first.dir, "left: %v", entries)
+}
+
+// Starts at the same time do not remove each other's directories.
+func TestStartsAtOnce(t *testing.T) {
+	base := t.TempDir()
+	for range 20 {
+		var starts sync.WaitGroup
+		for range 8 {
+			starts.Go(func() {
+				dir, lock, err := claim(base)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer lock.Close()
+				_, err = os.Stat(filepath.Join(dir, lockName))
+				testutil.Check(t, err, "the directory of a start")
+			})
+		}
+		starts.Wait()
+	}
 }
