@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
@@ -55,8 +56,9 @@ func (b *binding) compare() error {
 		return nil
 	case err == nil:
 		b.linked, bound = true, target
+	case !errors.Is(err, unix.EINVAL): // EINVAL: it is a directory
+		return err
 	}
-	// Any other error means that the entry is a directory.
 	b.exists = true
 	if b.volume == nil {
 		b.path = bound

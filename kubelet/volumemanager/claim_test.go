@@ -1,11 +1,13 @@
 package volumemanager
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -93,4 +95,13 @@ func TestClaimOfAMissingDisk(t *testing.T) {
 		testutil.Assert(t, m.Mount(t.Context(), claiming(name, "data")) != nil,
 			"a claim of the namespace %q was mounted", name)
 	}
+}
+
+// TestUnreadableClaim: an entry that cannot be read is not taken for a claim's directory.
+func TestUnreadableClaim(t *testing.T) {
+	m := claimManager(t, nil)
+	testutil.Must(t, os.Mkdir(m.opts.ClaimsDir, 0o700))
+	testutil.Must(t, os.Symlink("ns", filepath.Join(m.opts.ClaimsDir, "ns")))
+	_, err := m.opts.claim("ns", "data")
+	testutil.Assert(t, errors.Is(err, unix.ELOOP), "the claim is bound: %v", err)
 }
