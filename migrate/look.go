@@ -65,7 +65,8 @@ func (n *Node) plan(ctx context.Context, ids map[string][]string) (*Plan, error)
 	}
 	plan := &Plan{pods: slices.DeleteFunc(pods, func(p *podPlan) bool { return p == nil })}
 	slices.SortStableFunc(plan.pods, func(a, b *podPlan) int { return cmp.Compare(a.name, b.name) })
-	return plan, n.grant(plan)
+	n.grant(ctx, plan)
+	return plan, nil
 }
 
 // unknown returns the sandboxes to migrate, each with the containers that another shim created.
@@ -295,23 +296,36 @@ func readBounded(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxFile))
 }
 
-// grant bounds the log history to convert, by the free space of each file system.
-func (n *Node) grant(plan *Plan) error {
+// grant bounds the log history to convert, by the free space of each file system. It leaves out a pod whose log
+// directory is gone or cannot be read, which must not hide the other pods.
+func (n *Node) grant(ctx context.Context, plan *Plan) {
 	spaces, on := map[uint64]space{}, map[uint64][]*logPlan{}
-	for _, pod := range plan.pods {
-		for _, l := range pod.logs {
-			var where unix.Stat_t
-			var room unix.Statfs_t
-			dir := filepath.Dir(l.path)
-			if err := errors.Join(unix.Stat(dir, &where), unix.Statfs(dir, &room)); err != nil {
-				return fmt.Errorf("looking for free space in %s: %w", dir, err)
+	plan.pods = slices.DeleteFunc(plan.pods, func(pod *podPlan) bool {
+		devices := make([]uint64, len(pod.logs))
+		for i, l := range pod.logs {
+			var err error
+			if devices[i], err = look(filepath.Dir(l.path), spaces); err != nil {
+				log.G(ctx).WithError(err).WithField("podSandboxID", pod.id).Warn("cannot take over pod of cri-dockerd")
+				return true
 			}
-			spaces[where.Dev] = space{total: int64(room.Blocks) * room.Bsize, free: int64(room.Bavail) * room.Bsize}
-			on[where.Dev] = append(on[where.Dev], l)
 		}
-	}
+		for i, l := range pod.logs {
+			on[devices[i]] = append(on[devices[i]], l)
+		}
+		return false
+	})
 	for device, of := range on {
 		spaces[device].grant(of, n.opts.LogHistory)
 	}
-	return nil
+}
+
+// look adds the file system of a directory to spaces and returns its device.
+func look(dir string, spaces map[uint64]space) (device uint64, err error) {
+	var where unix.Stat_t
+	var room unix.Statfs_t
+	if err := errors.Join(unix.Stat(dir, &where), unix.Statfs(dir, &room)); err != nil {
+		return 0, fmt.Errorf("looking for free space in %s: %w", dir, err)
+	}
+	spaces[where.Dev] = space{total: int64(room.Blocks) * room.Bsize, free: int64(room.Bavail) * room.Bsize}
+	return where.Dev, nil
 }

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -31,4 +32,16 @@ func TestGrant(t *testing.T) {
 			testutil.Assert(t, logs[i].history == want, "%s: log %d gets %d, want %d", name, i, logs[i].history, want)
 		}
 	}
+}
+
+// A log directory that has vanished since the look must not hide the other pods.
+func TestGrantWithoutALogDirectory(t *testing.T) {
+	dir := t.TempDir()
+	left := &podPlan{id: "left", logs: []*logPlan{{path: filepath.Join(dir, "0.log"), kept: 5}}}
+	gone := &podPlan{id: "gone", logs: []*logPlan{{path: filepath.Join(dir, "0.log"), kept: 5},
+		{path: filepath.Join(dir, "gone", "0.log"), kept: 5}}}
+	plan := &Plan{pods: []*podPlan{gone, left}}
+	(&Node{opts: Options{LogHistory: 1}}).grant(t.Context(), plan)
+	testutil.Assert(t, len(plan.pods) == 1 && plan.pods[0] == left, "planned are %v", plan.pods)
+	testutil.Equal(t, left.logs[0].history, 1, "the history of the pod that is left")
 }
