@@ -147,6 +147,9 @@ func TestFilesAreReadableByEveryUser(t *testing.T) {
 		testutil.Must(t, err)
 		testutil.Assert(t, info.Mode().Perm() == 0o644, "%s has mode %v", path, info.Mode())
 	}
+	info, err := os.Stat(filepath.Dir(paths.Hosts))
+	testutil.Must(t, err)
+	testutil.Assert(t, info.Mode().Perm()&0o066 == 0, "the directory has mode %v", info.Mode())
 }
 
 // A container sees the mounted file, not its path: it would not see a new file in its place.

@@ -81,8 +81,8 @@ func TestEngineThatDoesNotSeeMountsGetsSandboxContainers(t *testing.T) {
 		n.engine.peer = 0
 		id, err := n.Run(n.Context(), podConfig("third"), "")
 		n.must(err)
-		if n.pod(id).Status.Namespaces == nil || n.creates() != 2 {
-			n.Errorf("the engine was asked for %d containers, want two pods' containers", n.creates())
-		}
+		testutil.Assert(n, n.pod(id).Status.Namespaces != nil,
+			"the third pod has no namespaces, though the engine sees them")
+		testutil.Equal(n, n.creates(), 2, "containers that the engine was asked for")
 	})
 }
