@@ -109,8 +109,11 @@ func (b *bench) measureDeaths(ctx context.Context) (err error) {
 	return turns(b.plan.deaths, len(members), func(_, i int) error {
 		m := members[i]
 		took, err := m.death(ctx)
+		if err != nil {
+			return err
+		}
 		b.result.Kubelet.add(m.row, m.server.name, took)
-		return err
+		return nil
 	})
 }
 
