@@ -135,7 +135,7 @@ func (r release) imageOf(c container, b build) (v1.Image, error) {
 		Labels: map[string]string{
 			"org.opencontainers.image.title":       c.name,
 			"org.opencontainers.image.description": c.description,
-			"org.opencontainers.image.source":      "https://github.com/criadapter/criadapter",
+			"org.opencontainers.image.source":      homepage,
 			"org.opencontainers.image.licenses":    "Apache-2.0",
 			"org.opencontainers.image.version":     r.name,
 		},

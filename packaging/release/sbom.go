@@ -73,14 +73,13 @@ func (r release) sbom(b build, modules []module) error {
 		id := "SPDXRef-Program-" + program
 		d.Packages = append(d.Packages, component{
 			Name: program, SPDXID: id, VersionInfo: r.name,
-			DownloadLocation: "https://github.com/criadapter/criadapter", LicenseDeclared: "Apache-2.0",
+			DownloadLocation: homepage, LicenseDeclared: "Apache-2.0",
 			Checksums: []checksum{{Algorithm: "SHA256", ChecksumValue: hex.EncodeToString(sum[:])}},
 		})
 		d.relate("SPDXRef-DOCUMENT", "DESCRIBES", id)
 	}
 	// SPDX wants a unique name. Only documents with the same content share this one.
-	d.DocumentNamespace = "https://github.com/criadapter/criadapter/sbom/" + name + "-" +
-		hex.EncodeToString(seed.Sum(nil)[:8])
+	d.DocumentNamespace = homepage + "/sbom/" + name + "-" + hex.EncodeToString(seed.Sum(nil)[:8])
 	for i, module := range modules {
 		id := fmt.Sprintf("SPDXRef-Module-%d", i+1)
 		d.Packages = append(d.Packages, component{

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -45,8 +44,12 @@ func packageVersion(name string, at time.Time) (string, error) {
 		if m[3] != "" {
 			version += "+" + m[3] + ".g" + m[4]
 		}
-		if m[5] != "" {
-			version += cmp.Or(map[bool]string{true: ".", false: "+"}[m[3] != ""]) + "dirty"
+		switch {
+		case m[5] == "":
+		case m[3] != "":
+			version += ".dirty"
+		default:
+			version += "+dirty"
 		}
 		return version, nil
 	}
