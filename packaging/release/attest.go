@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,9 +109,9 @@ var otherNames = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 // subjects are the files with an architecture in their name, or all for an empty one.
 func subjects(sums map[string]string, architecture string) []subject {
 	var all []subject
+	other := cmp.Or(otherNames[architecture], architecture)
 	for name, sum := range sums {
-		if architecture == "" || strings.Contains(name, architecture) ||
-			strings.Contains(name, otherNames[architecture]) {
+		if strings.Contains(name, architecture) || strings.Contains(name, other) {
 			all = append(all, subject{Name: name, Digest: map[string]string{"sha256": sum}})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,21 @@ func signedRelease(t *testing.T) (out, keys string) {
 		{"vulnerability": {"name": "GO-1"}, "products": [{"@id": "Unknown Product"}], "status": "not_affected"}]}`)
 	testutil.Must(t, r.sign(t.Context(), filepath.Join(keys, "cosign.key"), vex))
 	return out, keys
+}
+
+func TestSubjects(t *testing.T) {
+	sums := map[string]string{"a_1_amd64.deb": "1", "a-1.x86_64.rpm": "2", "a_1_linux_riscv64.tar.gz": "3"}
+	for architecture, want := range map[string][]string{
+		"":        {"a-1.x86_64.rpm", "a_1_amd64.deb", "a_1_linux_riscv64.tar.gz"},
+		"amd64":   {"a-1.x86_64.rpm", "a_1_amd64.deb"},
+		"riscv64": {"a_1_linux_riscv64.tar.gz"},
+	} {
+		var names []string
+		for _, s := range subjects(sums, architecture) {
+			names = append(names, s.Name)
+		}
+		testutil.Assert(t, slices.Equal(names, want), "%q: %q, want %q", architecture, names, want)
+	}
 }
 
 func TestSignedReleaseIsVerified(t *testing.T) {
