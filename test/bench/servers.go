@@ -40,7 +40,10 @@ func (b *bench) startCriadapter(ctx context.Context) (*criServer, error) {
 	if s.engine, err = procs.EngineAt(b.env.DockerHost); err != nil {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
-	return s, s.connect(ctx, b.adapter.Ended())
+	if err := s.connect(ctx, b.adapter.Ended()); err != nil {
+		return nil, errors.Join(err, s.stop(ctx))
+	}
+	return s, nil
 }
 
 // startWithOCI starts criadapter with pods that have no sandbox container, on an engine of its own like the rig's.
@@ -64,7 +67,10 @@ func (b *bench) startWithOCI(ctx context.Context) (*criServer, error) {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
 	s.processes = []int{a.PID()}
-	return s, s.connect(ctx, a.Ended())
+	if err := s.connect(ctx, a.Ended()); err != nil {
+		return nil, errors.Join(err, s.stop(ctx))
+	}
+	return s, nil
 }
 
 // killOnEngine kills a container as the docker command does.
