@@ -4,13 +4,20 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
+
+// errShrunk is the error for a file that became shorter while it was archived. The archive then has zeros instead
+// of the missing bytes, and stays valid.
+var errShrunk = errors.New("it became shorter while it was read")
 
 // Archive writes a directory as a tar archive. The file at path appears only when the archive is complete.
 func Archive(ctx context.Context, dir, path string) error {
@@ -29,18 +36,22 @@ func Archive(ctx context.Context, dir, path string) error {
 	})
 }
 
-// Save writes some files of a root into a tar archive at a path. It leaves out files that are gone by then, and
-// sockets, which no archive holds. names are absolute.
+// Save writes some files of a root into a tar archive at a path. Programs may change the files meanwhile. Save leaves
+// out files that are gone by then, and sockets, which no archive holds. If a file becomes shorter while Save reads it,
+// zeros follow what is left of it. names are absolute.
 func Save(ctx context.Context, root *os.Root, names []string, path string) error {
-	return whole(path, func(w *tar.Writer) error {
-		for _, name := range slices.Sorted(slices.Values(names)) {
-			err := add(ctx, w, root, strings.TrimPrefix(name, "/"))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
+	return whole(path, func(w *tar.Writer) error { return save(ctx, w, root, names) })
+}
+
+func save(ctx context.Context, w *tar.Writer, root *os.Root, names []string) error {
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		err := add(ctx, w, root, strings.TrimPrefix(name, "/"))
+		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) // a directory of its path is a file now
+		if err != nil && !gone && !errors.Is(err, errShrunk) {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // whole writes an archive beside its path, and puts it there when it is complete and on disk.
@@ -62,18 +73,25 @@ func whole(path string, write func(*tar.Writer) error) (err error) {
 	return os.Rename(file.Name(), path)
 }
 
-// add adds one file, directory, link or device as it is.
+// add adds one file, directory, link or device as it is, or returns errShrunk. It looks at the file and reads it by one
+// handle, since another file may take the name at any time. The handle only names the file (O_PATH): opening a FIFO
+// would block, and opening a device can have effects.
 func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	info, err := root.Lstat(name)
+	handle, err := root.OpenFile(name, unix.O_PATH, 0) // does not follow a link at the end of name
+	if err != nil {
+		return err
+	}
+	defer func() { _ = handle.Close() }() // it was only read
+	info, err := handle.Stat()
 	if err != nil || info.Mode()&fs.ModeSocket != 0 {
 		return err
 	}
 	target := ""
 	if info.Mode()&fs.ModeSymlink != 0 {
-		if target, err = root.Readlink(name); err != nil {
+		if target, err = linkTarget(handle); err != nil {
 			return err
 		}
 	}
@@ -88,16 +106,40 @@ func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
 	if !info.Mode().IsRegular() {
 		return w.WriteHeader(header)
 	}
-	file, err := root.Open(name)
+	file, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", handle.Fd()))
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}
-	_, err = io.CopyN(w, file, header.Size)
-	return err
+	read, err := io.CopyN(w, file, header.Size)
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	if _, err := io.CopyN(w, zeros{}, header.Size-read); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, errShrunk)
+}
+
+// linkTarget returns where the symbolic link leads that the handle names.
+func linkTarget(handle *os.File) (string, error) {
+	target := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(handle.Fd()), "", target)
+	if err != nil {
+		return "", &fs.PathError{Op: "readlinkat", Path: handle.Name(), Err: err}
+	}
+	return string(target[:n]), nil
+}
+
+// zeros is an endless file of zeros.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }
 
 // Copy copies a directory, which must have only directories and regular files.

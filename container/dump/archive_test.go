@@ -1,0 +1,142 @@
+package dump
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// rooted returns a new directory, also opened as a root.
+func rooted(t *testing.T) (string, *os.Root) {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	testutil.Must(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	return dir, root
+}
+
+// contents returns the names in an archive with their contents. A link has "-> " and its target.
+func contents(t *testing.T, archive io.Reader) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for r := tar.NewReader(archive); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		testutil.Must(t, err)
+		content, err := io.ReadAll(r)
+		testutil.Must(t, err)
+		all[header.Name] = string(content)
+		if header.Linkname != "" {
+			all[header.Name] = "-> " + header.Linkname
+		}
+	}
+}
+
+// TestSaveAnyKind saves a file, a directory, links, a FIFO and a socket, and names of files that are not there.
+func TestSaveAnyKind(t *testing.T) {
+	dir, root := rooted(t)
+	testutil.WriteFile(t, filepath.Join(dir, "d", "file"), "text")
+	testutil.Must(t, os.Symlink("/nonesuch", filepath.Join(dir, "link")))
+	testutil.Must(t, os.Symlink("d", filepath.Join(dir, "linked")))
+	testutil.Must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	testutil.Must(t, unix.Mknod(filepath.Join(dir, "socket"), unix.S_IFSOCK|0o600, 0))
+	path := filepath.Join(t.TempDir(), "archive")
+	testutil.Must(t, Save(t.Context(), root, []string{
+		"/d", "/d/file", "/link", "/linked", "/fifo", "/socket", "/gone", "/d/file/below-a-file",
+	}, path))
+	archive, err := os.Open(path)
+	testutil.Must(t, err)
+	defer archive.Close()
+	got := contents(t, archive)
+	want := map[string]string{"d/": "", "d/file": "text", "link": "-> /nonesuch", "linked": "-> d", "fifo": ""}
+	for name, content := range want {
+		found, ok := got[name]
+		testutil.Assert(t, ok && found == content, "%s is %q, want %q", name, found, content)
+	}
+	testutil.Assert(t, len(got) == len(want), "the archive has %q", got)
+}
+
+// TestSaveOfAChangingFile saves a name at which a file and a FIFO take turns. A FIFO must not block it.
+func TestSaveOfAChangingFile(t *testing.T) {
+	dir, root := rooted(t)
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		next, name := filepath.Join(dir, "next"), filepath.Join(dir, "f")
+		for i := 0; ; i++ {
+			select {
+			case <-ended:
+				return
+			default:
+			}
+			if i%2 == 0 {
+				_ = os.WriteFile(next, []byte("text"), 0o600)
+			} else {
+				_ = unix.Mkfifo(next, 0o600)
+			}
+			_ = os.Rename(next, name)
+		}
+	}()
+	saved := make(chan error)
+	go func() {
+		w := tar.NewWriter(io.Discard)
+		for range 5000 {
+			if err := save(t.Context(), w, root, []string{"/f"}); err != nil {
+				saved <- err
+				return
+			}
+		}
+		saved <- nil
+	}()
+	testutil.Check(t, testutil.Receive(t, saved, "a save is blocked"))
+	close(ended)
+	<-stopped
+}
+
+// shrinking is an archive that truncates a file when it gets the file's header.
+type shrinking struct {
+	bytes.Buffer
+	file string
+}
+
+func (s *shrinking) Write(p []byte) (int, error) {
+	if s.Len() == 0 {
+		if err := os.Truncate(s.file, 2); err != nil {
+			return 0, err
+		}
+	}
+	return s.Buffer.Write(p)
+}
+
+func TestFileThatBecomesShorter(t *testing.T) {
+	dir, root := rooted(t)
+	path := filepath.Join(dir, "a")
+	testutil.WriteFile(t, filepath.Join(dir, "b"), "whole")
+	for what, do := range map[string]func(w *tar.Writer) error{
+		"save": func(w *tar.Writer) error { return save(t.Context(), w, root, []string{"/a", "/b"}) },
+		"add": func(w *tar.Writer) error {
+			err := add(t.Context(), w, root, "a")
+			testutil.FailsWith(t, err, errShrunk, "a checkpoint's own file")
+			return add(t.Context(), w, root, "b")
+		},
+	} {
+		testutil.WriteFile(t, path, "12345")
+		archive := &shrinking{file: path}
+		w := tar.NewWriter(archive)
+		testutil.Must(t, do(w), what)
+		testutil.Must(t, w.Close())
+		got := contents(t, archive)
+		testutil.Assert(t, got["a"] == "12\x00\x00\x00" && got["b"] == "whole", "%s: archived are %q", what, got)
+	}
+}
