@@ -19,13 +19,16 @@ const capabilityVersion = 0x20080522
 func ActAs(uid, gid int, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := setEffective(uid, gid); err != nil {
-		return fmt.Errorf("acting as user %d: %w", uid, err)
+	err := setEffective(uid, gid)
+	if err == nil {
+		err = raiseCapabilities()
 	}
-	err := raiseCapabilities()
 	if err == nil {
 		err = f()
+	} else {
+		err = fmt.Errorf("acting as user %d: %w", uid, err)
 	}
+	// Also after an error, since setEffective may have changed one of the ids.
 	if backErr := setEffective(0, 0); backErr != nil {
 		runtime.LockOSThread() // never unlocked, so that no other goroutine gets this thread
 		return fmt.Errorf("acting as root again: %w", backErr)
@@ -59,6 +62,15 @@ func setEffective(uid, gid int) error {
 
 // raiseCapabilities makes all permitted capabilities effective again, since the change of the user has cleared them.
 func raiseCapabilities() error {
+	return changeCapabilities(func(have *capabilities) {
+		for i := range have {
+			have[i].effective = have[i].permitted
+		}
+	})
+}
+
+// changeCapabilities changes the capabilities of the calling thread.
+func changeCapabilities(change func(have *capabilities)) error {
 	header := struct {
 		version uint32
 		pid     int32
@@ -68,9 +80,7 @@ func raiseCapabilities() error {
 		uintptr(unsafe.Pointer(&have)), 0); errno != 0 {
 		return errno
 	}
-	for i := range have {
-		have[i].effective = have[i].permitted
-	}
+	change(&have)
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)),
 		uintptr(unsafe.Pointer(&have)), 0); errno != 0 {
 		return errno

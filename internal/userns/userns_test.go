@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,4 +128,29 @@ func ownerOf(t *testing.T, file string) string {
 	var stat syscall.Stat_t
 	testutil.Must(t, syscall.Stat(file, &stat))
 	return fmt.Sprint(stat.Uid, " ", stat.Gid)
+}
+
+// TestHalfAChangeIsUndone lets ActAs change the group but not the user: the thread may not set its user ids.
+func TestHalfAChangeIsUndone(t *testing.T) {
+	requireRoot(t)
+	type result struct {
+		err         error
+		user, group int
+		called      bool
+	}
+	done := make(chan result)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with its goroutine
+		var r result
+		const setUID = 7 // CAP_SETUID of linux/capability.h
+		r.err = changeCapabilities(func(have *capabilities) { have[0].effective &^= 1 << setUID })
+		if r.err == nil {
+			r.err = ActAs(1, 1, func() error { r.called = true; return nil })
+		}
+		r.user, r.group = syscall.Geteuid(), syscall.Getegid()
+		done <- r
+	}()
+	r := testutil.Receive(t, done, "ActAs does not return")
+	testutil.FailsWith(t, r.err, syscall.EPERM, "ActAs without the right to change the user")
+	testutil.Assert(t, !r.called && r.user == 0 && r.group == 0, "the thread is left as %+v", r)
 }
