@@ -77,11 +77,11 @@ func judgeDisks(j *checklist.Group, f facts) {
 			j.Fail(name, "make it, or choose another directory", "%v", d.Err)
 		case free < fullDisk:
 			j.Fail(name, "make room: docker image prune, old logs in /var/log/pods, or a larger disk", "%s", d.Space())
-		case free < lowDisk:
-			j.Warn(name, "make room before the kubelet evicts pods (imagefs.available<15%)", "%s", d.Space())
 		case d.FreeFiles() < lowInodes:
 			j.Fail(name, "remove what has many small files: unused images, old builds", "%s: %d of %d inodes free",
 				d.Path, d.FreeInodes, d.Inodes)
+		case free < lowDisk:
+			j.Warn(name, "make room before the kubelet evicts pods (imagefs.available<15%)", "%s", d.Space())
 		case d.Memory:
 			j.Warn(name, "put it on a disk: what criadapter knows of running pods is lost when the machine restarts",
 				"%s is in memory", d.Path)

@@ -159,7 +159,8 @@ var nodes = map[string]func(f *facts){
 		f.Disks[0].Memory = true
 		f.Disks[1].Free = 2e9
 		f.Disks[2].FreeInodes = 1000
-		f.Disks = append(f.Disks, diskFacts{"volumes", checklist.Disk{Path: "/srv", Free: 5e8, Total: 4e9}})
+		f.Disks = append(f.Disks, diskFacts{"volumes", checklist.Disk{Path: "/srv", Free: 5e8, Total: 4e9}},
+			diskFacts{"spool", checklist.Disk{Path: "/spool", Free: 5e8, Total: 4e9, FreeInodes: 1, Inodes: 100}})
 	},
 	"no-rights": func(f *facts) {
 		f.Missing = []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN"}
