@@ -45,12 +45,17 @@ const (
 	unfinishedAge = time.Minute
 )
 
-// Sweep removes the unfinished files that a crash left, once they are older than unfinishedAge.
+// Sweep removes the unfinished files that a crash left, once they are older than unfinishedAge. Two servers may sweep
+// one directory at once, for example during an upgrade.
 func (d Dir) Sweep() error {
 	unfinished, err := filepath.Glob(filepath.Join(string(d), "*"+unfinishedSuffix))
 	for _, path := range unfinished {
-		if stat, statErr := os.Lstat(path); statErr == nil && time.Since(stat.ModTime()) > unfinishedAge {
-			err = errors.Join(err, os.Remove(path))
+		stat, statErr := os.Lstat(path)
+		if statErr != nil || time.Since(stat.ModTime()) <= unfinishedAge {
+			continue
+		}
+		if removeErr := os.Remove(path); !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
 		}
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,25 @@ func TestUnfinishedNotesAreSwept(t *testing.T) {
 	entries, err := os.ReadDir(string(dir))
 	if err != nil || len(entries) != 2 || entries[0].Name() != someID || entries[1].Name() != filepath.Base(fresh) {
 		t.Errorf("left are %v, %v", entries, err)
+	}
+}
+
+// TestTwoSweepers checks that two servers can sweep the same files at once.
+func TestTwoSweepers(t *testing.T) {
+	dir, past := Dir(t.TempDir()), time.Now().Add(-time.Hour)
+	for range 5 {
+		for i := range 100 {
+			path := filepath.Join(string(dir), strconv.Itoa(i)+unfinishedSuffix)
+			testutil.Must(t, os.WriteFile(path, nil, 0o600))
+			testutil.Must(t, os.Chtimes(path, past, past))
+		}
+		var sweepers errgroup.Group
+		for range 2 {
+			sweepers.Go(dir.Sweep)
+		}
+		testutil.Must(t, sweepers.Wait())
+		entries, err := os.ReadDir(string(dir))
+		testutil.Require(t, err == nil && len(entries) == 0, "left are %v, %v", entries, err)
 	}
 }
 
