@@ -1,23 +1,32 @@
 package docker
 
-import "github.com/moby/moby/api/types/container"
+import (
+	"cmp"
+	"maps"
+	"slices"
 
-// Addresses returns the IP addresses that the engine gave a container on its
-// own networks, IPv4 before IPv6.
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+)
+
+// Addresses returns the IP addresses that the engine gave a container on its own networks, IPv4 before IPv6. The
+// networks are in the order in which the engine takes one for the default gateway: by priority, then by name.
 func Addresses(inspect *container.InspectResponse) []string {
 	if inspect.NetworkSettings == nil {
 		return nil
 	}
+	networks := maps.Clone(inspect.NetworkSettings.Networks)
+	maps.DeleteFunc(networks, func(_ string, endpoint *network.EndpointSettings) bool { return endpoint == nil })
+	names := slices.SortedFunc(maps.Keys(networks), func(a, b string) int {
+		return cmp.Or(cmp.Compare(networks[b].GwPriority, networks[a].GwPriority), cmp.Compare(a, b))
+	})
 	var v4, v6 []string
-	for _, endpoint := range inspect.NetworkSettings.Networks {
-		if endpoint == nil {
-			continue
+	for _, name := range names {
+		if address := networks[name].IPAddress; address.IsValid() {
+			v4 = append(v4, address.String())
 		}
-		if endpoint.IPAddress.IsValid() {
-			v4 = append(v4, endpoint.IPAddress.String())
-		}
-		if endpoint.GlobalIPv6Address.IsValid() {
-			v6 = append(v6, endpoint.GlobalIPv6Address.String())
+		if address := networks[name].GlobalIPv6Address; address.IsValid() {
+			v6 = append(v6, address.String())
 		}
 	}
 	return append(v4, v6...)
