@@ -129,15 +129,18 @@ func CheckUpdate(r container.Resources, features Features) error {
 		return nil
 	}
 	var missing []string
-	for name, length := range map[string]int{
-		"BlkioWeightDevice":    len(r.BlkioWeightDevice),
-		"BlkioDeviceReadBps":   len(r.BlkioDeviceReadBps),
-		"BlkioDeviceWriteBps":  len(r.BlkioDeviceWriteBps),
-		"BlkioDeviceReadIOps":  len(r.BlkioDeviceReadIOps),
-		"BlkioDeviceWriteIOps": len(r.BlkioDeviceWriteIOps),
+	for _, field := range []struct {
+		name   string
+		length int
+	}{
+		{"BlkioWeightDevice", len(r.BlkioWeightDevice)},
+		{"BlkioDeviceReadBps", len(r.BlkioDeviceReadBps)},
+		{"BlkioDeviceWriteBps", len(r.BlkioDeviceWriteBps)},
+		{"BlkioDeviceReadIOps", len(r.BlkioDeviceReadIOps)},
+		{"BlkioDeviceWriteIOps", len(r.BlkioDeviceWriteIOps)},
 	} {
-		if length > 0 {
-			missing = append(missing, fmt.Sprintf("an update of %s needs API %s", name, since))
+		if field.length > 0 {
+			missing = append(missing, fmt.Sprintf("an update of %s needs API %s", field.name, since))
 		}
 	}
 	return tooNew(missing, features)

@@ -127,6 +127,20 @@ func TestCheckUpdate(t *testing.T) {
 	}
 }
 
+// TestCheckUpdateHasOneText checks that the same refusal always has the same text, which names all fields.
+func TestCheckUpdateHasOneText(t *testing.T) {
+	devices := []*blkiodev.ThrottleDevice{{Path: "/dev/sda", Rate: 1}}
+	resources := container.Resources{BlkioDeviceWriteIOps: devices, BlkioDeviceReadBps: devices,
+		BlkioDeviceReadIOps: devices, BlkioDeviceWriteBps: devices}
+	const want = "too old for this container: an update of BlkioDeviceReadBps needs API 1.55, an update of " +
+		"BlkioDeviceWriteBps needs API 1.55, an update of BlkioDeviceReadIOps needs API 1.55, an update of " +
+		"BlkioDeviceWriteIOps needs API 1.55"
+	for range 20 {
+		err := CheckUpdate(resources, Features{APIVersion: "1.54"})
+		testutil.Require(t, err != nil && strings.HasSuffix(err.Error(), want), "got %v, want %q", err, want)
+	}
+}
+
 // TestRefusedFieldIsNotSent shows that nothing reaches the engine.
 func TestRefusedFieldIsNotSent(t *testing.T) {
 	f := newFakeServer(t)
