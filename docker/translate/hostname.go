@@ -70,7 +70,7 @@ func checkHostname(field, name string) error {
 		}
 		for i := range len(label) {
 			if c := label[i]; !isAlphanumeric(c) && c != '-' && c != '_' {
-				return invalid(field, "%q holds %q, use letters, digits, hyphens and dots", name, c)
+				return invalid(field, "%q holds %q, use letters, digits, hyphens, underscores and dots", name, c)
 			}
 		}
 	}

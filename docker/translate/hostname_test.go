@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -14,4 +15,7 @@ func TestCheckHostname(t *testing.T) {
 		err := checkHostname("config.hostname", name)
 		testutil.Assert(t, (err == nil) == good, "%q: %v", name, err)
 	}
+	err := checkHostname("config.hostname", "a b")
+	const allowed = "use letters, digits, hyphens, underscores and dots"
+	testutil.Assert(t, err != nil && strings.HasSuffix(err.Error(), allowed), "got %v, want %q", err, allowed)
 }
