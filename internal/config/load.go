@@ -37,7 +37,8 @@ type Setting struct {
 
 // Load fills c, to which the flags are bound (AddFlags), and returns the origin of each value. The command line
 // overrides the environment (environmentName), which overrides the file. The file is named by --config or the
-// environment, or is defaultFile if it exists. An error names all defects of the file with their lines.
+// environment, or is defaultFile if it exists. An empty variable counts as unset, but an empty flag or key is a value.
+// An error names all defects of the file with their lines.
 func (c *Config) Load(flags *pflag.FlagSet) ([]Setting, error) {
 	origins, given := map[string]string{}, map[string]string{}
 	flags.Visit(func(f *pflag.Flag) {
@@ -56,8 +57,8 @@ func (c *Config) Load(flags *pflag.FlagSet) ([]Setting, error) {
 		setDefault(origins, name, origin)
 	}
 	for _, name := range settingNames() {
-		value, found := os.LookupEnv(environmentName(name))
-		if _, wins := given[name]; found && !wins && !strings.HasPrefix(origins[name], originFlag) {
+		value := os.Getenv(environmentName(name))
+		if _, wins := given[name]; value != "" && !wins && !strings.HasPrefix(origins[name], originFlag) {
 			if err := flags.Set(name, value); err != nil {
 				return nil, fmt.Errorf("%s in the environment: %w", environmentName(name), err)
 			}

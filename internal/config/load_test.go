@@ -56,6 +56,24 @@ func TestAFlagsOtherNameWins(t *testing.T) {
 	testutil.Assert(t, c.RootDirectory == "/flag" && got["root-directory"] == want, "got %+v", got["root-directory"])
 }
 
+// TestEmptyVariableIsUnset empties the variables of a text, of a truth value and of the file's name.
+func TestEmptyVariableIsUnset(t *testing.T) {
+	path := file(t, "root-directory: /file\n")
+	for _, name := range []string{"ROOT_DIRECTORY", "NETWORK_PLUGIN", "CNI_GC", "CONFIG"} {
+		t.Setenv("CRIADAPTER_"+name, "")
+	}
+	_, got := origins(t, "--config="+path)
+	for _, want := range []Setting{
+		{"root-directory", "/file", path + ":1"},
+		{"network-plugin", "cni", "default"},
+		{"cni-gc", "false", "default"},
+	} {
+		testutil.Assert(t, got[want.Name] == want, "got %+v, want %+v", got[want.Name], want)
+	}
+	c, _ := origins(t, "--config="+file(t, "network-plugin: \"\"\n"))
+	testutil.Assert(t, c.NetworkPlugin == "", "an empty key is %q", c.NetworkPlugin)
+}
+
 func TestBadEnvironmentNamesTheVariable(t *testing.T) {
 	t.Setenv("CRIADAPTER_CNI_GC", "perhaps")
 	_, err := load(t)
