@@ -53,7 +53,7 @@ func (s Set) all() []pinned {
 //
 // It returns errdefs.ErrAlreadyExists for a file in a pin's place. It returns errdefs.ErrInvalidArgument with the
 // sysctl's name if the kernel lacks the sysctl or refuses its value. A value with ids that the user namespace does not
-// map causes the same error.
+// map causes the same error. If the node is the reason, such as too many open files, the error has no type.
 func (s Set) Make(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -171,11 +171,24 @@ func (h Handle) SetSysctls(ctx context.Context, values map[string]string) error 
 // writeSysctls sets sysctls of the calling thread's namespaces, in the order of their names.
 func writeSysctls(values map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if err := os.WriteFile(sysctlFile(name), []byte(values[name]), 0); err != nil {
-			return fmt.Errorf("sysctl %s=%q: %w: %w", name, values[name], err, errdefs.ErrInvalidArgument)
+		err := os.WriteFile(sysctlFile(name), []byte(values[name]), 0)
+		if err == nil {
+			continue
 		}
+		err = fmt.Errorf("sysctl %s=%q: %w", name, values[name], err)
+		if !isOfNode(err) {
+			err = fmt.Errorf("%w: %w", err, errdefs.ErrInvalidArgument)
+		}
+		return err
 	}
 	return nil
+}
+
+// isOfNode reports whether a write failed for a reason that is not in the request: the node is short of something, or
+// its /proc/sys cannot be written.
+func isOfNode(err error) bool {
+	return slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EROFS, unix.EIO},
+		func(reason error) bool { return errors.Is(err, reason) })
 }
 
 // pingGroups is the sysctl whose value has ids. The kernel reads them in the user namespace of the writer.

@@ -107,6 +107,26 @@ func TestSetThatCannotBeMadeLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestSysctlsWithoutAFile lets the program open no more files. This is not the fault of the sysctl.
+func TestSysctlsWithoutAFile(t *testing.T) {
+	var err error
+	withoutFiles(t, func() { err = writeSysctls(map[string]string{"net.ipv4.nonesuch": "1"}) })
+	testutil.Assert(t, errors.Is(err, unix.EMFILE) && !errdefs.IsInvalidArgument(err) &&
+		strings.Contains(err.Error(), "net.ipv4.nonesuch"), "without a file to open: %v", err)
+	err = writeSysctls(map[string]string{"net.ipv4.nonesuch": "1"})
+	testutil.Fails(t, err, errdefs.IsInvalidArgument, "with files")
+}
+
+// withoutFiles does something while this program can open no file.
+func withoutFiles(t *testing.T, do func()) {
+	t.Helper()
+	var limit unix.Rlimit
+	testutil.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: limit.Max}))
+	defer func() { testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
+	do()
+}
+
 // TestSetOfAnotherKindIsNotAlive uses the pin of a network namespace for the IPC namespace. It then unmounts a pin but
 // keeps its file, as a reboot does.
 func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
@@ -122,11 +142,9 @@ func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
 func TestSetThatCannotBeSeen(t *testing.T) {
 	s := newSet(t)
 	testutil.Must(t, s.Make(t.Context()))
-	var limit unix.Rlimit
-	testutil.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: limit.Max}))
-	sees, err := s.Alive()
-	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	var sees bool
+	var err error
+	withoutFiles(t, func() { sees, err = s.Alive() })
 	testutil.Assert(t, !sees && errors.Is(err, unix.EMFILE), "without a file to open: %v, %v", sees, err)
 	testutil.Assert(t, alive(t, s), "not alive afterwards")
 	loop := s.IPC + "-loop" // exists but cannot be opened
