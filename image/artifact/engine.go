@@ -76,7 +76,10 @@ func typed(ctx context.Context, err error) error {
 	case http.StatusTooManyRequests:
 		return fmt.Errorf("%w: %w", errdefs.ErrResourceExhausted, err)
 	}
-	return fmt.Errorf("%w: %w", docker.ErrRegistryUnavailable, err)
+	if failed.StatusCode >= http.StatusInternalServerError {
+		return fmt.Errorf("%w: %w", docker.ErrRegistryUnavailable, err)
+	}
+	return fmt.Errorf("%w: %w", errdefs.ErrUnknown, err)
 }
 
 // TagImage implements docker.Images.

@@ -174,6 +174,8 @@ func TestFailedPullsLeaveNothing(t *testing.T) {
 		"a missing blob":    {blob(404, ""), errdefs.ErrNotFound},
 		"a refusal":         {blob(403, ""), errdefs.ErrPermissionDenied},
 		"a server's error":  {blob(501, ""), docker.ErrRegistryUnavailable},
+		"a bad request":     {blob(400, ""), errdefs.ErrUnknown},
+		"a bad method":      {blob(405, ""), errdefs.ErrUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -181,6 +183,8 @@ func TestFailedPullsLeaveNothing(t *testing.T) {
 			f.answer = c.answer
 			err := typed(t.Context(), f.pullNamed("x:1"))
 			testutil.Assert(t, err != nil && (c.want == nil || errors.Is(err, c.want)), "got %v, want %v", err, c.want)
+			away := errors.Is(err, docker.ErrRegistryUnavailable)
+			testutil.Assert(t, away == (c.want == docker.ErrRegistryUnavailable), "the type of %v", err)
 			testutil.Equal(t, strings.Join(f.entries(), " "), "", "files after the failure")
 			f.answer = func(http.ResponseWriter, *http.Request) bool { return true }
 			testutil.Must(t, f.pullNamed("x:1"))
