@@ -9,12 +9,14 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/containerd/errdefs"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/vishvananda/netlink"
 
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -160,10 +162,10 @@ func TestDualStackPodIsReachable(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, i := range decodeResult(t, result).Interfaces {
-			if i.Name == interfaceName && i.Mac != eth0.Attrs().HardwareAddr.String() {
-				return fmt.Errorf("%+v is not %+v", i, eth0.Attrs())
-			}
+		interfaces := decodeResult(t, result).Interfaces
+		at := slices.IndexFunc(interfaces, func(i *types100.Interface) bool { return i.Name == interfaceName })
+		if at < 0 || interfaces[at].Mac != eth0.Attrs().HardwareAddr.String() {
+			return fmt.Errorf("%+v does not have %+v", interfaces, eth0.Attrs())
 		}
 		return nil
 	}))

@@ -1,8 +1,10 @@
 package proctable
 
 import (
-	"bytes"
+	"fmt"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestParse(t *testing.T) {
@@ -29,12 +31,17 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// FuzzParse reads the line of any process with any command, and the command as a line.
 func FuzzParse(f *testing.F) {
-	f.Add([]byte("12 (sh) S 3 4 5 0 -1 4194304"))
-	f.Add([]byte("12 (a) b (c)) R 3 4 5 0"))
-	f.Fuzz(func(t *testing.T, content []byte) {
-		if _, ok := parse(content); ok && bytes.IndexByte(content, '(') < 0 {
-			t.Errorf("%q has no command", content)
-		}
+	f.Add(12, 3, 5, false, "sh")
+	f.Add(1, 0, 1, true, "a) b (c")
+	f.Add(1, 0, 1, true, "1 (a) Z 2 3 4")
+	f.Fuzz(func(t *testing.T, pid, parent, session int, zombie bool, command string) {
+		want := Stat{PID: pid, Parent: parent, Session: session, zombie: zombie}
+		state := map[bool]string{false: "S", true: "Z"}[zombie]
+		line := fmt.Sprintf("%d (%s) %s %d 4 %d 0 -1 4194304\n", pid, command, state, parent, session)
+		got, ok := parse([]byte(line))
+		testutil.Assert(t, ok && got == want, "parse(%q) = %+v, %t", line, got, ok)
+		_, _ = parse([]byte(command)) // must not panic
 	})
 }
