@@ -1,6 +1,7 @@
 package testutil
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,7 +21,7 @@ func AsRoot(t *testing.T) bool {
 
 // InUserNamespace runs the calling test again as root of a user namespace and a mount namespace of its own. It returns
 // true after that run has ended, and false inside the namespace. Call it first in the test, and return if it returns
-// true. The test must not be a subtest.
+// true. A skip in the namespace, also of a subtest, skips the calling test. The test must not be a subtest.
 func InUserNamespace(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inNamespace) != "" {
@@ -30,8 +31,14 @@ func InUserNamespace(t *testing.T) bool {
 	cmd.Env = append(os.Environ(), inNamespace+"=1")
 	cmd.SysProcAttr = RootOfUserNamespace()
 	cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNS
-	if output, err := cmd.CombinedOutput(); err != nil {
+	output, err := cmd.CombinedOutput()
+	switch {
+	case err != nil:
 		t.Errorf("%v\n%s", err, output)
+	case bytes.Contains(output, []byte("--- SKIP: ")):
+		t.Skipf("in the namespace:\n%s", output)
+	case !bytes.Contains(output, []byte("--- PASS: "+t.Name()+" (")):
+		t.Errorf("the test did not run in the namespace:\n%s", output)
 	}
 	return true
 }
