@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
@@ -354,4 +356,27 @@ func TestImageIDs(t *testing.T) {
 			t.Errorf("flavor %d: the id %s is a manifest's: %t, digests %v", flavor, image.ID, got, image.RepoDigests)
 		}
 	}
+}
+
+// TestSaveOfAnImageThatGetsNames saves an image while it gets names. The race detector sees a read without the lock.
+func TestSaveOfAnImageThatGetsNames(t *testing.T) {
+	e := newEngine(t, dockertest.Options{})
+	var both errgroup.Group
+	both.Go(func() error {
+		for i := range 100 {
+			if err := e.TagImage(testContext(t), "app:1", fmt.Sprintf("app:x%d", i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	both.Go(func() error {
+		for range 100 {
+			if err := e.SaveImage(testContext(t), "app:1", io.Discard); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	testutil.Check(t, both.Wait())
 }
