@@ -1,7 +1,6 @@
 package netns
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +8,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/proctable"
 )
 
 // Handle names a network namespace by the path of its file, for example a pin below /run/netns or /proc/PID/ns/net. It
@@ -39,9 +40,9 @@ func (h Handle) open() (*os.File, error) {
 		return ns, err
 	}
 	// The cgroup is read after the file was opened: a process that is in the container's cgroup now had the same id
-	// before. Every engine and cgroup driver has the container's id in the cgroup's path.
-	cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", h.pid))
-	if err == nil && bytes.Contains(cgroup, []byte(h.container)) {
+	// before.
+	inside, err := proctable.LookInContainer(h.pid, h.container)
+	if inside {
 		return ns, nil
 	}
 	ns.Close()

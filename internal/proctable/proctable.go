@@ -112,11 +112,17 @@ func Lives(pid int) bool {
 	return len(seen) == 1 && !seen[0].zombie
 }
 
-// InContainer reports whether a process is in the container's cgroup. Every engine and cgroup driver puts the
-// container's id into the path of that cgroup.
+// InContainer is LookInContainer, and false if this cannot be seen.
 func InContainer(pid int, containerID string) bool {
+	inside, err := LookInContainer(pid, containerID)
+	return err == nil && inside
+}
+
+// LookInContainer reports whether a process is in the container's cgroup. Every engine and cgroup driver puts the
+// container's id into the path of that cgroup.
+func LookInContainer(pid int, containerID string) (bool, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	return err == nil && bytes.Contains(content, []byte(containerID))
+	return err == nil && bytes.Contains(content, []byte(containerID)), err
 }
 
 // Read returns the process pid.

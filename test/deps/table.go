@@ -123,7 +123,7 @@ func internalRules() []Rule {
 		{"internal/userns", nil,
 			"a user namespace is the same for pods, their files and a probe, and criadapter-oci uses only the " +
 				"standard library"},
-		{"internal/netns", []string{"internal/osthread", "internal/step", "internal/userns"},
+		{"internal/netns", []string{"internal/osthread", "internal/proctable", "internal/step", "internal/userns"},
 			"pods, stats and streams use namespaces in the same way"},
 		{"internal/checklist", nil,
 			"the form of a report, and facts that more than one command reports"},
