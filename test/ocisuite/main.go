@@ -22,7 +22,7 @@ import (
 )
 
 // programTimeout bounds one validation program.
-const programTimeout = time.Minute
+const programTimeout = 5 * time.Minute
 
 func main() {
 	if filepath.Base(os.Args[0]) == notedName {
