@@ -56,7 +56,7 @@ func (b *bench) measureCritest(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	what := fmt.Sprintf("one call, median of %d runs with %d pods, containers and images each, in milliseconds",
+	what := fmt.Sprintf("one call, median in milliseconds (turns: %d; pods, containers, images in each: %d)",
 		b.plan.suiteTurns, b.plan.lifecycles)
 	return b.runSuite(ctx, "critest "+critest.Version+" -benchmark", what,
 		func(ctx context.Context, s *criServer, tell clock) ([]string, error) {

@@ -36,8 +36,8 @@ func (b *bench) measureStress(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	what := fmt.Sprintf("time of a run divided by its pods, median of %d runs of %s, in milliseconds",
-		b.plan.suiteTurns, b.plan.stress)
+	what := fmt.Sprintf("time of a run of %s divided by its pods, median in milliseconds (turns: %d)",
+		b.plan.stress, b.plan.suiteTurns)
 	return b.runSuite(ctx, "containerd-stress "+stress.Version, what,
 		func(ctx context.Context, s *criServer, tell clock) (all []string, err error) {
 			for _, workers := range []int{1, 4} {

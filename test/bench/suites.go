@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"os"
-
 	"path/filepath"
 	"slices"
 	"strings"
