@@ -12,8 +12,9 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// startBackoff paces the retries of a start that met a shim which was ending. A shim ends within milliseconds.
-var startBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 8}
+// startBackoff paces the retries of a start that met a shim which was ending. A shim ends within milliseconds, and on a
+// busy machine within seconds.
+var startBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 11}
 
 // StartContainer implements Containers. The engine answers 304 for a container that runs, which is not an error.
 //
