@@ -30,6 +30,10 @@
 //   - stress: the CRI workers of containerd-stress, which make and remove pods,
 //   - critest: critest -benchmark, which times calls one by one.
 //
+// One more part runs only if -parts names it, because it takes an hour:
+//
+//   - scale: 1,000 sessions, 200 pods at once, 2,000 images, and 10,000 dead containers.
+//
 // Absolute times drift on a shared machine. So the servers take turns, and a goal is judged by the median of the turns'
 // ratios. Each goal prints one line, for comparisons with other versions:
 //

@@ -97,10 +97,15 @@ func (s *criServer) relist(ctx context.Context, pods int) error {
 
 // waitRelist waits until the server lists all pods.
 func (s *criServer) waitRelist(ctx context.Context, pods int) error {
+	return waitFor(ctx, func() error { return s.relist(ctx, pods) })
+}
+
+// waitFor repeats a check until it passes, at most for startTimeout. It returns the error of the last one.
+func waitFor(ctx context.Context, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		err := s.relist(ctx, pods)
+		err := check()
 		if err == nil {
 			return nil
 		}

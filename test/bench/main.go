@@ -27,11 +27,11 @@ func main() {
 	var opts options
 	flag.BoolVar(&opts.quick, "quick", false, "take fewer samples, for a run of less than three minutes")
 	flag.StringVar(&opts.jsonFile, "json", "",
-		"the `file` for all figures but the suites'; empty: result.json in build/bench, result-NAME.json for another "+
-			"engine")
+		"the `file` for all figures but the suites'; empty: result.json in build/bench, scale.json for scale alone, "+
+			"result-NAME.json for another engine")
 	flag.StringVar(&opts.parts, "parts", "",
 		"the parts to measure, a comma-separated `list` of "+partNames()+
-			"; empty: all but the suites of others, stress and critest")
+			"; empty: all but stress, critest and scale, which take long")
 	flag.StringVar(&opts.criDockerd, "cri-dockerd", "", "the `program` to measure as cri-dockerd; empty: build it")
 	flag.Parse()
 	program.Main("bench", func(ctx context.Context) error { return run(ctx, opts) })

@@ -52,6 +52,10 @@ type plan struct {
 	logLines int
 	// slow bounds the time for the samples of one figure of one server.
 	slow time.Duration
+	// podsAtOnce, images and sessions are how many of each the part scale makes. It measures at each number of dead
+	// containers in dead, and restarts each server that often.
+	podsAtOnce, images, sessions, restarts int
+	dead                                   []int
 	// suiteTurns is how often each server runs each suite. stress is the time of a run of containerd-stress, and
 	// lifecycles the number of pods, containers and images in a run of critest.
 	suiteTurns, lifecycles int
@@ -63,11 +67,13 @@ func planFor(opts options) plan {
 		return plan{cycles: 5, relists: 60, statuses: 60, stats: 5, storms: 1, execs: 20, logs: 1, directories: 1,
 			deaths: 2, nodePods: 20,
 			restPods: 20, rest: 20 * time.Second, logLines: 200_000, slow: time.Second,
+			podsAtOnce: 40, images: 100, sessions: 100, restarts: 1, dead: []int{200, 1000},
 			suiteTurns: 1, lifecycles: 5, stress: 5 * time.Second}
 	}
 	return plan{between: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5,
 		directories: 3, deaths: 10, nodePods: allPods,
 		restPods: 100, rest: time.Minute, logLines: 1_000_000, slow: 30 * time.Second,
+		podsAtOnce: 200, images: 2000, sessions: 1000, restarts: 3, dead: []int{1000, 10_000},
 		suiteTurns: 3, lifecycles: 20, stress: 15 * time.Second}
 }
 
@@ -94,9 +100,17 @@ func parts() []part {
 	}
 }
 
+// scalePart is the name of the part that makes many of all.
+const scalePart = "scale"
+
+// namedParts returns the parts that run only if -parts names them, because they take long.
+func namedParts() []part {
+	return append(suiteParts(), part{scalePart, "many of all", (*bench).measureScale, nil})
+}
+
 func partNames() string {
 	var names []string
-	for _, p := range slices.Concat(parts(), suiteParts()) {
+	for _, p := range slices.Concat(parts(), namedParts()) {
 		names = append(names, p.name)
 	}
 	return strings.Join(names, ",")
@@ -108,7 +122,7 @@ func chosen(names string) ([]part, error) {
 		return parts(), nil
 	}
 	var some []part
-	all := slices.Concat(parts(), suiteParts())
+	all := slices.Concat(parts(), namedParts())
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(all, func(p part) bool { return p.name == name })
 		if i < 0 {
@@ -143,7 +157,8 @@ func measure(ctx context.Context, env rigenv.Env, opts options) (err error) {
 	for _, p := range some {
 		began := time.Now()
 		if err := p.do(b, ctx); err != nil {
-			return fmt.Errorf("%s: %w", p.what, err)
+			// What was measured is worth a look, too.
+			return errors.Join(fmt.Errorf("%s: %w", p.what, err), b.result.print(os.Stdout))
 		}
 		fmt.Fprintf(os.Stderr, "bench: %s took %v\n", p.what, time.Since(began).Round(time.Second))
 	}
@@ -154,18 +169,21 @@ func measure(ctx context.Context, env rigenv.Env, opts options) (err error) {
 		return err
 	}
 	if opts.jsonFile == "" {
-		opts.jsonFile = resultFile(env.Engine)
+		kind := "result"
+		if opts.parts == scalePart {
+			kind = scalePart
+		}
+		opts.jsonFile = resultFile(kind, env.Engine)
 	}
 	return errors.Join(err, b.result.print(os.Stdout), b.result.write(opts.jsonFile))
 }
 
-// resultFile returns the file for the figures of an engine.
-func resultFile(name string) string {
-	file := "result.json"
+// resultFile returns the file for one kind of figures of an engine.
+func resultFile(kind, name string) string {
 	if name != engine.Installed {
-		file = "result-" + filepath.Base(name) + ".json"
+		kind += "-" + filepath.Base(name)
 	}
-	return filepath.Join("build", "bench", file)
+	return filepath.Join("build", "bench", kind+".json")
 }
 
 // start starts all servers and gives them the image.

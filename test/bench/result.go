@@ -31,6 +31,7 @@ type result struct {
 	Usage     map[string]usage   `json:"usage,omitempty"`
 	Nodes     *nodes             `json:"nodes,omitempty"`
 	Rest      *rest              `json:"rest,omitempty"`
+	Scale     []*scaleStep       `json:"scale,omitempty"`
 	Calls     *engineCalls       `json:"engineCalls,omitempty"`
 	Ratios    []ratio            `json:"ratios"`
 }
@@ -93,6 +94,9 @@ func (r *result) print(out io.Writer) error {
 	r.Exec.print(w, "ExecSync beside the calls that it is made of")
 	printLogs(w, r.Logs)
 	r.Kubelet.print(w, "Pods through the kubelet core")
+	for _, step := range r.Scale {
+		step.print(w)
+	}
 	missed := 0
 	for _, ratio := range r.Ratios {
 		note := ""

@@ -47,11 +47,15 @@ type criServer struct {
 	bench *bench
 	// kill kills a container behind the server's back.
 	kill func(ctx context.Context, id string) error
+	// engineHost is the address of the engine that the server drives, if it drives one.
+	engineHost string
+	// restart restarts the server, and returns the time from its start until it is ready.
+	restart func(context.Context) (time.Duration, error)
 	// stop ends the server. The caller removes its pods first.
 	stop func(context.Context) error
 }
 
-// connect dials the CRI socket and waits until it answers or exited is closed.
+// connect dials the CRI socket and waits until the server is ready or exited is closed.
 func (s *criServer) connect(ctx context.Context, exited <-chan struct{}) error {
 	var err error
 	s.conn, err = grpc.NewClient(s.endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -60,6 +64,11 @@ func (s *criServer) connect(ctx context.Context, exited <-chan struct{}) error {
 		return err
 	}
 	s.runtime, s.images = runtimeapi.NewRuntimeServiceClient(s.conn), runtimeapi.NewImageServiceClient(s.conn)
+	return s.ready(ctx, exited)
+}
+
+// ready waits until the server is ready or exited is closed.
+func (s *criServer) ready(ctx context.Context, exited <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
@@ -78,6 +87,24 @@ func (s *criServer) connect(ctx context.Context, exited <-chan struct{}) error {
 		case <-time.After(pollInterval):
 			s.conn.ResetConnectBackoff()
 		}
+	}
+}
+
+// restarting returns a restart by the functions of a server's process.
+func (s *criServer) restarting(
+	stop, start func(context.Context) error, pid func() int, ended func() <-chan struct{},
+) func(context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) {
+		if err := stop(ctx); err != nil {
+			return 0, err
+		}
+		return timed(func() error {
+			if err := start(ctx); err != nil {
+				return err
+			}
+			s.processes = []int{pid()}
+			return s.ready(ctx, ended())
+		})
 	}
 }
 

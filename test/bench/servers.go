@@ -52,7 +52,8 @@ func (b *bench) startWithOCI(ctx context.Context) (*criServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &criServer{name: nameWithOCI, bench: b, state: eng.dir, engine: eng.processes, stop: eng.stop}
+	s := &criServer{name: nameWithOCI, bench: b, state: eng.dir, engine: eng.processes, engineHost: eng.Host(),
+		stop: eng.stop}
 	env := b.env
 	env.DockerHost = eng.Host()
 	a, err := adapter.New(adapter.Options{Env: env, Flags: []string{
@@ -67,6 +68,7 @@ func (b *bench) startWithOCI(ctx context.Context) (*criServer, error) {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
 	s.processes = []int{a.PID()}
+	s.restart = s.restarting(a.Stop, a.Start, a.PID, a.Ended)
 	if err := s.connect(ctx, a.Ended()); err != nil {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
@@ -126,6 +128,7 @@ func (b *bench) startContainerd(ctx context.Context) (*criServer, error) {
 	s := &criServer{name: nameContainerd, endpoint: c.Endpoint(), bench: b, state: dir, processes: []int{c.PID()},
 		stop: c.Close}
 	s.kill = func(_ context.Context, id string) error { return c.KillContainer(id) }
+	s.restart = s.restarting(c.Stop, c.Start, c.PID, c.Ended)
 	if err := s.connect(ctx, c.Ended()); err != nil {
 		return nil, errors.Join(err, s.stop(ctx))
 	}

@@ -47,7 +47,7 @@ type suiteRow struct {
 	Ratios map[string]float64 `json:"ratios"`
 }
 
-// suiteParts returns the suites that run only if -parts names them.
+// suiteParts returns the suites.
 func suiteParts() []part {
 	return []part{
 		{"stress", "containerd-stress", (*bench).measureStress, buildStress},
@@ -147,7 +147,7 @@ func (s *suites) report(out io.Writer) error {
 			errs = append(errs, fmt.Errorf("%s: %d failures, the first: %s", one.Name, len(failed), failed[0]))
 		}
 	}
-	return errors.Join(append(errs, program.WriteJSON(suitesFile(s.Engine), s))...)
+	return errors.Join(append(errs, program.WriteJSON(resultFile("suites", s.Engine), s))...)
 }
 
 // print writes a row for each figure, with a column for each server and each ratio.
@@ -181,9 +181,4 @@ func figures(values map[string]float64, names []string) string {
 		cells.WriteString(text + "\t")
 	}
 	return cells.String()
-}
-
-// suitesFile returns the file for the suites' results on an engine.
-func suitesFile(name string) string {
-	return filepath.Join("build", "bench", strings.Replace(filepath.Base(resultFile(name)), "result", "suites", 1))
 }

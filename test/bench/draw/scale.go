@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	scaleDocument = "docs/reports/scale.md"
+	scalePicture  = "scale.svg"
+	scaleFile     = "scale.json"
+)
+
+// scaleResult is what the report needs of make bench PARTS=scale.
+type scaleResult struct {
+	Versions map[string]string
+	Scale    []struct {
+		With      string
+		Table     map[string]row
+		MemoryKiB map[string]float64
+	}
+}
+
+// runScale keeps a new result, and writes its report and its picture.
+func runScale(from string) error {
+	text, err := os.ReadFile(scaleDocument)
+	if err != nil {
+		return err
+	}
+	if err := keepScale(from); err != nil {
+		return err
+	}
+	text, svg, err := drawScale(text)
+	if err != nil {
+		return err
+	}
+	if svg != "" {
+		err = os.WriteFile(filepath.Join(figures, scalePicture), []byte(svg), 0o644)
+	}
+	return errors.Join(err, os.WriteFile(scaleDocument, text, 0o644))
+}
+
+// keepScale copies a new result to figures.
+func keepScale(from string) error {
+	if from == "" {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(from, scaleFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(figures, scaleFile), text, 0o644)
+}
+
+// drawScale puts the tables into the report. svg is empty without a measurement.
+func drawScale(text []byte) (_ []byte, svg string, err error) {
+	content := "Nothing was measured yet: `make bench PARTS=scale` and then `make figures` write the tables here.\n"
+	measured, err := readJSON[scaleResult](filepath.Join(figures, scaleFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, "", err
+	}
+	if err == nil {
+		content, svg = measured.tables(), measured.picture()
+	}
+	text, err = between(text, scaleDocument, "<!-- scale -->\n", content)
+	return text, svg, err
+}
+
+// compared is a result with the measured servers alone, for the functions of tables.
+func (s scaleResult) compared() *result {
+	versions := map[string]string{}
+	for _, name := range []string{"criadapter-oci", "containerd"} {
+		versions[name] = s.Versions[name]
+	}
+	return &result{Versions: versions}
+}
+
+// tables writes a table for each step.
+func (s scaleResult) tables() string {
+	var out strings.Builder
+	r := s.compared()
+	r.versions(&out)
+	fmt.Fprintf(&out, "![lists and starts](%s/%s)\n", figuresLink, scalePicture)
+	for _, step := range s.Scale {
+		fmt.Fprintf(&out, "\nWith %s, median in milliseconds:\n\n", step.With)
+		r.header(&out, "")
+		for _, name := range sortedKeys(step.Table) {
+			r.cells(&out, name, step.Table[name])
+		}
+		fmt.Fprint(&out, "| memory of the server, MiB |")
+		for _, server := range r.servers() {
+			fmt.Fprintf(&out, " %.0f |", step.MemoryKiB[server.name]/1024)
+		}
+		fmt.Fprintln(&out)
+	}
+	return out.String()
+}
+
+// picture compares the steps' lists of all and starts of the server.
+func (s scaleResult) picture() string {
+	var groups []group
+	for _, step := range s.Scale {
+		with := strings.TrimSuffix(step.With, " containers")
+		for _, name := range []string{"ListContainers", "ListImages", "start of the server"} {
+			if cells, ok := step.Table[name]; ok {
+				what, _, _ := strings.Cut(name, " ")
+				groups = append(groups, group{with + ": " + what, medians(cells)})
+			}
+		}
+	}
+	return bars(s.compared().servers(), "Median time of lists of all and of a start, ms; each has its own scale", groups)
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	procs "github.com/criadapter/criadapter/test/rig/usage"
+)
+
+// scaleStep has the times and the memory of servers on a node that has much of something.
+type scaleStep struct {
+	// With says what the node has, such as "10000 dead containers".
+	With  string `json:"with"`
+	Table *table `json:"table"`
+	// Memory is the resident memory of each server, in KiB.
+	Memory map[string]int `json:"memoryKiB"`
+}
+
+// Rows of the tables of scale, beside the rows of lists and lives.
+const (
+	// rowStart is a restart of the server: from its start until it is ready.
+	rowStart = "start of the server"
+	// rowEngineList is the engine's own list of the things that the server has to know after its start.
+	rowEngineList = "list of the engine"
+)
+
+// measureScale gives a node much of one thing after the other, on criadapter-oci and on containerd.
+func (b *bench) measureScale(ctx context.Context) error {
+	var crowds []*crowd
+	for _, s := range b.those(nameWithOCI, nameContainerd) {
+		crowds = append(crowds, &crowd{criServer: s})
+	}
+	for _, measure := range []func(context.Context, []*crowd) error{
+		b.measureSessions, b.measurePodsAtOnce, b.measureManyImages, b.measureDead,
+	} {
+		if err := measure(ctx, crowds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginStep adds a step to the result.
+func (b *bench) beginStep(with string) *scaleStep {
+	fmt.Fprintf(os.Stderr, "bench: %s …\n", with)
+	step := &scaleStep{With: with, Table: &table{}, Memory: map[string]int{}}
+	b.result.Scale = append(b.result.Scale, step)
+	return step
+}
+
+// weigh adds the memory of each server.
+func (s *scaleStep) weigh(crowds []*crowd) error {
+	for _, c := range crowds {
+		held, err := procs.MemoryOf(c.processes)
+		if err != nil {
+			return err
+		}
+		s.Memory[c.name] = held.RSS
+	}
+	return nil
+}
+
+// measurePodsAtOnce brings up and removes many pods, all at the same time.
+func (b *bench) measurePodsAtOnce(ctx context.Context, crowds []*crowd) error {
+	n := b.plan.podsAtOnce
+	step := b.beginStep(fmt.Sprintf("%d pods at once", n))
+	for _, c := range crowds {
+		took, err := c.grow(ctx, n, n)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		step.Table.add("all pods up", c.name, took)
+	}
+	if err := step.weigh(crowds); err != nil {
+		return err
+	}
+	for _, c := range crowds {
+		took, err := timed(func() error { return c.shrink(ctx, 0) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		step.Table.add("all pods removed", c.name, took)
+	}
+	return nil
+}
+
+// measureStarts restarts each server, and compares criadapter's start with its engine's list of the same things.
+func (b *bench) measureStarts(
+	ctx context.Context, step *scaleStep, crowds []*crowd, engineList func(context.Context, *client.Client) error,
+) error {
+	ours := crowds[0].name
+	engine, err := client.New(client.WithHost(crowds[0].engineHost))
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	for range b.plan.restarts {
+		listed, err := timed(func() error { return engineList(ctx, engine) })
+		if err != nil {
+			return err
+		}
+		step.Table.add(rowEngineList, ours, listed)
+		for _, c := range crowds {
+			took, err := c.restart(ctx)
+			if err != nil {
+				return fmt.Errorf("restart of %s: %w", c.name, err)
+			}
+			step.Table.add(rowStart, c.name, took)
+		}
+	}
+	later := step.Table.cells[rowStart][ours].quantile(0.5) - step.Table.cells[rowEngineList][ours].quantile(0.5)
+	b.result.add(step.goal("seconds-from-engine-list-to-start"), later.Seconds(), 2)
+	return nil
+}
+
+// measureSomeLives takes a few pods of each server through their lives.
+func (b *bench) measureSomeLives(ctx context.Context, step *scaleStep, crowds []*crowd) error {
+	return turns(1+b.plan.restarts, len(crowds), func(round, i int) error {
+		c := crowds[i]
+		tell := func(call string, took time.Duration) {
+			if round > 0 && (call == sumUp || call == sumDown) {
+				step.Table.add(call, c.name, took)
+			}
+		}
+		if err := c.cycle(ctx, fmt.Sprintf("life-%s-%d", step.goal("pod"), round), tell); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		return nil
+	})
+}
+
+// goal is the name of a step's ratio.
+func (s *scaleStep) goal(name string) string {
+	return name + "-" + strings.ReplaceAll(s.With, " ", "-")
+}
+
+func (s *scaleStep) print(w io.Writer) {
+	s.Table.print(w, "With "+s.With)
+	for _, column := range s.Table.columns() {
+		fmt.Fprintf(w, "memory of %s: %.1f MiB\n", column, float64(s.Memory[column])/1024)
+	}
+	fmt.Fprintln(w)
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	clientrest "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// echoPort is where the pod sends each connection's input back.
+	echoPort = 9000
+	// answerTime bounds the wait for the pod's answer.
+	answerTime = 30 * time.Second
+	// spareDescriptors is how many more a server may keep than before: connections of its own.
+	spareDescriptors = 20
+)
+
+// measureSessions opens many sessions of attach and port-forward to one pod, half of them each. All stay open until
+// the last one works.
+func (b *bench) measureSessions(ctx context.Context, crowds []*crowd) error {
+	step := b.beginStep(fmt.Sprintf("%d sessions", b.plan.sessions))
+	for _, c := range crowds {
+		if err := c.measureSessions(ctx, step, b.plan.sessions); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+func (c *crowd) measureSessions(ctx context.Context, step *scaleStep, n int) (err error) {
+	p, err := c.up(ctx, "sessions", noClock)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.down(context.WithoutCancel(ctx), p, noClock)) }()
+	config := containerConfig("echo", c.imageRef)
+	config.Command = []string{"sh", "-c",
+		fmt.Sprintf("nc -ll -p %d -e cat & while :; do echo tick; sleep 1; done", echoPort)}
+	if err := c.startContainer(ctx, p, config, noClock); err != nil {
+		return err
+	}
+	before, err := descriptors(c.processes)
+	if err != nil {
+		return err
+	}
+	if err := c.openSessions(ctx, step, p, n); err != nil {
+		return err
+	}
+	return waitFor(ctx, func() error {
+		now, err := descriptors(c.processes)
+		if err == nil && now > before+spareDescriptors {
+			err = fmt.Errorf("%d descriptors are open after all sessions have ended, %d were open before", now, before)
+		}
+		return err
+	})
+}
+
+// openSessions opens n sessions, weighs the server, and ends them.
+func (c *crowd) openSessions(ctx context.Context, step *scaleStep, p *pod, n int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var sessions sync.WaitGroup
+	defer sessions.Wait()
+	defer cancel()
+	var opening errgroup.Group
+	opening.SetLimit(8)
+	var mu sync.Mutex
+	for i := range n {
+		row, open := "Attach until the first output", func() error { return c.attach(ctx, &sessions, p.containers[1]) }
+		if i%2 == 1 {
+			row, open = "PortForward until the first answer", func() error { return c.forward(ctx, &sessions, p.id) }
+		}
+		opening.Go(func() error {
+			took, err := timed(open)
+			mu.Lock()
+			defer mu.Unlock()
+			step.Table.add(row, c.name, took)
+			return err
+		})
+	}
+	if err := opening.Wait(); err != nil {
+		return err
+	}
+	return step.weigh([]*crowd{c})
+}
+
+// attach follows a container's output until ctx ends, and returns after the first output.
+func (c *crowd) attach(ctx context.Context, sessions *sync.WaitGroup, id string) error {
+	answer, err := c.runtime.Attach(ctx, &runtimeapi.AttachRequest{ContainerId: id, Stdout: true})
+	if err != nil {
+		return err
+	}
+	to, err := url.Parse(answer.GetUrl())
+	if err != nil {
+		return err
+	}
+	executor, err := remotecommand.NewSPDYExecutor(&clientrest.Config{}, http.MethodPost, to)
+	if err != nil {
+		return err
+	}
+	first := make(chan error, 1)
+	sessions.Go(func() {
+		err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: firstWrite(first)})
+		tell(first, fmt.Errorf("attach ended without output: %v", err))
+	})
+	return <-first
+}
+
+// firstWrite is told of the first write.
+type firstWrite chan error
+
+func (f firstWrite) Write(p []byte) (int, error) {
+	tell(f, nil)
+	return len(p), nil
+}
+
+// tell sends the first result.
+func tell(to chan error, err error) {
+	select {
+	case to <- err:
+	default:
+	}
+}
+
+// forward forwards a connection to the pod until ctx ends, and returns after the first answer.
+func (c *crowd) forward(ctx context.Context, sessions *sync.WaitGroup, pod string) error {
+	answer, err := c.runtime.PortForward(ctx,
+		&runtimeapi.PortForwardRequest{PodSandboxId: pod, Port: []int32{echoPort}})
+	if err != nil {
+		return err
+	}
+	to, err := url.Parse(answer.GetUrl())
+	if err != nil {
+		return err
+	}
+	transport, upgrader, err := spdy.RoundTripperFor(&clientrest.Config{})
+	if err != nil {
+		return err
+	}
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, to)
+	ready := make(chan struct{})
+	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{":" + strconv.Itoa(echoPort)},
+		ctx.Done(), ready, io.Discard, io.Discard)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	sessions.Go(func() { ended <- forwarder.ForwardPorts() })
+	select {
+	case err := <-ended:
+		return fmt.Errorf("port-forward: %w", err)
+	case <-ready:
+	}
+	ports, err := forwarder.GetPorts()
+	if err != nil {
+		return err
+	}
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0].Local))))
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { conn.Close() })
+	return echoes(conn)
+}
+
+// echoes sends a line, and reads it back.
+func echoes(conn net.Conn) error {
+	const line = "ping\n"
+	if err := conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(conn, line); err != nil {
+		return err
+	}
+	got := make([]byte, len(line))
+	if _, err := io.ReadFull(conn, got); err != nil {
+		return fmt.Errorf("the pod's answer: %w", err)
+	}
+	if string(got) != line {
+		return fmt.Errorf("the pod answers %q to %q", got, line)
+	}
+	return nil
+}
+
+// descriptors counts the open file descriptors of processes.
+func descriptors(pids []int) (int, error) {
+	n := 0
+	for _, pid := range pids {
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		if err != nil {
+			return 0, err
+		}
+		n += len(open)
+	}
+	return n, nil
+}
