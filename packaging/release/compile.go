@@ -19,6 +19,8 @@ func programs() []string { return []string{"criadapter", "criadapter-oci", "kube
 // build has the programs of one architecture.
 type build struct {
 	architecture, dir string
+	// terms are the licences of all linked modules.
+	terms []byte
 }
 
 func (b build) path(program string) string { return filepath.Join(b.dir, program) }

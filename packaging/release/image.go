@@ -99,9 +99,10 @@ func (r release) packLayout(c container, dir string) error {
 	return os.WriteFile(filepath.Join(r.out, c.name+"_"+r.version+".oci.tar"), packed.Bytes(), 0o644)
 }
 
-// imageOf makes an image for one architecture. The image of criadapter is like the Dockerfile's.
+// imageOf makes an image for one architecture. The image of criadapter is like the Dockerfile's, with the licences of
+// all linked modules.
 func (r release) imageOf(c container, b build) (v1.Image, error) {
-	var files []file
+	files := []file{{path: termsFile, mode: 0o644, content: b.terms}}
 	for _, name := range c.programs {
 		program, err := os.ReadFile(b.path(name))
 		if err != nil {

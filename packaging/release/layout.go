@@ -60,7 +60,10 @@ func installed(program string) string {
 
 // layout is all files of the packages of one architecture, by path.
 func (r release) layout(b build, generated []file) ([]file, error) {
-	files := slices.Concat(generated, links())
+	files := slices.Concat(generated, links(), []file{
+		{path: "usr/share/doc/criadapter/" + termsFile, mode: 0o644, content: b.terms},
+		{path: "kubelet-core/usr/share/doc/kubelet-core/" + termsFile, mode: 0o644, content: b.terms},
+	})
 	for _, program := range programs() {
 		content, err := os.ReadFile(b.path(program))
 		if err != nil {

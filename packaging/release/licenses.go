@@ -14,31 +14,34 @@ import (
 // license matches the name of a file with terms.
 var license = regexp.MustCompile(`(?i)^(licen[sc]e|copying|notice|patents)`)
 
-// licenses writes one file with the terms of every linked module, from the module cache. A module without terms is an
-// error, because it must not be distributed.
-func (r release) licenses(ctx context.Context, modules []module) (file, error) {
+// termsFile is the name of the file with the terms in packages and images.
+const termsFile = "THIRD_PARTY_LICENSES"
+
+// terms returns the terms of every linked module, from the module cache. A module without terms is an error, because it
+// must not be distributed.
+func (r release) terms(ctx context.Context, modules []module) ([]byte, error) {
 	var text bytes.Buffer
 	fmt.Fprintf(&text,
 		"criadapter is licensed under Apache-2.0, see LICENSE. Its programs are linked with these modules, each "+
 			"under its own terms.\n")
 	dirs, err := r.moduleDirs(ctx, modules)
 	if err != nil {
-		return file{}, err
+		return nil, err
 	}
 	for _, module := range modules {
 		terms, err := readTerms(dirs[module.path])
 		if err != nil {
-			return file{}, err
+			return nil, err
 		}
 		if len(terms) == 0 {
-			return file{}, fmt.Errorf("%s %s has no licence", module.path, module.version)
+			return nil, fmt.Errorf("%s %s has no licence", module.path, module.version)
 		}
 		for _, t := range terms {
 			fmt.Fprintf(&text, "\n%s\n%s %s, %s\n\n%s", strings.Repeat("=", 80), module.path, module.version, t.path,
 				t.content)
 		}
 	}
-	return file{path: "usr/share/doc/criadapter/THIRD_PARTY_LICENSES", mode: 0o644, content: text.Bytes()}, nil
+	return text.Bytes(), nil
 }
 
 // moduleDirs returns the directories of the modules' sources, by module path.

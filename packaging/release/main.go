@@ -97,7 +97,14 @@ func run(ctx context.Context, opts options) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := r.pack(ctx, b, pages, filepath.Join(work, "stage-"+architecture)); err != nil {
+		modules, err := b.modules()
+		if err != nil {
+			return err
+		}
+		if b.terms, err = r.terms(ctx, modules); err != nil {
+			return err
+		}
+		if err := r.pack(ctx, b, modules, pages, filepath.Join(work, "stage-"+architecture)); err != nil {
 			return err
 		}
 		built = append(built, b)
@@ -139,16 +146,8 @@ func newRelease(ctx context.Context, opts options) (release, error) {
 }
 
 // pack makes all files of one architecture except the images.
-func (r release) pack(ctx context.Context, b build, manuals []file, stage string) error {
-	modules, err := b.modules()
-	if err != nil {
-		return err
-	}
-	licenses, err := r.licenses(ctx, modules)
-	if err != nil {
-		return err
-	}
-	files, err := r.layout(b, append(manuals, licenses))
+func (r release) pack(ctx context.Context, b build, modules []module, manuals []file, stage string) error {
+	files, err := r.layout(b, manuals)
 	if err != nil {
 		return err
 	}

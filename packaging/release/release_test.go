@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/spf13/pflag"
 
 	"github.com/criadapter/criadapter/cmd/kubelet-core/configfile"
@@ -75,8 +76,9 @@ func TestLayout(t *testing.T) {
 	testutil.Must(t, stageFiles(stage, files, commitTime))
 	for path, mode := range map[string]fs.FileMode{
 		"usr/bin/criadapter": 0o755, "usr/bin": 0o755, "etc/criadapter/config.yaml": 0o644,
-		"cri-docker/usr/bin/cri-dockerd": 0o755,
-		"etc/init.d/criadapter":          0o755, "usr/lib/systemd/system/criadapter.socket": 0o644,
+		"cri-docker/usr/bin/cri-dockerd": 0o755, "usr/share/doc/criadapter/" + termsFile: 0o644,
+		"kubelet-core/usr/share/doc/kubelet-core/" + termsFile: 0o644,
+		"etc/init.d/criadapter":                                0o755, "usr/lib/systemd/system/criadapter.socket": 0o644,
 	} {
 		info, err := os.Stat(filepath.Join(stage, path))
 		testutil.Assert(t, err == nil && info.Mode().Perm() == mode && info.ModTime().Equal(commitTime),
@@ -143,6 +145,16 @@ func TestSBOMAndImage(t *testing.T) {
 			t.Errorf("%d packages and %d relationships of %d modules, %v", len(d.Packages), len(d.Relationships),
 				len(modules), err)
 		}
+	}
+	for _, c := range containers() {
+		image, err := release{time: commitTime}.imageOf(c, b)
+		testutil.Must(t, err)
+		content := mutate.Extract(image)
+		reader := tar.NewReader(content)
+		header, err := reader.Next()
+		testutil.Assert(t, err == nil && header.Name == termsFile, "the image of %s begins with %v, %v", c.name, header,
+			err)
+		testutil.Must(t, content.Close())
 	}
 	testutil.Assert(t, sums[0] == sums[1] && strings.Count(sums[0], "\n") == 5,
 		"two releases of the same programs differ:\n%s%s", sums[0], sums[1])
