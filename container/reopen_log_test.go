@@ -10,6 +10,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
+	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
@@ -95,9 +96,14 @@ func TestRecoverOfManyContainers(t *testing.T) {
 		n.start(ids[i])
 		n.writeLog(ids[i], numbered(1, 20)...)
 	}
+	paths := make([]string, count)
+	for i, id := range ids {
+		paths[i] = n.look(id).Meta.LogPath
+	}
 	began := time.Now()
 	n.restart(func() {
-		for _, id := range ids {
+		for i, id := range ids {
+			n.awaitNoWriter(paths[i])
 			n.writeLog(id, numbered(21, 40)...)
 		}
 		began = time.Now()
@@ -106,12 +112,21 @@ func TestRecoverOfManyContainers(t *testing.T) {
 	for _, id := range ids {
 		n.writeLog(id, numbered(41, 60)...)
 	}
-	for _, id := range ids {
-		logPath := n.look(id).Meta.LogPath
+	for _, logPath := range paths {
 		testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 60) })
 		n.wantLog(logPath, numbered(1, 60))
 	}
 	testutil.Assert(t, took <= 10*time.Second, "taking up %d logs took %v", count, took)
+}
+
+// awaitNoWriter waits until no writer holds a log. A program that ends leaves none behind, but the server before a
+// restart ends within this process, where a slow disk keeps its writers.
+func (n *node) awaitNoWriter(logPath string) {
+	n.t.Helper()
+	file, err := os.Open(logPath)
+	testutil.Must(n.t, err)
+	defer file.Close()
+	testutil.Eventually(n.t, func() error { return unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
 }
 
 // A container that another shim created with the driver json-file gets its log at the kubelet's path when criadapter
