@@ -23,6 +23,9 @@ func TestReportOfScaleHasItsResult(t *testing.T) {
 	want, svg, err := drawScale(text)
 	testutil.Assert(t, err == nil && bytes.Equal(text, want),
 		"%s does not have the kept result, run: go run ./test/bench/draw (%v)", scaleDocument, err)
+	if svg == "" {
+		return
+	}
 	got, err := os.ReadFile(filepath.Join(figures, scalePicture))
 	testutil.Assert(t, err == nil && string(got) == svg,
 		"%s is not drawn from the result, run: go run ./test/bench/draw (%v)", scalePicture, err)
