@@ -24,13 +24,18 @@ func (r Record) clone() Record {
 	}
 	r.Containers = maps.Clone(r.Containers)
 	for id, c := range r.Containers {
-		c.Config = bytes.Clone(c.Config)
-		if c.User != nil {
-			u := *c.User
-			u.Groups = slices.Clone(u.Groups)
-			c.User = &u
-		}
-		r.Containers[id] = c
+		r.Containers[id] = c.clone()
 	}
 	return r
+}
+
+// clone returns a copy of c that shares no mutable memory with it.
+func (c Container) clone() Container {
+	c.Config = bytes.Clone(c.Config)
+	if c.User != nil {
+		u := *c.User
+		u.Groups = slices.Clone(u.Groups)
+		c.User = &u
+	}
+	return c
 }

@@ -1,9 +1,12 @@
 package checkpoint
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -23,6 +26,38 @@ func TestRecordsShareNoMemoryWithTheStore(t *testing.T) {
 			scribble(t, reflect.ValueOf(r).Elem())
 			requireRecord(t, mustLoad(t, s, "abc"), fullRecord("abc"))
 		})
+	}
+}
+
+func TestLoadContainer(t *testing.T) {
+	s := mustOpen(t, t.TempDir())
+	mustSave(t, s, fullRecord("abc"))
+	for range 2 { // from the store's memory, and the first time from the disk of a store that has just been opened
+		kept, err := s.LoadContainer(t.Context(), "abc", "c1")
+		testutil.Must(t, err)
+		testutil.Assert(t, reflect.DeepEqual(kept, fullRecord("abc").Containers["c1"]), "got %+v", kept)
+		scribble(t, reflect.ValueOf(kept))
+		requireRecord(t, mustLoad(t, s, "abc"), fullRecord("abc"))
+		s = mustOpen(t, s.dir)
+	}
+	for _, unknown := range [][2]string{{"abc", "c9"}, {"abd", "c1"}} {
+		_, err := s.LoadContainer(t.Context(), unknown[0], unknown[1])
+		testutil.FailsWith(t, err, errdefs.ErrNotFound, "container %s of %s", unknown[1], unknown[0])
+	}
+}
+
+// BenchmarkLoadContainer reads one container of a pod with a hundred, as each inspect does.
+func BenchmarkLoadContainer(b *testing.B) {
+	s := mustOpen(b, b.TempDir())
+	record := fullRecord("abc")
+	for i := range 100 {
+		record.Containers[fmt.Sprint(i)] = record.Containers["c1"]
+	}
+	mustSave(b, s, record)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, err := s.LoadContainer(b.Context(), "abc", "c1")
+		testutil.Check(b, err)
 	}
 }
 

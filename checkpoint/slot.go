@@ -101,16 +101,13 @@ func (s *Store) current(ctx context.Context, sandboxID string, sl *slot) (*versi
 	return v, nil
 }
 
-// load returns a copy of the slot's record. The caller holds sl.change.
-func (s *Store) load(ctx context.Context, sandboxID string, sl *slot) (Record, error) {
+// load returns the version of the slot's record, or errdefs.ErrNotFound. The caller holds sl.change.
+func (s *Store) load(ctx context.Context, sandboxID string, sl *slot) (*version, error) {
 	v, err := s.current(ctx, sandboxID, sl)
-	if err != nil {
-		return Record{}, err
+	if err == nil && v == nil {
+		err = notFound(sandboxID)
 	}
-	if v == nil {
-		return Record{}, notFound(sandboxID)
-	}
-	return v.record.clone(), nil
+	return v, err
 }
 
 // write makes r the slot's record, first on disk and then in memory. The caller holds sl.change and has called current.

@@ -75,11 +75,35 @@ func (s *Store) Save(ctx context.Context, r Record) error {
 // quarantine and returns a *corruptError once. After that there is no record. A file of a newer program gives a
 // *refusedError and stays.
 func (s *Store) Load(ctx context.Context, sandboxID string) (Record, error) {
-	if err := validateID(sandboxID); err != nil {
+	v, err := s.read(ctx, sandboxID)
+	if err != nil {
 		return Record{}, err
 	}
+	return v.record.clone(), nil
+}
+
+// LoadContainer returns the record of one container of a sandbox, without a copy of the others. It returns
+// errdefs.ErrNotFound if there is none. The other errors are the errors of Load.
+func (s *Store) LoadContainer(ctx context.Context, sandboxID, containerID string) (Container, error) {
+	v, err := s.read(ctx, sandboxID)
+	if err != nil {
+		return Container{}, err
+	}
+	c, ok := v.record.Containers[containerID]
+	if !ok {
+		return Container{}, fmt.Errorf("the checkpoint of sandbox %s has no container %s: %w", sandboxID, containerID,
+			errdefs.ErrNotFound)
+	}
+	return c.clone(), nil
+}
+
+// read returns the version of a record that is in force.
+func (s *Store) read(ctx context.Context, sandboxID string) (*version, error) {
+	if err := validateID(sandboxID); err != nil {
+		return nil, err
+	}
 	if v := s.peek(sandboxID); v != nil {
-		return v.record.clone(), nil
+		return v, nil
 	}
 	sl := s.acquire(sandboxID)
 	defer s.release(sandboxID, sl)
@@ -97,10 +121,11 @@ func (s *Store) Update(ctx context.Context, sandboxID string, change func(*Recor
 	}
 	sl := s.acquire(sandboxID)
 	defer s.release(sandboxID, sl)
-	r, err := s.load(ctx, sandboxID, sl)
+	v, err := s.load(ctx, sandboxID, sl)
 	if err != nil {
 		return err
 	}
+	r := v.record.clone()
 	if err := change(&r); err != nil {
 		return fmt.Errorf("changing the checkpoint of sandbox %s: %w", sandboxID, err)
 	}

@@ -54,14 +54,14 @@ func fullRecord(id string) Record {
 	}
 }
 
-func mustOpen(t *testing.T, dir string) *Store {
+func mustOpen(t testing.TB, dir string) *Store {
 	t.Helper()
 	s, err := Open(dir)
 	testutil.Must(t, err)
 	return s
 }
 
-func mustSave(t *testing.T, s *Store, r Record) {
+func mustSave(t testing.TB, s *Store, r Record) {
 	t.Helper()
 	testutil.Must(t, s.Save(t.Context(), r), "Save")
 }

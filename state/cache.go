@@ -23,6 +23,8 @@ var ErrStarting = fmt.Errorf("the engine's containers are still being read, try 
 type Records interface {
 	// Load returns the record of a pod. It fails with errdefs.ErrNotFound if there is none.
 	Load(ctx context.Context, sandboxID string) (checkpoint.Record, error)
+	// LoadContainer returns the record of one container of a pod. It fails with errdefs.ErrNotFound if there is none.
+	LoadContainer(ctx context.Context, sandboxID, containerID string) (checkpoint.Container, error)
 	// List returns all readable records, and the heads of records that a newer program wrote.
 	List(ctx context.Context) (checkpoint.Listing, error)
 }

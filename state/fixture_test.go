@@ -376,6 +376,17 @@ func (r *records) Load(ctx context.Context, id string) (checkpoint.Record, error
 	return checkpoint.Record{}, errdefs.ErrNotFound
 }
 
+func (r *records) LoadContainer(ctx context.Context, id, containerID string) (checkpoint.Container, error) {
+	record, err := r.Load(ctx, id)
+	if err != nil {
+		return checkpoint.Container{}, err
+	}
+	if kept, ok := record.Containers[containerID]; ok {
+		return kept, nil
+	}
+	return checkpoint.Container{}, errdefs.ErrNotFound
+}
+
 func (r *records) List(ctx context.Context) (checkpoint.Listing, error) {
 	if err := ctx.Err(); err != nil {
 		return checkpoint.Listing{}, err

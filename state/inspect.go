@@ -43,12 +43,16 @@ func (c *Cache) record(ctx context.Context, sandboxID string) *checkpoint.Record
 	record, err := c.opts.Records.Load(ctx, sandboxID)
 	if err != nil {
 		if !errdefs.IsNotFound(err) {
-			log.G(ctx).WithError(err).WithField("podSandboxID", sandboxID).
-				Warn("cannot read checkpoint of pod sandbox, using labels")
+			warnUnreadable(ctx, sandboxID, err)
 		}
 		return nil
 	}
 	return &record
+}
+
+func warnUnreadable(ctx context.Context, sandboxID string, err error) {
+	log.G(ctx).WithError(err).WithField("podSandboxID", sandboxID).
+		Warn("cannot read checkpoint of pod sandbox, using labels")
 }
 
 // NewPod returns the entry of a pod that has just been set up.
@@ -160,21 +164,12 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 	if entry.Meta.StopSignal == "" {
 		entry.Meta.StopSignal = "SIGTERM"
 	}
-	if record := c.record(ctx, sandboxID); record != nil {
-		if kept, ok := record.Containers[inspect.ID]; ok {
-			full := &runtimeapi.ContainerConfig{}
-			if unmarshal(ctx, kept.Config, full, log.Fields{"containerID": inspect.ID}) {
-				entry.Meta.Config = full
-			}
-			entry.Meta.ImageRef = cmp.Or(kept.ImageRef, entry.Meta.ImageRef)
-			if kept.User != nil && entry.Status.Identity == nil && !entry.Status.StartedAt.IsZero() {
-				entry.Status.Identity = &docker.Identity{UID: kept.User.UID, GID: kept.User.GID,
-					Groups: kept.User.Groups}
-			}
-			if !kept.OOMRun.IsZero() && kept.OOMRun.Equal(entry.Status.StartedAt) {
-				entry.Status = entry.Status.WithOOM()
-			}
-		}
+	kept, err := c.opts.Records.LoadContainer(ctx, sandboxID, inspect.ID)
+	switch {
+	case err == nil:
+		addRecord(ctx, entry, kept)
+	case !errdefs.IsNotFound(err):
+		warnUnreadable(ctx, sandboxID, err)
 	}
 	if entry.Meta.Config.Image == nil {
 		entry.Meta.Config.Image = &runtimeapi.ImageSpec{Image: inspect.Config.Image}
@@ -182,6 +177,21 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 	entry.Status.Resources = &runtimeapi.ContainerResources{
 		Linux: resourcesInForce(entry.Meta.Config, inspect.HostConfig)}
 	return entry
+}
+
+// addRecord adds to a container the facts that only its record has.
+func addRecord(ctx context.Context, entry *Container, kept checkpoint.Container) {
+	full := &runtimeapi.ContainerConfig{}
+	if unmarshal(ctx, kept.Config, full, log.Fields{"containerID": entry.ID}) {
+		entry.Meta.Config = full
+	}
+	entry.Meta.ImageRef = cmp.Or(kept.ImageRef, entry.Meta.ImageRef)
+	if kept.User != nil && entry.Status.Identity == nil && !entry.Status.StartedAt.IsZero() {
+		entry.Status.Identity = &docker.Identity{UID: kept.User.UID, GID: kept.User.GID, Groups: kept.User.Groups}
+	}
+	if !kept.OOMRun.IsZero() && kept.OOMRun.Equal(entry.Status.StartedAt) {
+		entry.Status = entry.Status.WithOOM()
+	}
 }
 
 // upperDir returns the directory of the writable layer, which drivers of the overlay family report.
