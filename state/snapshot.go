@@ -12,9 +12,9 @@ import (
 // LabelPodUID is the label with which the kubelet filters a pod's sandboxes and containers.
 const LabelPodUID = "io.kubernetes.pod.uid"
 
-// Snapshot has the pods and containers at one moment. It is immutable and safe for concurrent use. Its lists of pointers
-// are kept in every order that readers need. Its times have no monotonic reading, because times with and without one
-// compare differently after the clock was set.
+// Snapshot has the pods and containers at one moment. It is immutable and safe for concurrent use. Its lists of
+// pointers are kept in every order that readers need. Its times have no monotonic reading, because times with and
+// without one compare differently after the clock was set.
 type Snapshot struct {
 	pods       table[Pod]
 	containers table[Container]

@@ -76,9 +76,11 @@ func TestLayout(t *testing.T) {
 	testutil.Must(t, stageFiles(stage, files, commitTime))
 	for path, mode := range map[string]fs.FileMode{
 		"usr/bin/criadapter": 0o755, "usr/bin": 0o755, "etc/criadapter/config.yaml": 0o644,
-		"cri-docker/usr/bin/cri-dockerd": 0o755, "usr/share/doc/criadapter/" + termsFile: 0o644,
+		"cri-docker/usr/bin/cri-dockerd":                       0o755,
+		"etc/init.d/criadapter":                                0o755,
+		"usr/lib/systemd/system/criadapter.socket":             0o644,
+		"usr/share/doc/criadapter/" + termsFile:                0o644,
 		"kubelet-core/usr/share/doc/kubelet-core/" + termsFile: 0o644,
-		"etc/init.d/criadapter":                                0o755, "usr/lib/systemd/system/criadapter.socket": 0o644,
 	} {
 		info, err := os.Stat(filepath.Join(stage, path))
 		testutil.Assert(t, err == nil && info.Mode().Perm() == mode && info.ModTime().Equal(commitTime),
@@ -152,8 +154,8 @@ func TestSBOMAndImage(t *testing.T) {
 		content := mutate.Extract(image)
 		reader := tar.NewReader(content)
 		header, err := reader.Next()
-		testutil.Assert(t, err == nil && header.Name == termsFile, "the image of %s begins with %v, %v", c.name, header,
-			err)
+		testutil.Assert(t, err == nil && header.Name == termsFile,
+			"the image of %s begins with %v, %v", c.name, header, err)
 		testutil.Must(t, content.Close())
 	}
 	testutil.Assert(t, sums[0] == sums[1] && strings.Count(sums[0], "\n") == 5,
