@@ -178,7 +178,7 @@ oci-suite: ## Run upstream's validation of OCI runtimes, runc's own tests and Do
 	@build/bin/ocisuite $(if $(SET),-set $(SET))
 
 .PHONY: bench
-bench: ## Measure criadapter beside its peers, and pure parts; QUICK=1 for three minutes, PARTS=lives,exec,… for some, PARTS=stress,critest for suites of others
+bench: ## Measure criadapter beside its peers, and pure parts; QUICK=1 for three minutes, PARTS=lives,exec,… for some, PARTS=stress,critest for suites of others, PARTS=scale for thousands of containers and images
 	@go build -o build/bin/bench ./test/bench
 	@build/bin/bench $(if $(QUICK),-quick) $(if $(PARTS),-parts $(PARTS))
 ifndef PARTS

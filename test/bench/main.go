@@ -15,9 +15,9 @@ import (
 type options struct {
 	// quick takes fewer samples; the goals are the same.
 	quick bool
-	// jsonFile is the file for all figures. Empty means the default file of the engine, see resultFile.
+	// jsonFile is the file for all figures but the suites'. Empty means the default file of the engine, see resultFile.
 	jsonFile string
-	// parts is a comma-separated list of the parts to measure. Empty means all but other projects' suites.
+	// parts is a comma-separated list of the parts to measure. Empty means all but the long ones, see namedParts.
 	parts string
 	// criDockerd is the program to measure under that name.
 	criDockerd string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -157,8 +158,7 @@ func measure(ctx context.Context, env rigenv.Env, opts options) (err error) {
 	for _, p := range some {
 		began := time.Now()
 		if err := p.do(b, ctx); err != nil {
-			// What was measured is worth a look, too.
-			return errors.Join(fmt.Errorf("%s: %w", p.what, err), b.result.print(os.Stdout))
+			return errors.Join(fmt.Errorf("%s: %w", p.what, err), b.printAll(os.Stdout))
 		}
 		fmt.Fprintf(os.Stderr, "bench: %s took %v\n", p.what, time.Since(began).Round(time.Second))
 	}
@@ -176,6 +176,15 @@ func measure(ctx context.Context, env rigenv.Env, opts options) (err error) {
 		opts.jsonFile = resultFile(kind, env.Engine)
 	}
 	return errors.Join(err, b.result.print(os.Stdout), b.result.write(opts.jsonFile))
+}
+
+// printAll prints what was measured until an error.
+func (b *bench) printAll(out io.Writer) error {
+	var errs []error
+	for _, one := range b.suites.Suites {
+		errs = append(errs, one.print(out))
+	}
+	return errors.Join(append(errs, b.result.print(out))...)
 }
 
 // resultFile returns the file for one kind of figures of an engine.

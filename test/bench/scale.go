@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +39,7 @@ func (b *bench) measureScale(ctx context.Context) error {
 		crowds = append(crowds, &crowd{criServer: s})
 	}
 	for _, measure := range []func(context.Context, []*crowd) error{
-		b.measureSessions, b.measurePodsAtOnce, b.measureManyImages, b.measureDead,
+		b.measureSessions, b.measurePodsAtOnce, b.measureDead, b.measureManyImages,
 	} {
 		if err := measure(ctx, crowds); err != nil {
 			return err
@@ -46,12 +48,17 @@ func (b *bench) measureScale(ctx context.Context) error {
 	return nil
 }
 
-// beginStep adds a step to the result.
-func (b *bench) beginStep(with string) *scaleStep {
+// beginStep adds a step to the result. It restarts the servers, so that none has memory of the step before.
+func (b *bench) beginStep(ctx context.Context, with string, crowds []*crowd) (*scaleStep, error) {
 	fmt.Fprintf(os.Stderr, "bench: %s …\n", with)
+	for _, c := range crowds {
+		if _, err := c.restart(ctx); err != nil {
+			return nil, fmt.Errorf("restart of %s: %w", c.name, err)
+		}
+	}
 	step := &scaleStep{With: with, Table: &table{}, Memory: map[string]int{}}
 	b.result.Scale = append(b.result.Scale, step)
-	return step
+	return step, nil
 }
 
 // weigh adds the memory of each server.
@@ -69,7 +76,10 @@ func (s *scaleStep) weigh(crowds []*crowd) error {
 // measurePodsAtOnce brings up and removes many pods, all at the same time.
 func (b *bench) measurePodsAtOnce(ctx context.Context, crowds []*crowd) error {
 	n := b.plan.podsAtOnce
-	step := b.beginStep(fmt.Sprintf("%d pods at once", n))
+	step, err := b.beginStep(ctx, fmt.Sprintf("%d pods at once", n), crowds)
+	if err != nil {
+		return err
+	}
 	for _, c := range crowds {
 		took, err := c.grow(ctx, n, n)
 		if err != nil {
@@ -142,8 +152,8 @@ func (s *scaleStep) goal(name string) string {
 
 func (s *scaleStep) print(w io.Writer) {
 	s.Table.print(w, "With "+s.With)
-	for _, column := range s.Table.columns() {
-		fmt.Fprintf(w, "memory of %s: %.1f MiB\n", column, float64(s.Memory[column])/1024)
+	for _, name := range slices.Sorted(maps.Keys(s.Memory)) {
+		fmt.Fprintf(w, "memory of %s: %.1f MiB\n", name, float64(s.Memory[name])/1024)
 	}
 	fmt.Fprintln(w)
 }

@@ -28,7 +28,10 @@ func (b *bench) measureDead(ctx context.Context, crowds []*crowd) error {
 	var step *scaleStep
 	before := 0
 	for _, n := range b.plan.dead {
-		step = b.beginStep(fmt.Sprintf("%d dead containers", n))
+		var err error
+		if step, err = b.beginStep(ctx, fmt.Sprintf("%d dead containers", n), crowds); err != nil {
+			return err
+		}
 		for _, c := range crowds {
 			took, err := timed(func() error { return c.endContainers(ctx, before/deadPods, n/deadPods) })
 			if err != nil {

@@ -17,7 +17,10 @@ import (
 // measureManyImages has each server pull many images, which differ in a label, and measures what a kubelet asks.
 func (b *bench) measureManyImages(ctx context.Context, crowds []*crowd) error {
 	n := b.plan.images
-	step := b.beginStep(fmt.Sprintf("%d images", n))
+	step, err := b.beginStep(ctx, fmt.Sprintf("%d images", n), crowds)
+	if err != nil {
+		return err
+	}
 	names, err := b.pushImages(ctx, n)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +25,7 @@ import (
 const (
 	// echoPort is where the pod sends each connection's input back.
 	echoPort = 9000
-	// answerTime bounds the wait for the pod's answer.
+	// answerTime bounds the wait for the first output of a session, and for the pod's answer.
 	answerTime = 30 * time.Second
 	// spareDescriptors is how many more a server may keep than before: connections of its own.
 	spareDescriptors = 20
@@ -33,7 +34,10 @@ const (
 // measureSessions opens many sessions of attach and port-forward to one pod, half of them each. All stay open until
 // the last one works.
 func (b *bench) measureSessions(ctx context.Context, crowds []*crowd) error {
-	step := b.beginStep(fmt.Sprintf("%d sessions", b.plan.sessions))
+	step, err := b.beginStep(ctx, fmt.Sprintf("%d sessions", b.plan.sessions), crowds)
+	if err != nil {
+		return err
+	}
 	for _, c := range crowds {
 		if err := c.measureSessions(ctx, step, b.plan.sessions); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
@@ -73,33 +77,73 @@ func (c *crowd) measureSessions(ctx context.Context, step *scaleStep, n int) (er
 // openSessions opens n sessions, weighs the server, and ends them.
 func (c *crowd) openSessions(ctx context.Context, step *scaleStep, p *pod, n int) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var sessions sync.WaitGroup
-	defer sessions.Wait()
+	var open sessions
+	defer open.group.Wait()
 	defer cancel()
 	var opening errgroup.Group
 	opening.SetLimit(8)
 	var mu sync.Mutex
 	for i := range n {
-		row, open := "Attach until the first output", func() error { return c.attach(ctx, &sessions, p.containers[1]) }
+		row, begin := "Attach until the first output", func() error { return c.attach(ctx, &open, p.containers[1]) }
 		if i%2 == 1 {
-			row, open = "PortForward until the first answer", func() error { return c.forward(ctx, &sessions, p.id) }
+			row, begin = "PortForward until the first answer", func() error { return c.forward(ctx, &open, p.id) }
 		}
 		opening.Go(func() error {
-			took, err := timed(open)
+			took, err := timed(begin)
+			if err != nil {
+				return err
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			step.Table.add(row, c.name, took)
-			return err
+			return nil
 		})
 	}
 	if err := opening.Wait(); err != nil {
 		return err
 	}
+	if early := open.early.Load(); early > 0 {
+		return fmt.Errorf("%d of %d sessions ended by themselves", early, n)
+	}
 	return step.weigh([]*crowd{c})
 }
 
+// sessions are open sessions.
+type sessions struct {
+	group sync.WaitGroup
+	// early counts the sessions that ended before their context.
+	early atomic.Int32
+}
+
+// run runs a session, whose end goes to the returned channel.
+func (s *sessions) run(ctx context.Context, session func() error) <-chan error {
+	ended := make(chan error, 1)
+	s.group.Go(func() {
+		err := session()
+		if ctx.Err() == nil {
+			s.early.Add(1)
+		}
+		ended <- err
+	})
+	return ended
+}
+
+// began waits until a session works, for answerTime at most.
+func began(ctx context.Context, works <-chan struct{}, ended <-chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	select {
+	case <-works:
+		return nil
+	case err := <-ended:
+		return fmt.Errorf("the session ended before it worked: %v", err)
+	case <-ctx.Done():
+		return fmt.Errorf("the session does not work: %w", ctx.Err())
+	}
+}
+
 // attach follows a container's output until ctx ends, and returns after the first output.
-func (c *crowd) attach(ctx context.Context, sessions *sync.WaitGroup, id string) error {
+func (c *crowd) attach(ctx context.Context, open *sessions, id string) error {
 	answer, err := c.runtime.Attach(ctx, &runtimeapi.AttachRequest{ContainerId: id, Stdout: true})
 	if err != nil {
 		return err
@@ -112,32 +156,26 @@ func (c *crowd) attach(ctx context.Context, sessions *sync.WaitGroup, id string)
 	if err != nil {
 		return err
 	}
-	first := make(chan error, 1)
-	sessions.Go(func() {
-		err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: firstWrite(first)})
-		tell(first, fmt.Errorf("attach ended without output: %v", err))
+	output := &firstWrite{written: make(chan struct{})}
+	ended := open.run(ctx, func() error {
+		return executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: output})
 	})
-	return <-first
+	return began(ctx, output.written, ended)
 }
 
-// firstWrite is told of the first write.
-type firstWrite chan error
+// firstWrite closes written at the first write.
+type firstWrite struct {
+	once    sync.Once
+	written chan struct{}
+}
 
-func (f firstWrite) Write(p []byte) (int, error) {
-	tell(f, nil)
+func (f *firstWrite) Write(p []byte) (int, error) {
+	f.once.Do(func() { close(f.written) })
 	return len(p), nil
 }
 
-// tell sends the first result.
-func tell(to chan error, err error) {
-	select {
-	case to <- err:
-	default:
-	}
-}
-
 // forward forwards a connection to the pod until ctx ends, and returns after the first answer.
-func (c *crowd) forward(ctx context.Context, sessions *sync.WaitGroup, pod string) error {
+func (c *crowd) forward(ctx context.Context, open *sessions, pod string) error {
 	answer, err := c.runtime.PortForward(ctx,
 		&runtimeapi.PortForwardRequest{PodSandboxId: pod, Port: []int32{echoPort}})
 	if err != nil {
@@ -158,12 +196,9 @@ func (c *crowd) forward(ctx context.Context, sessions *sync.WaitGroup, pod strin
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	sessions.Go(func() { ended <- forwarder.ForwardPorts() })
-	select {
-	case err := <-ended:
-		return fmt.Errorf("port-forward: %w", err)
-	case <-ready:
+	ended := open.run(ctx, forwarder.ForwardPorts)
+	if err := began(ctx, ready, ended); err != nil {
+		return err
 	}
 	ports, err := forwarder.GetPorts()
 	if err != nil {

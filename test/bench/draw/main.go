@@ -61,7 +61,8 @@ func main() {
 	conformance := flag.String("conformance", "", "the `directory` of new results of make conformance, which are kept")
 	load := flag.String("load", "", "the `directory` of new results of make load, which are kept")
 	flag.Parse()
-	if err := errors.Join(run(*from), runScale(*from), runSuites(*from), runSpecs(*conformance), runLoad(*load)); err != nil {
+	err := errors.Join(run(*from), runScale(*from), runSuites(*from), runSpecs(*conformance), runLoad(*load))
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "draw:", err)
 		os.Exit(1)
 	}

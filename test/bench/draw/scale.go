@@ -115,5 +115,6 @@ func (s scaleResult) picture() string {
 			}
 		}
 	}
-	return bars(s.compared().servers(), "Median time of lists of all and of a start, ms; each has its own scale", groups)
+	return bars(s.compared().servers(), "Median time of a list of all and of a start, ms; each has its own scale",
+		groups)
 }
