@@ -22,7 +22,11 @@ type place struct{ block, index int }
 
 // orderedOf returns a list of sorted entries.
 func orderedOf[T any](sorted []*T) ordered[T] {
-	return ordered[T]{blocks: slices.Collect(slices.Chunk(sorted, blockSize/2)), size: len(sorted)}
+	o := ordered[T]{size: len(sorted)}
+	for block := range slices.Chunk(sorted, blockSize/2) {
+		o.blocks = append(o.blocks, slices.Clone(block))
+	}
+	return o
 }
 
 // all returns all entries. The caller must not change the slice.
@@ -121,7 +125,8 @@ func (o ordered[T]) replaced(p place, n int, entries ...*T) ordered[T] {
 	var blocks [][]*T
 	switch half := len(block) / 2; {
 	case len(block) > blockSize:
-		blocks = [][]*T{slices.Clip(block[:half]), block[half:]}
+		// An array of both would keep the entries of one half as long as the other.
+		blocks = [][]*T{slices.Clone(block[:half]), slices.Clone(block[half:])}
 	case len(block) > 0:
 		blocks = [][]*T{block}
 	}

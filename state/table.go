@@ -39,6 +39,7 @@ func (t *table[T]) with(k *kind[T], id string, entry *T) table[T] {
 	if old == entry {
 		return *t
 	}
+	// byID is never damaged: an entry's id does not change, and find has looked for it.
 	byID, _ := t.byID.with(old, entry, func(a, b *T) int { return cmp.Compare(k.id(a), k.id(b)) })
 	next := table[T]{byID: byID}
 	for v, order := range k.views {
