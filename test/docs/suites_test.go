@@ -33,6 +33,7 @@ var elsewhere = []string{
 	"docs/reports/conformance.md: make conformance FAST=1",
 	"docs/reports/faults.md: make soak HOURS=0.5",
 	"docs/reports/load.md: make load",
+	"docs/reports/scale.md: make bench PARTS=scale",
 }
 
 // TestElsewhere compares the list with the documents. A new block that runs nowhere must be added to the list.
