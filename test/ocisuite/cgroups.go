@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -50,8 +51,17 @@ func coverCgroups(dir string) error {
 var leftCgroup = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}|testdir|cgrouptest|` +
 	`runc-cgroups-integration-test)$`)
 
-// removeCgroups removes what the suites leave in the cgroup trees. A cgroup with a process stays.
-func removeCgroups() error {
+// engineCgroup is the parent of containers' cgroups for engines that tests start, and for an engine of the node.
+const engineCgroup = "docker"
+
+// removeCgroups removes what the suites leave in the cgroup trees. A cgroup with a process stays. A directory of
+// engineCgroup stays, too, if it existed before the suites.
+func removeCgroups(before []string) error {
+	for _, dir := range cgroups.Find(engineCgroup) {
+		if !slices.Contains(before, dir) {
+			_ = unix.Rmdir(dir) // fails if it is in use by another engine
+		}
+	}
 	tops, err := filepath.Glob(filepath.Join(cgroupRoot, "*", "*"))
 	for _, top := range tops {
 		if leftCgroup.MatchString(filepath.Base(top)) {

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/criadapter/criadapter/test/cgroups"
 	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -61,6 +62,7 @@ func run(ctx context.Context, reportDir, set string) error {
 	if err := os.MkdirAll(reportDir, 0o755); err != nil {
 		return err
 	}
+	engines := cgroups.Find(engineCgroup)
 	environ, behind, err := putBehind(env)
 	if err != nil {
 		return err
@@ -74,7 +76,7 @@ func run(ctx context.Context, reportDir, set string) error {
 	if runs(setMoby) {
 		err = errors.Join(err, compareMoby(ctx, built[setMoby], env, behind, reportDir))
 	}
-	return errors.Join(err, removeCgroups())
+	return errors.Join(err, removeCgroups(engines))
 }
 
 // buildSuites returns the directories of the suites that run, by their names.
@@ -133,9 +135,10 @@ func compareBats(ctx context.Context, suite string, environ []string, behind, re
 }
 
 // conclude prints how many tests of a suite pass with runc, and how many behind criadapter-oci. It fails if a test
-// passes with runc, but not behind criadapter-oci. It also fails if no test passes with runc.
+// passes with runc, but not behind criadapter-oci, or if a test that ran only there fails. It also fails if no test
+// passes with runc.
 func conclude(suite string, alone, noted map[string]bool) error {
-	passed, passedBehind, worse := 0, 0, []string{}
+	passed, passedBehind, worse, failed := 0, 0, []string{}, []string{}
 	for _, name := range slices.Sorted(maps.Keys(alone)) {
 		passed, passedBehind = passed+count(alone[name]), passedBehind+count(noted[name])
 		if alone[name] && !noted[name] {
@@ -146,16 +149,20 @@ func conclude(suite string, alone, noted map[string]bool) error {
 		passedBehind)
 	for _, name := range slices.Sorted(maps.Keys(noted)) {
 		if _, ran := alone[name]; !ran && !noted[name] {
-			worse = append(worse, name)
+			failed = append(failed, name)
 		}
 	}
+	var err error
 	if len(worse) > 0 {
-		return fmt.Errorf("%s that pass with runc, but not behind criadapter-oci: %q", suite, worse)
+		err = fmt.Errorf("%s that pass with runc, but not behind criadapter-oci: %q", suite, worse)
+	}
+	if len(failed) > 0 {
+		err = errors.Join(err, fmt.Errorf("%s that ran only behind criadapter-oci, and failed: %q", suite, failed))
 	}
 	if passed == 0 {
-		return fmt.Errorf("%s: nothing passes", suite)
+		err = errors.Join(err, fmt.Errorf("%s: nothing passes", suite))
 	}
-	return nil
+	return err
 }
 
 // compareValidation runs all validation programs with both runtimes.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/criadapter/criadapter/test/rig/results"
@@ -45,7 +46,7 @@ func (r mobyRun) all(ctx context.Context) ([]results.Test, error) {
 			return nil, fmt.Errorf("the engine's tests did not run to their end, see %s", r.log)
 		}
 		if test.Outcome == results.Flaky {
-			fmt.Println("flaky:", test.Name)
+			fmt.Printf("passed only the second time, see %s: %s\n", r.log, test.Name)
 		}
 	}
 	return tests, nil
@@ -58,6 +59,9 @@ func (r mobyRun) run(ctx context.Context, log io.Writer, pattern string) ([]resu
 	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", "./"+mobyProgram, "-test.v=test2json",
 		"-test.timeout="+mobyTimeout.String(), "-test.run="+pattern)
 	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = r.dir, r.environ, log, time.Second
+	// The tests' program is a child, and ends with its group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	events, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

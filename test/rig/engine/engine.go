@@ -149,12 +149,8 @@ func (e *Engine) Start(ctx context.Context) error {
 		return err
 	}
 	cmd := exec.Command(e.opts.Env.Dockerd, "--config-file", e.path("daemon.json"))
-	path := SearchPath(e.opts.Env)
-	if e.opts.Path != "" {
-		path = e.opts.Path + string(os.PathListSeparator) + path
-	}
 	// Dumps of a hanging containerd go to TMPDIR.
-	cmd.Env = append(os.Environ(), "PATH="+path, "TMPDIR="+e.path("tmp"))
+	cmd.Env = append(os.Environ(), "PATH="+e.SearchPath(), "TMPDIR="+e.path("tmp"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is for the rig, which stops the engine in order
 	end := func() {}
 	if e.opts.Rootless {
@@ -180,6 +176,15 @@ func (e *Engine) Start(ctx context.Context) error {
 		return fmt.Errorf("engine: %s did not come up: %w", e.opts.Env.Dockerd, err)
 	}
 	return nil
+}
+
+// SearchPath returns the engine's PATH: Options.Path comes before the directories of the function SearchPath.
+func (e *Engine) SearchPath() string {
+	path := SearchPath(e.opts.Env)
+	if e.opts.Path != "" {
+		path = e.opts.Path + string(os.PathListSeparator) + path
+	}
+	return path
 }
 
 // SearchPath returns PATH for dockerd, and for a containerd that runs the same runtimes. The rig's runtime wrapper
