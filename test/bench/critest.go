@@ -17,8 +17,8 @@ import (
 // critestGrace is how long critest gets to remove its pods after an interrupt.
 const critestGrace = 30 * time.Second
 
-// critestParams are the parameters of critest's benchmarks. The last two are limits, in seconds, which no server
-// exceeds.
+// critestParams are the parameters of critest's benchmarks. The last two are limits, in seconds: a benchmark that
+// exceeds its limit fails.
 const critestParams = `podsNumber: %[1]d
 containersNumber: %[1]d
 imagesNumber: %[1]d
@@ -58,7 +58,7 @@ func (b *bench) measureCritest(ctx context.Context) error {
 	defer stop()
 	what := fmt.Sprintf("one call, median in milliseconds (turns: %d; pods, containers, images in each: %d)",
 		b.plan.suiteTurns, b.plan.lifecycles)
-	return b.runSuite(ctx, "critest "+critest.Version+" -benchmark", what,
+	return b.runSuite(ctx, "critest "+critest.Version+" -benchmark", what, b.plan.lifecycles,
 		func(ctx context.Context, s *criServer, tell clock) ([]string, error) {
 			dir, err := os.MkdirTemp(b.dir, "critest")
 			if err != nil {
@@ -68,7 +68,7 @@ func (b *bench) measureCritest(ctx context.Context) error {
 			if err != nil {
 				return nil, err
 			}
-			return failed, tellCritest(dir, len(failed) > 0, tell)
+			return failed, tellCritest(dir, b.plan.lifecycles, len(failed) > 0, tell)
 		})
 }
 
@@ -92,8 +92,8 @@ func (s *criServer) runCritest(ctx context.Context, path, dir string, lifecycles
 	return failed, err
 }
 
-// tellCritest gives the times in the benchmarks' files to the clock. A failed benchmark writes none.
-func tellCritest(dir string, failed bool, tell clock) error {
+// tellCritest gives the times in the benchmarks' files to the clock. A failed benchmark writes no file.
+func tellCritest(dir string, lifecycles int, failed bool, tell clock) error {
 	for _, name := range critestFiles() {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if failed && errors.Is(err, fs.ErrNotExist) {
@@ -106,7 +106,13 @@ func tellCritest(dir string, failed bool, tell clock) error {
 		if err := json.Unmarshal(text, &data); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		if n := len(data.Datapoints); !failed && n != lifecycles {
+			return fmt.Errorf("%s has %d lives, want %d", name, n, lifecycles)
+		}
 		for _, point := range data.Datapoints {
+			if n := len(point.OperationsDurationsNs); n != len(data.OperationsNames) {
+				return fmt.Errorf("%s has %d times of the operations %q", name, n, data.OperationsNames)
+			}
 			for i, took := range point.OperationsDurationsNs {
 				tell(data.OperationsNames[i], took)
 			}

@@ -38,7 +38,7 @@ func (b *bench) measureStress(ctx context.Context) error {
 	}
 	what := fmt.Sprintf("time of a run of %s divided by its pods, median in milliseconds (turns: %d)",
 		b.plan.stress, b.plan.suiteTurns)
-	return b.runSuite(ctx, "containerd-stress "+stress.Version, what,
+	return b.runSuite(ctx, "containerd-stress "+stress.Version, what, 1,
 		func(ctx context.Context, s *criServer, tell clock) (all []string, err error) {
 			for _, workers := range []int{1, 4} {
 				perPod, failed, err := runStress(ctx, stress.Path, s.endpoint, workers, b.plan.stress)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,6 +35,8 @@ type suite struct {
 	Failed map[string][]string `json:"failed,omitempty"`
 
 	times table
+	// samples is how many times a row has of each server on which nothing failed.
+	samples int
 }
 
 // suiteRow is one figure of a suite.
@@ -43,7 +44,8 @@ type suiteRow struct {
 	Name string `json:"name"`
 	// Median is in milliseconds, by server.
 	Median map[string]float64 `json:"median"`
-	// Ratios compare criadapter with each peer: they are the medians of the turns' ratios.
+	// Ratios compare criadapter with each peer: they are the medians of the turns' ratios. A row has none if one of
+	// the two failed in it.
 	Ratios map[string]float64 `json:"ratios"`
 }
 
@@ -62,15 +64,20 @@ func (p part) isSuite() bool { return p.build != nil }
 // pods of both suites share a PID namespace with their containers, so they keep a sandbox container.
 func suitePeers() []string { return []string{nameCRIDockerd, nameContainerd} }
 
-// runSuite runs a suite on criadapter and its peers in turns. run gives the times of one run to the clock and returns
-// the reasons why something failed.
-func (b *bench) runSuite(ctx context.Context, name, what string,
+// runSuite runs a suite on criadapter and its peers in turns. run gives the times of one run to the clock, perTurn of
+// each row, and returns the reasons why something failed.
+func (b *bench) runSuite(ctx context.Context, name, what string, perTurn int,
 	run func(ctx context.Context, s *criServer, tell clock) ([]string, error)) error {
-	one := &suite{Name: name, What: what, Failed: map[string][]string{}}
+	one := &suite{Name: name, What: what, Failed: map[string][]string{}, samples: b.plan.suiteTurns * perTurn}
+	cgroups, pods := parentCgroups(), map[string][]string{}
 	servers := b.those(slices.Concat([]string{nameCriadapter}, suitePeers())...)
 	// The first life on a server loads the sandbox image and makes the bridge.
 	for _, s := range servers {
-		if err := s.cycle(ctx, "first", noClock); err != nil {
+		err := s.cycle(ctx, "first", noClock)
+		if err == nil {
+			pods[s.name], err = s.podIDs(ctx)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		b.suites.Versions[s.name] = b.result.Versions[s.name]
@@ -78,11 +85,8 @@ func (b *bench) runSuite(ctx context.Context, name, what string,
 	err := turns(b.plan.suiteTurns, len(servers), func(_, i int) error {
 		s := servers[i]
 		failed, err := run(ctx, s, one.times.clock(s.name))
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		left, err := s.leftPods(ctx)
-		if err != nil {
+		left, listErr := s.removeLeft(context.WithoutCancel(ctx), pods[s.name])
+		if err := errors.Join(err, listErr); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		if failed = append(failed, left...); len(failed) > 0 {
@@ -92,18 +96,19 @@ func (b *bench) runSuite(ctx context.Context, name, what string,
 	})
 	one.conclude()
 	b.suites.Suites = append(b.suites.Suites, one)
-	removeParentCgroup()
+	for _, cgroup := range parentCgroups() {
+		if !slices.Contains(cgroups, cgroup) {
+			_ = os.Remove(cgroup) // one with pods stays
+		}
+	}
 	return err
 }
 
-// removeParentCgroup removes the cgroup below which containerd puts pods that name no parent. One with pods stays.
-func removeParentCgroup() {
-	for _, pattern := range []string{"/sys/fs/cgroup/k8s.io", "/sys/fs/cgroup/*/k8s.io"} {
-		cgroups, _ := filepath.Glob(pattern) // the pattern is well-formed
-		for _, cgroup := range cgroups {
-			_ = os.Remove(cgroup) // another containerd may use it
-		}
-	}
+// parentCgroups returns the cgroups below which containerd puts pods that name no parent.
+func parentCgroups() []string {
+	unified, _ := filepath.Glob("/sys/fs/cgroup/k8s.io") // both patterns are well-formed
+	legacy, _ := filepath.Glob("/sys/fs/cgroup/*/k8s.io")
+	return append(unified, legacy...)
 }
 
 // clock adds times to the column of a server.
@@ -111,13 +116,30 @@ func (t *table) clock(server string) clock {
 	return func(row string, took time.Duration) { t.add(row, server, took) }
 }
 
-// leftPods says whether a suite has left pods behind.
-func (s *criServer) leftPods(ctx context.Context) ([]string, error) {
+// podIDs returns the ids of all pods.
+func (s *criServer) podIDs(ctx context.Context) ([]string, error) {
 	pods, err := s.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
-	if n := len(pods.GetItems()); n > 0 {
-		return []string{fmt.Sprintf("%d pods are left", n)}, err
+	var ids []string
+	for _, p := range pods.GetItems() {
+		ids = append(ids, p.GetId())
 	}
-	return nil, err
+	return ids, err
+}
+
+// removeLeft removes the pods that were not there before, and returns a reason of failure for each.
+func (s *criServer) removeLeft(ctx context.Context, before []string) (reasons []string, err error) {
+	ids, err := s.podIDs(ctx)
+	for _, id := range ids {
+		if slices.Contains(before, id) {
+			continue
+		}
+		reason := "it left the pod " + id
+		if err := s.remove(ctx, &pod{id: id}); err != nil {
+			reason += ", which cannot be removed: " + err.Error()
+		}
+		reasons = append(reasons, reason)
+	}
+	return reasons, err
 }
 
 // conclude makes the rows.
@@ -129,8 +151,9 @@ func (s *suite) conclude() {
 			row.Median[server] = milliseconds(times.quantile(0.5))
 		}
 		for _, peer := range suitePeers() {
-			if ratio := s.times.ratio(name, nameCriadapter, peer); !math.IsNaN(ratio) {
-				row.Ratios[peer] = ratio
+			// The times of a failed run are missing. Then the same index is not the same turn.
+			if len(cells[nameCriadapter]) == s.samples && len(cells[peer]) == s.samples {
+				row.Ratios[peer] = s.times.ratio(name, nameCriadapter, peer)
 			}
 		}
 		s.Rows = append(s.Rows, row)

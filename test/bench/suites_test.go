@@ -2,11 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -14,7 +20,8 @@ import (
 // A suite fails if something failed on criadapter. What failed on a peer is printed beside the figures.
 func TestSuiteIsComparedAndReported(t *testing.T) {
 	t.Chdir(t.TempDir())
-	one := &suite{Name: "suite v1", What: "one call, ms", Failed: map[string][]string{nameContainerd: {"it was slow"}}}
+	one := &suite{Name: "suite v1", What: "one call, ms", Failed: map[string][]string{nameContainerd: {"it was slow"}},
+		samples: 1}
 	for name, took := range map[string]time.Duration{
 		nameCriadapter: 30 * time.Millisecond, nameCRIDockerd: 100 * time.Millisecond,
 	} {
@@ -37,6 +44,59 @@ func TestSuiteIsComparedAndReported(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "2 failures, the first: no pod"), "error %v", err)
 }
 
+// A failed run has no times, so what comes after it has another index than on the other server.
+func TestFailedRunLeavesNoRatio(t *testing.T) {
+	one := &suite{samples: 2}
+	for _, name := range []string{nameCriadapter, nameCRIDockerd, nameCriadapter, nameContainerd, nameContainerd} {
+		one.times.clock(name)("StopPod", time.Second)
+	}
+	one.conclude()
+	ratios := one.Rows[0].Ratios
+	testutil.Assert(t, len(ratios) == 1 && ratios[nameContainerd] == 1, "ratios %v", ratios)
+}
+
+// leaving is a server on which a suite left pods. It cannot remove one of them.
+type leaving struct {
+	runtimeapi.RuntimeServiceClient
+	pods []string
+}
+
+func (l *leaving) ListPodSandbox(
+	context.Context, *runtimeapi.ListPodSandboxRequest, ...grpc.CallOption,
+) (*runtimeapi.ListPodSandboxResponse, error) {
+	response := &runtimeapi.ListPodSandboxResponse{}
+	for _, id := range l.pods {
+		response.Items = append(response.Items, &runtimeapi.PodSandbox{Id: id})
+	}
+	return response, nil
+}
+
+func (l *leaving) StopPodSandbox(
+	_ context.Context, request *runtimeapi.StopPodSandboxRequest, _ ...grpc.CallOption,
+) (*runtimeapi.StopPodSandboxResponse, error) {
+	if request.GetPodSandboxId() == "stuck" {
+		return nil, errors.New("it hangs")
+	}
+	return nil, nil
+}
+
+func (l *leaving) RemovePodSandbox(
+	_ context.Context, request *runtimeapi.RemovePodSandboxRequest, _ ...grpc.CallOption,
+) (*runtimeapi.RemovePodSandboxResponse, error) {
+	l.pods = slices.DeleteFunc(l.pods, func(id string) bool { return id == request.GetPodSandboxId() })
+	return nil, nil
+}
+
+// The pods of another part stay, and those of the suite do not count again in the next turn.
+func TestLeftPodsAreRemoved(t *testing.T) {
+	server := &leaving{pods: []string{"crowd", "left", "stuck"}}
+	s := &criServer{runtime: server}
+	reasons, err := s.removeLeft(t.Context(), []string{"crowd"})
+	testutil.Must(t, err)
+	testutil.Assert(t, len(reasons) == 2 && strings.Contains(reasons[1], "it hangs"), "reasons %q", reasons)
+	testutil.Assert(t, slices.Equal(server.pods, []string{"crowd", "stuck"}), "pods %q", server.pods)
+}
+
 // containerd-stress reports 0 failures in its result, whatever failed. Only its log has them.
 func TestStressIsRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stress")
@@ -52,15 +112,21 @@ echo '{"failures":0,"secondsPerContainer":0.25}'
 	testutil.Assert(t, len(failed) == 1 && strings.Contains(failed[0], "no engine"), "failures %q", failed)
 }
 
-// A benchmark of critest that fails writes no file. Without a failure, each file must exist.
+// A benchmark of critest that fails writes no file. Without a failure, each file must exist and have all lives.
 func TestCritestIsRead(t *testing.T) {
 	dir := t.TempDir()
 	testutil.WriteFile(t, filepath.Join(dir, critestFiles()[0]),
 		`{"operationsNames": ["CreatePod", "StopPod"], "datapoints": [{"operationsDurationsNs": [7, 8]}]}`)
 	told := map[string]time.Duration{}
 	tell := func(call string, took time.Duration) { told[call] = took }
-	testutil.Must(t, tellCritest(dir, true, tell))
+	testutil.Must(t, tellCritest(dir, 1, true, tell))
 	testutil.Assert(t, told["CreatePod"] == 7 && told["StopPod"] == 8, "told %v", told)
-	err := tellCritest(dir, false, tell)
+	err := tellCritest(dir, 1, false, tell)
 	testutil.Assert(t, os.IsNotExist(err), "without failures: %v", err)
+	err = tellCritest(dir, 2, false, tell)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "1 lives, want 2"), "a life is missing: %v", err)
+	testutil.WriteFile(t, filepath.Join(dir, critestFiles()[0]),
+		`{"operationsNames": ["StopPod"], "datapoints": [{"operationsDurationsNs": [7, 8]}]}`)
+	err = tellCritest(dir, 1, true, tell)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "2 times"), "a time without a name: %v", err)
 }
