@@ -76,8 +76,8 @@ func keepSuites(from, name string) error {
 // drawSuites puts the tables of the kept results into the report.
 func drawSuites(text []byte) ([]byte, error) {
 	for _, s := range sections() {
-		content := fmt.Sprintf("Nothing was measured yet: `make bench PARTS=%s%s` and then `make figures` write the "+
-			"tables here.\n", suiteParts, s.variable())
+		content := fmt.Sprintf("Nothing was measured yet: `make bench PARTS=%s%s` and then `make figures`\n"+
+			"write the tables here.\n", suiteParts, s.variable())
 		r, err := readJSON[suitesResult](filepath.Join(figures, s.suitesFile()))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -94,9 +94,6 @@ func drawSuites(text []byte) ([]byte, error) {
 
 // tables has a table for each suite: a row for each figure, a column for each server and for each ratio.
 func (r suitesResult) tables() string {
-	for name, version := range r.Versions {
-		r.Versions[name] = strings.TrimSuffix(version, "+unknown")
-	}
 	ran := result{Versions: r.Versions}
 	var out strings.Builder
 	ran.versions(&out)

@@ -25,7 +25,7 @@ func summary(measured []*result) string {
 
 // summary writes the rows of one engine, below its name.
 func (r *result) summary(out *strings.Builder, servers []server) {
-	fmt.Fprintf(out, "| **%s and %s** |%s\n", r.Versions["criadapter"], r.Versions["containerd"],
+	fmt.Fprintf(out, "| **%s and %s** |%s\n", r.version("criadapter"), r.version("containerd"),
 		strings.Repeat(" |", len(servers)+1))
 	line := func(name string, cells row) {
 		fmt.Fprintf(out, "| %s |", name)

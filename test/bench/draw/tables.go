@@ -92,11 +92,16 @@ func (r *result) tables(drawn bool) string {
 	return out.String() + "\n"
 }
 
+// version is the runtime of a server, without the suffix of a containerd that is built by module name.
+func (r *result) version(server string) string {
+	return strings.TrimSuffix(r.Versions[server], "+unknown")
+}
+
 // versions writes the runtime of each server, as far as the measurement has it.
 func (r *result) versions(out *strings.Builder) {
 	var all []string
 	for _, s := range r.servers() {
-		if version := r.Versions[s.name]; version != "" {
+		if version := r.version(s.name); version != "" {
 			all = append(all, s.name+" on "+version)
 		}
 	}
