@@ -1,4 +1,4 @@
-// Package gomod runs the go command for pinned modules of other projects.
+// Package gomod runs the go command for pinned modules of other projects, and in changed copies of them.
 package gomod
 
 import (
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 )
@@ -43,6 +44,34 @@ func Download(ctx context.Context, dir, module string) (Module, error) {
 		return Module{}, fmt.Errorf("go mod download -json %s: %w", module, err)
 	}
 	return downloaded, nil
+}
+
+// InCopy calls f with a temporary copy of a module's directory. A directory of the module cache cannot be the main
+// module, and its files must not change.
+func InCopy(module string, f func(dir string) error) error {
+	dir, err := os.MkdirTemp("", "criadapter-module-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.CopyFS(dir, os.DirFS(module)); err != nil {
+		return fmt.Errorf("copy %s: %w", module, err)
+	}
+	return f(dir)
+}
+
+// ReplaceOnce replaces a string in a file of such a copy. It fails if the string does not occur exactly once, because
+// the replacement was then written for another version.
+func ReplaceOnce(path, old, new string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if n := bytes.Count(content, []byte(old)); n != 1 {
+		return fmt.Errorf("%s has %s %d times instead of once: adapt the patch to this version", filepath.Base(path),
+			old, n)
+	}
+	return os.WriteFile(path, bytes.Replace(content, []byte(old), []byte(new), 1), 0o644)
 }
 
 // Root returns the directory of criadapter's module, in which the current directory must be.

@@ -42,20 +42,13 @@ func buildCRIDockerd(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	// Go applies replacements only in the main module. A directory of the module cache cannot be the main module, so
-	// copy it.
-	work, err := os.MkdirTemp("", "criadapter-peer-")
-	if err != nil {
+	// Go applies replacements only in the main module.
+	return gomod.InCopy(source, func(work string) error {
+		version := "-X " + criDockerdModule + "/cmd/version.Version=" + strings.TrimPrefix(criDockerdVersion, "v")
+		_, err := gomod.Command(ctx, work, []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-buildvcs=false",
+			"-ldflags", "-s -w "+version, "-o", filepath.Join(dir, "cri-dockerd"), ".")
 		return err
-	}
-	defer os.RemoveAll(work)
-	if err := os.CopyFS(work, os.DirFS(source)); err != nil {
-		return fmt.Errorf("copy %s: %w", criDockerdModule, err)
-	}
-	version := "-X " + criDockerdModule + "/cmd/version.Version=" + strings.TrimPrefix(criDockerdVersion, "v")
-	_, err = gomod.Command(ctx, work, []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-buildvcs=false", "-ldflags",
-		"-s -w "+version, "-o", filepath.Join(dir, "cri-dockerd"), ".")
-	return err
+	})
 }
 
 // download returns the directory of a module in the module cache. The module must have the checksum.

@@ -90,43 +90,29 @@ func NewCritest(ctx context.Context, registry Registry, architecture string) (Cr
 	return Critest{Path: filepath.Join(dir, critestFile), Version: pinned.version, Diff: string(diff)}, nil
 }
 
-// buildCritest writes the program and the diff to dir. It adds a replace directive for the patched copy to the tools'
-// go.mod, so every other version stays as pinned.
+// buildCritest writes the program and the diff to dir. It adds a replace directive for the patched copy to a copy of
+// the tools' go.mod, so every other version stays as pinned.
 func buildCritest(ctx context.Context, pinned tools, patch patch, dir string) error {
-	work, err := os.MkdirTemp("", "criadapter-critest-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(work)
 	source, err := pinned.source(ctx)
 	if err != nil {
 		return err
 	}
-	sourceCopy := filepath.Join(work, "cri-tools")
-	if err := os.CopyFS(sourceCopy, os.DirFS(source)); err != nil {
-		return fmt.Errorf("copy %s: %w", module, err)
-	}
-	diff, err := patch.apply(sourceCopy)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, diffFile), []byte(diff), 0o644); err != nil {
-		return err
-	}
-	for _, name := range []string{"go.mod", "go.sum"} {
-		content, err := os.ReadFile(filepath.Join(pinned.dir, name))
+	return gomod.InCopy(source, func(sourceCopy string) error {
+		diff, err := patch.apply(sourceCopy)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(work, name), content, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, diffFile), []byte(diff), 0o644); err != nil {
 			return err
 		}
-	}
-	if err := goRun(ctx, work, "mod", "edit", "-replace", module+"="+sourceCopy); err != nil {
-		return err
-	}
-	return pinned.compile(ctx, work, "test", "-c", "-trimpath", "-ldflags", linkerFlags+pinned.version,
-		"-o", filepath.Join(dir, critestFile), module+"/cmd/critest")
+		return gomod.InCopy(pinned.dir, func(work string) error {
+			if err := goRun(ctx, work, "mod", "edit", "-replace", module+"="+sourceCopy); err != nil {
+				return err
+			}
+			return pinned.compile(ctx, work, "test", "-c", "-trimpath", "-ldflags", linkerFlags+pinned.version,
+				"-o", filepath.Join(dir, critestFile), module+"/cmd/critest")
+		})
+	})
 }
 
 // tools is the module that pins the versions.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/criadapter/criadapter/test/gomod"
 )
 
 // Registry is the registry with critest's images.
@@ -63,7 +65,7 @@ func (p patch) fingerprint() string {
 }
 
 // apply changes the files under dir and returns the change as a unified diff without context. It fails if a string does
-// not occur exactly once, because the patch was then written for another source.
+// not occur exactly once.
 func (p patch) apply(dir string) (diff string, err error) {
 	var diffs strings.Builder
 	for start := 0; start < len(p); {
@@ -72,22 +74,20 @@ func (p patch) apply(dir string) (diff string, err error) {
 			end++
 		}
 		path := filepath.Join(dir, filepath.FromSlash(p[start].path))
-		content, err := os.ReadFile(path)
+		before, err := os.ReadFile(path)
 		if err != nil {
 			return "", err
 		}
-		changed := string(content)
 		for _, r := range p[start:end] {
-			if n := strings.Count(changed, r.old); n != 1 {
-				return "", fmt.Errorf("%s has %s %d times instead of once: adapt the patch to this version", r.path,
-					r.old, n)
+			if err := gomod.ReplaceOnce(path, r.old, r.new); err != nil {
+				return "", err
 			}
-			changed = strings.Replace(changed, r.old, r.new, 1)
 		}
-		if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
+		after, err := os.ReadFile(path)
+		if err != nil {
 			return "", err
 		}
-		diffs.WriteString(lineDiff(p[start].path, string(content), changed))
+		diffs.WriteString(lineDiff(p[start].path, string(before), string(after)))
 		start = end
 	}
 	return diffs.String(), nil

@@ -1,10 +1,7 @@
 package build
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 
@@ -39,27 +36,13 @@ func buildStress(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp("", "criadapter-stress-")
-	if err != nil {
+	return gomod.InCopy(module.Dir, func(work string) error {
+		limit := filepath.Join(work, "cmd", stressName, "rlimit_unix.go")
+		if err := gomod.ReplaceOnce(limit, openFiles, noOpenFiles); err != nil {
+			return err
+		}
+		_, err := gomod.Command(ctx, work, append([]string{"CGO_ENABLED=0"}, gomod.Native()...), "build", "-trimpath",
+			"-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(dir, stressName), "./cmd/"+stressName)
 		return err
-	}
-	defer os.RemoveAll(work)
-	if err := os.CopyFS(work, os.DirFS(module.Dir)); err != nil {
-		return fmt.Errorf("copy %s: %w", containerd, err)
-	}
-	file := filepath.Join(work, "cmd", stressName, "rlimit_unix.go")
-	source, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	if n := bytes.Count(source, []byte(openFiles)); n != 1 {
-		return fmt.Errorf("%s has %s %d times instead of once", filepath.Base(file), openFiles, n)
-	}
-	source = bytes.Replace(source, []byte(openFiles), []byte(noOpenFiles), 1)
-	if err := os.WriteFile(file, source, 0o644); err != nil {
-		return err
-	}
-	_, err = gomod.Command(ctx, work, append([]string{"CGO_ENABLED=0"}, gomod.Native()...), "build", "-trimpath",
-		"-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(dir, stressName), "./cmd/"+stressName)
-	return err
+	})
 }
