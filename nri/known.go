@@ -19,13 +19,15 @@ func knownOf(snapshot *state.Snapshot) known {
 	return k
 }
 
-// see adds a change.
-func (k known) see(change state.Change) {
-	if change.Pod != nil {
-		k.pods[change.Pod.ID] = change.Pod
+// see adds a change. A change of before a removal still shows the removed pod or container: see leaves out ids in gone.
+func (k known) see(change state.Change, gone map[string]bool) {
+	if pod := change.Pod; pod != nil && !gone[pod.ID] {
+		k.pods[pod.ID] = pod
 	}
 	for _, c := range change.Containers {
-		k.containers[c.ID] = c
+		if !gone[c.ID] {
+			k.containers[c.ID] = c
+		}
 	}
 	if change.Type == state.Deleted {
 		delete(k.pods, change.ID)

@@ -87,18 +87,24 @@ func (s *Service) watch(ctx context.Context, first *state.Snapshot) {
 	for ctx.Err() == nil {
 		changes := s.opts.Cache.Subscribe()
 		now, gone := s.catchUp(ctx, seen)
-		seen = now
-		for {
-			change, err := changes.Next(ctx)
-			if err != nil {
-				break // ctx has ended, or changes were lost
-			}
-			if !gone[change.ID] {
-				s.changed(ctx, change)
-				seen.see(change)
-			}
-		}
+		s.follow(ctx, changes, now, gone)
 		changes.Close()
+		seen = now
+	}
+}
+
+// follow reports changes and adds them to seen, until ctx ends or changes are lost. It leaves out ids in gone: catchUp
+// has reported their removal.
+func (s *Service) follow(ctx context.Context, changes *state.Subscription, seen known, gone map[string]bool) {
+	for {
+		change, err := changes.Next(ctx)
+		if err != nil {
+			return // ctx has ended, or changes were lost
+		}
+		if !gone[change.ID] {
+			s.changed(ctx, change)
+		}
+		seen.see(change, gone)
 	}
 }
 

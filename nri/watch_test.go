@@ -43,6 +43,8 @@ type follower struct {
 	// synced is closed after the first list. entered is closed when the plugin hears of the pod "slow", and it answers
 	// when answer is closed.
 	synced, entered, answer chan struct{}
+	// stopping is called before the plugin answers to the end of a container, unless it is nil.
+	stopping func(containerID string)
 }
 
 func (f *follower) note(event, id string) error {
@@ -80,6 +82,9 @@ func (f *follower) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) erro
 func (f *follower) StopContainer(
 	_ context.Context, _ *api.PodSandbox, c *api.Container,
 ) ([]*api.ContainerUpdate, error) {
+	if f.stopping != nil {
+		f.stopping(c.GetId())
+	}
 	return nil, f.note("StopContainer", c.GetId())
 }
 
@@ -107,16 +112,42 @@ func runs(cache *state.Cache, podID string, containerIDs ...string) {
 
 func ended(st *state.ContainerStatus) { st.Running, st.FinishedAt = false, time.Unix(3, 0) }
 
-// The plugins hear once of each end and removal that other programs make, even if changes are lost because a plugin
-// answers slowly.
-func TestLostChanges(t *testing.T) {
+// serviceOf returns a service whose plugins may be slow. It does not run.
+func serviceOf(t *testing.T, cache *state.Cache) *Service {
+	t.Helper()
 	adaptation.SetPluginRequestTimeout(time.Minute)
-	defer adaptation.SetPluginRequestTimeout(adaptation.DefaultPluginRequestTimeout)
+	t.Cleanup(func() { adaptation.SetPluginRequestTimeout(adaptation.DefaultPluginRequestTimeout) })
 	dir := t.TempDir()
-	cache := state.New(state.Options{})
 	s, err := New(Options{Engine: noContainer{}, Cache: cache, Socket: filepath.Join(dir, "nri.sock"),
 		PluginDir: filepath.Join(dir, "plugins"), ConfigDir: filepath.Join(dir, "conf"), Version: "1"})
 	testutil.Must(t, err)
+	return s
+}
+
+// join connects the plugin. The caller must call leave.
+func (f *follower) join(t *testing.T, s *Service) (leave func()) {
+	t.Helper()
+	plugin, err := stub.New(f, stub.WithPluginName("follower"), stub.WithPluginIdx("00"),
+		stub.WithSocketPath(s.opts.Socket))
+	testutil.Must(t, err)
+	testutil.Eventually(t, func() error { return plugin.Start(t.Context()) })
+	<-f.synced
+	testutil.Until(t, "the plugin is counted", func() bool { return s.plugins.Load() == 1 })
+	return plugin.Stop
+}
+
+// loseChanges makes more changes of the pod "busy" than a subscriber's queue has room for.
+func loseChanges(cache *state.Cache) {
+	for i := range int64(1100) {
+		cache.UpdatePod("busy", func(st *state.PodStatus) { st.StartedAt = time.Unix(10+i, 0) })
+	}
+}
+
+// The plugins hear once of each end and removal that other programs make, even if changes are lost because a plugin
+// answers slowly.
+func TestLostChanges(t *testing.T) {
+	cache := state.New(state.Options{})
+	s := serviceOf(t, cache)
 	runs(cache, "slow")
 	runs(cache, "stopped", "left", "ended", "gone")
 	runs(cache, "removed", "last")
@@ -127,14 +158,7 @@ func TestLostChanges(t *testing.T) {
 	defer func() { cancel(); <-done }()
 
 	f := &follower{synced: make(chan struct{}), entered: make(chan struct{}), answer: make(chan struct{})}
-	plugin, err := stub.New(f, stub.WithPluginName("follower"), stub.WithPluginIdx("00"),
-		stub.WithSocketPath(s.opts.Socket))
-	testutil.Must(t, err)
-	testutil.Eventually(t, func() error { return plugin.Start(t.Context()) })
-	defer plugin.Stop()
-	<-f.synced
-	testutil.Until(t, "the plugin is counted", func() bool { return s.plugins.Load() == 1 })
-
+	defer f.join(t, s)()
 	cache.EndPod("slow")
 	<-f.entered
 	cache.UpdateContainer("ended", ended)
@@ -143,9 +167,7 @@ func TestLostChanges(t *testing.T) {
 	cache.RemoveContainer("last")
 	cache.RemovePod("removed")
 	s.reported.record(&s.reported.removed, "removed by a request")
-	for i := range int64(1100) { // more changes than a subscriber's queue has room for
-		cache.UpdatePod("busy", func(st *state.PodStatus) { st.StartedAt = time.Unix(10+i, 0) })
-	}
+	loseChanges(cache)
 	close(f.answer)
 	want := []string{"RemoveContainer removed/last", "RemoveContainer stopped/gone", "RemovePod removed",
 		"StopContainer ended", "StopContainer gone", "StopContainer last", "StopPod removed", "StopPod slow",
@@ -163,4 +185,49 @@ func TestLostChanges(t *testing.T) {
 		ids := slices.Compact(slices.Sorted(slices.Values(s.reported.ids())))
 		return slices.Equal(ids, []string{"ended", "stopped"})
 	})
+}
+
+// A removal is reported once, even if a queued change of a sibling still shows the removed pod and container, and
+// changes are lost again.
+func TestQueuedChangeOfSibling(t *testing.T) {
+	for name, loseAt := range map[string]string{
+		"before the queued removals": "sibling",
+		"after the queued removals":  "other",
+	} {
+		t.Run("changes are lost "+name, func(t *testing.T) {
+			cache := state.New(state.Options{})
+			runs(cache, "pod", "sibling", "gone")
+			runs(cache, "busy", "other")
+			s := serviceOf(t, cache)
+			testutil.Must(t, s.adaptation.Start())
+			defer s.adaptation.Stop()
+			close(s.started)
+			f := &follower{synced: make(chan struct{}), stopping: func(id string) {
+				if id == loseAt {
+					loseChanges(cache)
+				}
+			}}
+			defer f.join(t, s)()
+
+			startAgain := func(st *state.ContainerStatus) { st.StartedAt = time.Unix(5, 0) } // its end was not seen
+			before := knownOf(cache.Snapshot())
+			changes := cache.Subscribe()
+			cache.UpdateContainer("sibling", startAgain)
+			cache.RemoveContainer("gone")
+			cache.RemovePod("pod")
+			cache.UpdateContainer("other", startAgain)
+			seen, gone := s.catchUp(t.Context(), before)
+			s.follow(t.Context(), changes, seen, gone)
+			changes.Close()
+			testutil.Assert(t, seen.pods["pod"] == nil && seen.containers["gone"] == nil, "seen: %v", seen)
+
+			s.catchUp(t.Context(), seen)
+			want := []string{"RemoveContainer pod/gone", "RemovePod pod", "StopContainer gone", "StopContainer sibling",
+				"StopPod pod"}
+			if loseAt == "other" {
+				want = slices.Insert(want, 3, "StopContainer other")
+			}
+			testutil.Assert(t, slices.Equal(f.seen(), want), "the plugin heard\n%q, want\n%q", f.seen(), want)
+		})
+	}
 }
