@@ -87,7 +87,7 @@ func (l *leaving) RemovePodSandbox(
 	return nil, nil
 }
 
-// The pods of another part stay, and those of the suite do not count again in the next turn.
+// The pods of another part stay. A pod that the suite left does not count again in the next turn.
 func TestLeftPodsAreRemoved(t *testing.T) {
 	server := &leaving{pods: []string{"crowd", "left", "stuck"}}
 	s := &criServer{runtime: server}
