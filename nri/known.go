@@ -65,7 +65,7 @@ func (k known) until(now known) []state.Change {
 		}
 	}
 	for id, pod := range now.pods {
-		if old := k.pods[id]; !pod.Status.Running && (old == nil || old.Status.Running) {
+		if pod.Ended() && !k.pods[id].Ended() {
 			changes = append(changes, state.Change{Type: state.Stopped, ID: id, Pod: pod})
 		}
 	}

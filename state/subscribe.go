@@ -197,6 +197,10 @@ func containerPhase(c *Container) phase {
 	return phase{true, c.Status.Running, c.Status.StartedAt, c.Status.FinishedAt}
 }
 
+// Ended reports whether the pod has exited or failed to start. It is false for a pod that waits for its start, and for
+// nil.
+func (p *Pod) Ended() bool { return podPhase(p).ended() }
+
 // ended reports whether the entry has exited or failed to start.
 func (p phase) ended() bool { return p.exists && !p.running && !p.finished.IsZero() }
 

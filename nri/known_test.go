@@ -1,0 +1,40 @@
+package nri
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/state"
+)
+
+// wantUntil compares the difference of two snapshots with lines of type, id and pod.
+func wantUntil(t *testing.T, before, now *state.Snapshot, want ...string) {
+	t.Helper()
+	var got []string
+	for _, change := range knownOf(before).until(knownOf(now)) {
+		got = append(got, fmt.Sprintf("%v %s of %q", change.Type, change.ID, podID(change.Pod)))
+	}
+	slices.Sort(got)
+	testutil.Assert(t, slices.Equal(got, want), "the difference is %q, want %q", got, want)
+}
+
+// Only a pod that has run, or whose start failed, has an end.
+func TestEndOfPod(t *testing.T) {
+	cache := state.New(state.Options{})
+	empty := cache.Snapshot()
+	runs(cache, "runs")
+	runs(cache, "ends")
+	cache.PutPod(state.Pod{ID: "waits"})
+	cache.PutPod(state.Pod{ID: "fails"})
+	made := cache.Snapshot()
+	wantUntil(t, empty, made)
+	cache.EndPod("ends")
+	cache.EndPod("fails")
+	ended := cache.Snapshot()
+	ends := []string{`stopped ends of "ends"`, `stopped fails of "fails"`}
+	wantUntil(t, made, ended, ends...)
+	wantUntil(t, empty, ended, ends...)
+	wantUntil(t, ended, ended)
+}
