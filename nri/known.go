@@ -48,21 +48,25 @@ func (k known) missing(now known) map[string]bool {
 }
 
 // until returns the ends and removals until now, containers first. A pod or container that came and went in between is
-// unknown.
+// unknown. A container of an unknown pod has no end, as in the changes of a subscription.
 func (k known) until(now known) []state.Change {
 	var changes []state.Change
 	for id, c := range now.containers {
-		if c.Status.State() == stateExited {
-			changes = append(changes, containerChange(state.Stopped, id, now.pods[c.SandboxID], c))
+		if pod := now.pods[c.SandboxID]; pod != nil && c.Status.State() == stateExited {
+			changes = append(changes, containerChange(state.Stopped, id, pod, c))
 		}
 	}
 	for id, c := range k.containers {
-		if now.containers[id] == nil {
-			last, pod := *c, k.pods[c.SandboxID]
-			last.Status.Running, last.Status.PID = false, 0
-			changes = append(changes, containerChange(state.Stopped, id, pod, &last),
-				containerChange(state.Deleted, id, pod))
+		if now.containers[id] != nil {
+			continue
 		}
+		pod := k.pods[c.SandboxID]
+		if pod != nil {
+			last := *c
+			last.Status.Running, last.Status.PID = false, 0
+			changes = append(changes, containerChange(state.Stopped, id, pod, &last))
+		}
+		changes = append(changes, containerChange(state.Deleted, id, pod))
 	}
 	for id, pod := range now.pods {
 		if pod.Ended() && !k.pods[id].Ended() {

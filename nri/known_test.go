@@ -38,3 +38,18 @@ func TestEndOfPod(t *testing.T) {
 	wantUntil(t, empty, ended, ends...)
 	wantUntil(t, ended, ended)
 }
+
+// The end of a container without a known pod is not reported, and its removal is.
+func TestContainerOfUnknownPod(t *testing.T) {
+	cache := state.New(state.Options{})
+	runs(cache, "pod", "ends", "goes")
+	runs(cache, "lost", "ends too", "goes too")
+	cache.RemovePod("lost")
+	before := cache.Snapshot()
+	cache.UpdateContainer("ends", ended)
+	cache.UpdateContainer("ends too", ended)
+	cache.RemoveContainer("goes")
+	cache.RemoveContainer("goes too")
+	wantUntil(t, before, cache.Snapshot(), `deleted goes of "pod"`, `deleted goes too of ""`, `stopped ends of "pod"`,
+		`stopped goes of "pod"`)
+}
