@@ -39,10 +39,14 @@ func (k known) see(change state.Change, gone map[string]bool) {
 func (k known) missing(now known) map[string]bool {
 	ids := map[string]bool{}
 	for id := range k.pods {
-		ids[id] = now.pods[id] == nil
+		if now.pods[id] == nil {
+			ids[id] = true
+		}
 	}
 	for id := range k.containers {
-		ids[id] = now.containers[id] == nil
+		if now.containers[id] == nil {
+			ids[id] = true
+		}
 	}
 	return ids
 }

@@ -2,6 +2,7 @@ package nri
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -52,4 +53,17 @@ func TestContainerOfUnknownPod(t *testing.T) {
 	cache.RemoveContainer("goes too")
 	wantUntil(t, before, cache.Snapshot(), `deleted goes of "pod"`, `deleted goes too of ""`, `stopped ends of "pod"`,
 		`stopped goes of "pod"`)
+}
+
+func TestMissing(t *testing.T) {
+	cache := state.New(state.Options{})
+	runs(cache, "pod", "stays", "goes")
+	runs(cache, "pod that goes")
+	before := knownOf(cache.Snapshot())
+	cache.RemoveContainer("goes")
+	cache.RemovePod("pod that goes")
+	runs(cache, "new pod", "new container")
+	got := before.missing(knownOf(cache.Snapshot()))
+	want := map[string]bool{"goes": true, "pod that goes": true}
+	testutil.Assert(t, maps.Equal(got, want), "missing are %v, want %v", got, want)
 }
