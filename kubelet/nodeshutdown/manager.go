@@ -207,7 +207,7 @@ func (e *ending) stop() {
 }
 
 // ensureDelay raises logind's delay if it is too short. If logind keeps a shorter delay, ensureDelay only logs that:
-// pods then have less time.
+// pods then have less time. It stops waiting for logind when a shutdown begins, which the session has to follow.
 func (m *Manager) ensureDelay(ctx context.Context, conn *logind) error {
 	delay, err := conn.maxDelay()
 	if err != nil || delay >= m.grace {
@@ -220,6 +220,9 @@ func (m *Manager) ensureDelay(ctx context.Context, conn *logind) error {
 	}
 	for deadline := time.Now().Add(reload); ; {
 		if delay, err = conn.maxDelay(); err != nil || delay >= m.grace {
+			return err
+		}
+		if begun, err := conn.preparing(); err != nil || begun {
 			return err
 		}
 		if time.Now().After(deadline) {
@@ -235,19 +238,20 @@ func (m *Manager) ensureDelay(ctx context.Context, conn *logind) error {
 	}
 }
 
-// hold ensures logind's delay and takes a new inhibitor.
+// hold takes a new inhibitor, and then ensures logind's delay. A shutdown may begin meanwhile, and logind gives no
+// inhibitor then. Logind reads its delay when a shutdown begins, so a raised one counts for this inhibitor, too.
 func (m *Manager) hold(ctx context.Context, conn *logind) error {
-	if err := m.ensureDelay(ctx, conn); err != nil {
-		return err
-	}
 	m.release()
 	lock, err := conn.inhibit(ctx)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.lock = lock
+	m.mu.Unlock()
+	if err := m.ensureDelay(ctx, conn); err != nil {
+		return err
+	}
 	log.G(ctx).WithField("delay", m.grace).Info("shutdowns of this machine are delayed until pods have ended")
 	return nil
 }

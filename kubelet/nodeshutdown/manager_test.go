@@ -302,7 +302,32 @@ func TestDelayIsRaisedAfterShutdown(t *testing.T) {
 	m.isDown(t, true)
 	service.PrepareForShutdown(false)
 	m.holds(t)
-	testutil.Equal(t, reloads.Load(), 1, "reloads of logind")
+	testutil.EventuallyWithin(t, patience, "a reload of logind", func() error {
+		if reloads.Load() == 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+// TestShutdownBeginsWhileDelayStays: a shutdown is delayed, and pods end, although logind's delay stays short. It
+// begins while the manager waits for the raised delay, after another shutdown was cancelled.
+func TestShutdownBeginsWhileDelayStays(t *testing.T) {
+	n := &node{pods: []*v1.Pod{pod("plain", 0, 600)}}
+	service := login1.Start(t, time.Second)
+	reloads := make(chan struct{}, 2)
+	service.OnReload(func() { reloads <- struct{}{} })
+	run(t, n, service, 30*time.Minute, 10*time.Minute)
+	testutil.Receive(t, reloads, "logind is not reloaded")
+	service.PrepareForShutdown(true)
+	n.has(t, "plain in 600s"+words)
+	service.PrepareForShutdown(false)
+	testutil.Receive(t, reloads, "logind is not reloaded after the cancelled shutdown")
+	released := service.PrepareForShutdown(true)
+	n.has(t, "plain in 600s"+words, "plain in 600s"+words)
+	stillDelayed(t, released)
+	n.let("plain")
+	goesOn(t, released)
 }
 
 // TestShutdownWithoutGracePeriod: without a grace period the manager does not connect to D-Bus.

@@ -3,6 +3,7 @@
 package login1
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,9 +46,10 @@ type Service struct {
 	properties *prop.Properties
 	daemon     *exec.Cmd
 
-	mu       sync.Mutex
-	reloaded func()
-	locks    []*lock
+	mu        sync.Mutex
+	reloaded  func()
+	locks     []*lock
+	preparing bool
 }
 
 // lock is one inhibitor: a pipe whose other end the client has.
@@ -159,6 +161,7 @@ func (s *Service) PrepareForShutdown(begins bool) (released <-chan struct{}) {
 			<-each.released
 		}
 	}()
+	s.preparing = begins
 	s.properties.SetMust(login1+".Manager", "PreparingForShutdown", begins)
 	testutil.Must(s.t, s.conn.Emit(login1Path, login1+".Manager.PrepareForShutdown", begins))
 	return done
@@ -167,8 +170,13 @@ func (s *Service) PrepareForShutdown(begins bool) (released <-chan struct{}) {
 // manager is the interface org.freedesktop.login1.Manager.
 type manager struct{ s *Service }
 
-// Inhibit hands out an inhibitor.
+// Inhibit hands out an inhibitor, but none during a shutdown.
 func (m manager) Inhibit(what, who, _, mode string) (dbus.UnixFD, *dbus.Error) {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	if m.s.preparing {
+		return 0, dbus.MakeFailedError(errors.New("a shutdown has begun"))
+	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return 0, dbus.MakeFailedError(err)
@@ -179,8 +187,6 @@ func (m manager) Inhibit(what, who, _, mode string) (dbus.UnixFD, *dbus.Error) {
 		_, _ = read.Read(make([]byte, 1)) // no client writes; the read ends when the last write end is closed
 		read.Close()
 	}()
-	m.s.mu.Lock()
-	defer m.s.mu.Unlock()
 	m.s.locks = append(m.s.locks, made)
 	return dbus.UnixFD(write.Fd()), nil
 }
