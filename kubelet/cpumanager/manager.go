@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/criadapter/criadapter/kubelet/grants"
+	"github.com/criadapter/criadapter/kubelet/jsonfile"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -74,7 +75,8 @@ func open(opts Options, system string) (*Manager, error) {
 	m := &Manager{opts: opts, path: filepath.Join(opts.RootDir, "cpus.json"), wake: make(chan struct{}, 1)}
 	var err error
 	if m.grants, err = grants.Open[string](m.path); err != nil {
-		return nil, fmt.Errorf("CPUs of containers: %s: %w; remove the file when no pod runs", m.path, err)
+		return nil, fmt.Errorf("CPUs of containers: %w",
+			jsonfile.Advise(m.path, err, "remove the file when no pod runs"))
 	}
 	if !m.static() {
 		if _, err := os.Stat(m.path); errors.Is(err, fs.ErrNotExist) {

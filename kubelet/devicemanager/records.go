@@ -44,11 +44,12 @@ type records struct {
 func openRecords(dir string) (r records, err error) {
 	r.path = filepath.Join(dir, "device-resources.json")
 	if _, err := jsonfile.Read(r.path, &r.resources); err != nil {
-		return r, fmt.Errorf("%s: %w; remove the file", r.path, err)
+		return r, jsonfile.Advise(r.path, err, "remove the file")
 	}
 	path := filepath.Join(dir, "devices.json")
 	if r.grants, err = grants.Open[map[v1.ResourceName]grant](path); err != nil {
-		return r, fmt.Errorf("devices of containers: %s: %w; remove the file when no container has a device", path, err)
+		return r, fmt.Errorf("devices of containers: %w",
+			jsonfile.Advise(path, err, "remove the file when no container has a device"))
 	}
 	return r, nil
 }

@@ -63,8 +63,8 @@ func OpenAccess(path string) (*Access, error) {
 		err = errors.New("it lacks the key or the images")
 	}
 	if err != nil {
-		return nil, fmt.Errorf(
-			"access to images: %s: %w; remove the file, then all pods may use the images that are present", path, err)
+		return nil, fmt.Errorf("access to images: %w",
+			jsonfile.Advise(path, err, "remove the file, then all pods may use the images that are present"))
 	}
 	if a.file.Pulling == nil {
 		a.file.Pulling = map[string]bool{}

@@ -23,8 +23,8 @@ func OpenPulled(path string) (*Pulled, error) {
 	p := &Pulled{path: path, ids: map[string]bool{}}
 	var ids []string
 	if _, err := jsonfile.Read(path, &ids); err != nil {
-		return nil, fmt.Errorf(
-			"pulled images: %s: %w; remove the file, then garbage collection keeps all present images", path, err)
+		return nil, fmt.Errorf("pulled images: %w",
+			jsonfile.Advise(path, err, "remove the file, then garbage collection keeps all present images"))
 	}
 	for _, id := range ids {
 		p.ids[id] = true

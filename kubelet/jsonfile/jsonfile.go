@@ -25,6 +25,15 @@ func Read(path string, value any) (found bool, err error) {
 	return true, json.Unmarshal(raw, value)
 }
 
+// Advise adds a file's path and advice to an error of its content. Advice on the content would be wrong for an error of
+// the file system, which has the path already.
+func Advise(path string, err error, advice string) error {
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		return err
+	}
+	return fmt.Errorf("%s: %w; %s", path, err, advice)
+}
+
 // ReadOrMove is Read, but renames an unreadable file to *.corrupt, so that Write does not overwrite it.
 func ReadOrMove(path string, value any) (found bool, err error) {
 	if found, err = Read(path, value); err != nil {
@@ -33,6 +42,9 @@ func ReadOrMove(path string, value any) (found bool, err error) {
 	return found, err
 }
 
+// ownerOnly is the mode of all files.
+const ownerOnly = 0o600
+
 // Write replaces the file, unless its content is the same. Only the file's owner may read it. After a crash it has the
 // old or the new value.
 func Write(path string, value any) error {
@@ -40,8 +52,13 @@ func Write(path string, value any) error {
 	if err != nil {
 		return err
 	}
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm() != ownerOnly {
+		if err := os.Chmod(path, ownerOnly); err != nil { // a new file would have the old one's mode
+			return err
+		}
+	}
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, raw) {
 		return nil
 	}
-	return renameio.WriteFile(path, raw, 0o600, renameio.WithTempDir(filepath.Dir(path)))
+	return renameio.WriteFile(path, raw, ownerOnly, renameio.WithTempDir(filepath.Dir(path)))
 }

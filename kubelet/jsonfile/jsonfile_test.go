@@ -3,6 +3,7 @@ package jsonfile
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -21,6 +22,33 @@ func TestWriteOnlyChanges(t *testing.T) {
 	first, same := write(1), write(1)
 	testutil.Assert(t, os.SameFile(first, same), "the same value replaced the file")
 	testutil.Assert(t, !os.SameFile(same, write(2)), "another value did not replace the file")
+}
+
+// TestWriteForTheOwner: a file that others may read gets the mode 0600 by the next write, with any value.
+func TestWriteForTheOwner(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "value.json")
+	for _, value := range []int{1, 1, 2} {
+		testutil.Must(t, Write(path, value))
+		info, err := os.Stat(path)
+		testutil.Must(t, err)
+		testutil.Equal(t, info.Mode(), 0o600, "the mode")
+		testutil.Must(t, os.Chmod(path, 0o644))
+	}
+}
+
+// TestAdvise: only an error of the content has advice, and each error has the path once.
+func TestAdvise(t *testing.T) {
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken")
+	testutil.WriteFile(t, broken, "{")
+	for path, advised := range map[string]bool{broken: true, dir: false} {
+		var value int
+		_, err := Read(path, &value)
+		testutil.Assert(t, err != nil, "%s is read", path)
+		text := Advise(path, err, "remove it").Error()
+		testutil.Assert(t, strings.HasSuffix(text, "; remove it") == advised, "%s", text)
+		testutil.Equal(t, strings.Count(text, path), 1, "the path in %q", text)
+	}
 }
 
 // TestReadOrMove keeps an unreadable file under another name.

@@ -36,9 +36,8 @@ func Open(path string) (*Manager, error) {
 		err = m.check()
 	}
 	if err != nil {
-		return nil, fmt.Errorf(
-			"ids of pods' user namespaces: %s: %w; remove the file when no pod with hostUsers: false is left", path,
-			err)
+		return nil, fmt.Errorf("ids of pods' user namespaces: %w",
+			jsonfile.Advise(path, err, "remove the file when no pod with hostUsers: false is left"))
 	}
 	return m, nil
 }

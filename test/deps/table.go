@@ -221,7 +221,7 @@ func podRules() []Rule {
 			"it records what a container has for itself, devices and CPUs alike"},
 		{"kubelet/devicemanager", []string{"kubelet/grants", "kubelet/jsonfile", "kubelet/model"},
 			"plugins are other processes; pods are known by their ids and limits"},
-		{"kubelet/cpumanager", []string{"kubelet/grants", "kubelet/model"},
+		{"kubelet/cpumanager", []string{"kubelet/grants", "kubelet/jsonfile", "kubelet/model"},
 			"it knows the machine's CPUs, and sees containers through CRI"},
 		{"kubelet/devicemanager/devicemanagertest", []string{"internal/testutil"},
 			"a plugin knows the kubelet by its socket alone"},
