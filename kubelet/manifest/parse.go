@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
-	goyaml "go.yaml.in/yaml/v2"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -136,11 +134,11 @@ func (d *Documents) add(text []byte) (empty bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", strings.TrimPrefix(err.Error(), "yaml: "), errdefs.ErrInvalidArgument)
 	}
+	if err := alone(text, raw); err != nil {
+		return false, err
+	}
 	if string(raw) == "null" {
 		return true, nil
-	}
-	if err := alone(text); err != nil {
-		return false, err
 	}
 	var meta metav1.TypeMeta
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &meta); err != nil {
@@ -164,17 +162,19 @@ func (d *Documents) add(text []byte) (empty bool, err error) {
 }
 
 // alone fails if something follows the first document in text, such as a second JSON object. YAMLToJSONStrict ignores
-// that.
-func alone(text []byte) error {
-	decoder := goyaml.NewDecoder(bytes.NewReader(text))
-	var document any
-	if err := decoder.Decode(&document); err != nil {
-		return fmt.Errorf("%w: %w", err, errdefs.ErrInvalidArgument)
+// that. It does not for an entry of a sequence, so all of text must be one entry with the document's value, raw.
+func alone(text, raw []byte) error {
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // it may only begin a file
+	entry := append([]byte("- "), bytes.ReplaceAll(text, []byte("\n"), []byte("\n  "))...)
+	got, err := yaml.YAMLToJSONStrict(entry)
+	if err == nil && string(got) == "["+string(raw)+"]" {
+		return nil
 	}
-	if err := decoder.Decode(&document); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("another document follows without a line of three dashes: %w", errdefs.ErrInvalidArgument)
+	const follows = "another document follows without a line of three dashes"
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", follows, strings.TrimPrefix(err.Error(), "yaml: "), errdefs.ErrInvalidArgument)
 	}
-	return nil
+	return fmt.Errorf("%s: %w", follows, errdefs.ErrInvalidArgument)
 }
 
 func (d *Documents) addList(raw []byte) error {
