@@ -30,6 +30,14 @@ type Objects struct {
 	Claims            []*v1.PersistentVolumeClaim
 }
 
+// Append adds other objects, also with names that are there already.
+func (o *Objects) Append(other Objects) {
+	o.ConfigMaps = append(o.ConfigMaps, other.ConfigMaps...)
+	o.Secrets = append(o.Secrets, other.Secrets...)
+	o.PersistentVolumes = append(o.PersistentVolumes, other.PersistentVolumes...)
+	o.Claims = append(o.Claims, other.Claims...)
+}
+
 // Add adds other objects. They replace objects with the same kind, namespace and name.
 func (o *Objects) Add(other Objects) {
 	o.ConfigMaps = replaced(o.ConfigMaps, other.ConfigMaps)

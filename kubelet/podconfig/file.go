@@ -129,7 +129,7 @@ func (f *FileSource) scan(ctx context.Context) error {
 	for _, path := range paths {
 		f.read(ctx, path)
 		pods = append(pods, f.files[path].pods...)
-		objects.Add(f.files[path].objects)
+		objects.Append(f.files[path].objects)
 	}
 	f.objects.replace(objects) // first: the pods may need them
 	return f.config.Set(ctx, model.SourceFile, pods)

@@ -163,6 +163,17 @@ func TestFileObjects(t *testing.T) {
 	}
 }
 
+// TestFileObjectsOfOneName: if two files have the same object, the one in the later file counts.
+func TestFileObjectsOfOneName(t *testing.T) {
+	f := newFiles(t)
+	for _, file := range []string{"b", "a"} {
+		f.write(file+".yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {of: "+file+"}\n")
+	}
+	f.images()
+	m, err := f.objects.ConfigMap(in("default"), "m")
+	testutil.Assert(t, err == nil && m.Data["of"] == "b", "%v, %v", m, err)
+}
+
 // TestFileObjectsOfFaultyEdits: with each faulty edit, a readable object replaces its earlier version.
 func TestFileObjectsOfFaultyEdits(t *testing.T) {
 	f := newFiles(t)

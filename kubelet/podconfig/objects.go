@@ -34,7 +34,7 @@ func NewObjects() *Objects { return &Objects{changes: volumekinds.NewChanges()} 
 // Changed receives new, changed and removed objects.
 func (o *Objects) Changed() <-chan map[volumekinds.Object]bool { return o.changes.Wait() }
 
-// replace sets all objects.
+// replace sets all objects. Of objects with the same name the last one counts.
 func (o *Objects) replace(objects manifest.Objects) {
 	newMaps, newSecrets := map[types.NamespacedName]*v1.ConfigMap{}, map[types.NamespacedName]*v1.Secret{}
 	for _, object := range objects.ConfigMaps {
