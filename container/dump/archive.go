@@ -106,7 +106,7 @@ func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
 	if !info.Mode().IsRegular() {
 		return w.WriteHeader(header)
 	}
-	file, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", handle.Fd()))
+	file, err := reopen(handle)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -122,6 +122,16 @@ func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", name, errShrunk)
+}
+
+// reopen opens the file that the handle names, for reading. The file is there, so no error matches fs.ErrNotExist: if
+// /proc is missing, Save must not take the file for gone.
+func reopen(handle *os.File) (*os.File, error) {
+	file, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", handle.Fd()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("open again: %v", err)
+	}
+	return file, err
 }
 
 // linkTarget returns where the symbolic link leads that the handle names.

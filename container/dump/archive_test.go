@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -65,6 +66,16 @@ func TestSaveAnyKind(t *testing.T) {
 		testutil.Assert(t, ok && found == content, "%s is %q, want %q", name, found, content)
 	}
 	testutil.Assert(t, len(got) == len(want), "the archive has %q", got)
+}
+
+// TestFileWithoutProc: a file whose handle is not in /proc is not taken for gone.
+func TestFileWithoutProc(t *testing.T) {
+	_, root := rooted(t)
+	closed, err := root.Create("file")
+	testutil.Must(t, err)
+	testutil.Must(t, closed.Close())
+	_, err = reopen(closed)
+	testutil.Assert(t, err != nil && !errors.Is(err, fs.ErrNotExist), "got %v", err)
 }
 
 // TestSaveOfAChangingFile saves a name at which a file and a FIFO take turns. A FIFO must not block it.
