@@ -1,10 +1,16 @@
 package ociexec
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -27,6 +33,22 @@ func TestEachStartHasItsOwnDirectory(t *testing.T) {
 	entries, err := os.ReadDir(base)
 	testutil.Must(t, err)
 	testutil.Assert(t, len(entries) == 1 && filepath.Join(base, entries[0].Name()) == first.dir, "left: %v", entries)
+}
+
+// A start whose turn never comes fails with the name of the directory.
+func TestStartThatIsNeverItsTurn(t *testing.T) {
+	base := t.TempDir()
+	other, err := os.Open(base)
+	testutil.Must(t, err)
+	defer other.Close()
+	testutil.Must(t, unix.Flock(int(other.Fd()), unix.LOCK_EX))
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		_, _, err := claim(base)
+		testutil.Assert(t, errors.Is(err, unix.EWOULDBLOCK) && strings.Contains(err.Error(), base), "got %v", err)
+		took := time.Since(begun)
+		testutil.Assert(t, took >= turnLimit && took < 2*turnLimit, "it took %v", took)
+	})
 }
 
 // Starts at the same time do not remove each other's directories.
