@@ -150,7 +150,8 @@ func statusOf(dir string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The third field of proc(5) follows the name, which is in parentheses.
+	// The third field of proc(5) follows the name, which is in parentheses. Package proctable reads other fields, as
+	// numbers and for all programs; these are compared as they stand.
 	rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(rest) < 39 {
 		return nil, fmt.Errorf("%s/stat has %d fields", dir, len(rest))
