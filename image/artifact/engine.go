@@ -75,6 +75,8 @@ func typed(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", errdefs.ErrPermissionDenied, err)
 	case http.StatusTooManyRequests:
 		return fmt.Errorf("%w: %w", errdefs.ErrResourceExhausted, err)
+	case http.StatusRequestTimeout:
+		return fmt.Errorf("%w: %w", docker.ErrRegistryUnavailable, err)
 	}
 	if failed.StatusCode >= http.StatusInternalServerError {
 		return fmt.Errorf("%w: %w", docker.ErrRegistryUnavailable, err)

@@ -174,6 +174,7 @@ func TestFailedPullsLeaveNothing(t *testing.T) {
 		"a missing blob":    {blob(404, ""), errdefs.ErrNotFound},
 		"a refusal":         {blob(403, ""), errdefs.ErrPermissionDenied},
 		"a server's error":  {blob(501, ""), docker.ErrRegistryUnavailable},
+		"a timeout":         {blob(408, ""), docker.ErrRegistryUnavailable},
 		"a bad request":     {blob(400, ""), errdefs.ErrUnknown},
 		"a bad method":      {blob(405, ""), errdefs.ErrUnknown},
 	} {
