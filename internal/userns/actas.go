@@ -1,6 +1,7 @@
 package userns
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"syscall"
@@ -31,7 +32,7 @@ func ActAs(uid, gid int, f func() error) error {
 	// Also after an error, since setEffective may have changed one of the ids.
 	if backErr := setEffective(0, 0); backErr != nil {
 		runtime.LockOSThread() // never unlocked, so that no other goroutine gets this thread
-		return fmt.Errorf("acting as root again: %w", backErr)
+		return errors.Join(err, fmt.Errorf("acting as root again: %w", backErr))
 	}
 	return err
 }
