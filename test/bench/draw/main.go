@@ -15,7 +15,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 const (
@@ -217,9 +216,6 @@ func parseResult(text []byte) (result, error) {
 	}
 	if len(r.Lives) == 0 || len(r.Lists) == 0 || len(r.Usage) == 0 {
 		return r, errors.New("parts are missing: run make bench without PARTS")
-	}
-	for name, version := range r.Versions {
-		r.Versions[name] = strings.TrimSuffix(version, "+unknown") // containerd's, when it is built by module name
 	}
 	return r, nil
 }
