@@ -43,5 +43,4 @@ func TestGrantWithoutALogDirectory(t *testing.T) {
 	plan := &Plan{pods: []*podPlan{gone, left}}
 	(&Node{opts: Options{LogHistory: 1}}).grant(t.Context(), plan)
 	testutil.Assert(t, len(plan.pods) == 1 && plan.pods[0] == left, "planned are %v", plan.pods)
-	testutil.Equal(t, left.logs[0].history, 1, "the history of the pod that is left")
 }
