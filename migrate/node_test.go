@@ -348,6 +348,13 @@ func (f *fixture) startPeer() (stop func()) {
 		testutil.Check(f.t, errors.Join(input.Close(), peer.Wait()))
 	})
 	f.t.Cleanup(stop)
+	testutil.Eventually(f.t, func() error { // the kernel shows no arguments for a moment after exec
+		arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", peer.Process.Pid))
+		if err == nil && len(arguments) == 0 {
+			err = errors.New("the peer has no arguments yet")
+		}
+		return err
+	})
 	return stop
 }
 
