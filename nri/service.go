@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,9 +65,12 @@ type Service struct {
 	reported reported
 }
 
+// setLibraryLog sends the library's log to ours. The library has one log for all services, and reads it without a lock.
+var setLibraryLog = sync.OnceFunc(func() { nrilog.Set(logger{}) })
+
 // New makes the service. It runs no plugin.
 func New(opts Options) (*Service, error) {
-	nrilog.Set(logger{})
+	setLibraryLog()
 	s := &Service{opts: opts, started: make(chan struct{})}
 	var err error
 	s.adaptation, err = adaptation.New(runtimeName, opts.Version, s.synchronize, s.update,
