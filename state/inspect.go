@@ -42,15 +42,17 @@ func (c *Cache) fromInspect(ctx context.Context, inspect *container.InspectRespo
 func (c *Cache) record(ctx context.Context, sandboxID string) *checkpoint.Record {
 	record, err := c.opts.Records.Load(ctx, sandboxID)
 	if err != nil {
-		if !errdefs.IsNotFound(err) {
-			warnUnreadable(ctx, sandboxID, err)
-		}
+		warnUnreadable(ctx, sandboxID, err)
 		return nil
 	}
 	return &record
 }
 
+// warnUnreadable logs the error of a read of a checkpoint, unless there is no checkpoint.
 func warnUnreadable(ctx context.Context, sandboxID string, err error) {
+	if errdefs.IsNotFound(err) {
+		return
+	}
 	log.G(ctx).WithError(err).WithField("podSandboxID", sandboxID).
 		Warn("cannot read checkpoint of pod sandbox, using labels")
 }
@@ -164,12 +166,10 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 	if entry.Meta.StopSignal == "" {
 		entry.Meta.StopSignal = "SIGTERM"
 	}
-	kept, err := c.opts.Records.LoadContainer(ctx, sandboxID, inspect.ID)
-	switch {
-	case err == nil:
-		addRecord(ctx, entry, kept)
-	case !errdefs.IsNotFound(err):
+	if kept, err := c.opts.Records.LoadContainer(ctx, sandboxID, inspect.ID); err != nil {
 		warnUnreadable(ctx, sandboxID, err)
+	} else {
+		addRecord(ctx, entry, kept)
 	}
 	if entry.Meta.Config.Image == nil {
 		entry.Meta.Config.Image = &runtimeapi.ImageSpec{Image: inspect.Config.Image}

@@ -49,7 +49,8 @@ func (s *suite) image(ctx context.Context) error {
 	_, err := s.machine.Shell(ctx, `
 		echo '{"metadata": {"name": "image", "namespace": "default", "uid": "1", "attempt": 0}, "log_directory": "/var/log/pods/image", "linux": {}}' > /run/pod.json
 		echo '{"metadata": {"name": "hello", "attempt": 0}, "image": {"image": "`+debian.PodImage+`"}, "log_path": "hello.log", "linux": {}}' > /run/container.json
-		`+crictl+`run --no-pull /run/container.json /run/pod.json 2>/dev/null || `+crictl+`run /run/container.json /run/pod.json
+		`+crictl+`run --no-pull /run/container.json /run/pod.json 2>/dev/null ||
+			`+crictl+`run /run/container.json /run/pod.json
 		`+crictl+`ps | grep Running
 		address=$(`+crictl+`inspectp --output go-template --template '{{.status.network.ip}}' $(`+crictl+`pods --quiet))
 		ip route get $address | grep cni0
