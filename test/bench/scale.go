@@ -61,6 +61,18 @@ func (b *bench) beginStep(ctx context.Context, with string, crowds []*crowd) (*s
 	return step, nil
 }
 
+// time does f on one server after the other, and adds how long each of the n things took.
+func (s *scaleStep) time(crowds []*crowd, row string, n int, f func(*crowd) error) error {
+	for _, c := range crowds {
+		took, err := timed(func() error { return f(c) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		s.Table.add(row, c.name, took/time.Duration(n))
+	}
+	return nil
+}
+
 // weigh adds the memory of each server.
 func (s *scaleStep) weigh(crowds []*crowd) error {
 	for _, c := range crowds {
@@ -80,24 +92,21 @@ func (b *bench) measurePodsAtOnce(ctx context.Context, crowds []*crowd) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range crowds {
-		took, err := c.grow(ctx, n, n)
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		step.Table.add("all pods up", c.name, took)
+	if err := step.time(crowds, "all pods up", 1, func(c *crowd) error {
+		_, err := c.grow(ctx, n, n)
+		return err
+	}); err != nil {
+		return err
 	}
 	if err := step.weigh(crowds); err != nil {
 		return err
 	}
-	for _, c := range crowds {
-		took, err := timed(func() error { return c.shrink(ctx, 0) })
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		step.Table.add("all pods removed", c.name, took)
-	}
-	return nil
+	return step.timeRemoval(ctx, crowds)
+}
+
+// timeRemoval removes all pods of each server.
+func (s *scaleStep) timeRemoval(ctx context.Context, crowds []*crowd) error {
+	return s.time(crowds, "all pods removed", 1, func(c *crowd) error { return c.shrink(ctx, 0) })
 }
 
 // measureStarts restarts each server, and compares criadapter's start with its engine's list of the same things.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
@@ -32,26 +31,17 @@ func (b *bench) measureDead(ctx context.Context, crowds []*crowd) error {
 		if step, err = b.beginStep(ctx, fmt.Sprintf("%d dead containers", n), crowds); err != nil {
 			return err
 		}
-		for _, c := range crowds {
-			took, err := timed(func() error { return c.endContainers(ctx, before/deadPods, n/deadPods) })
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
-			}
-			step.Table.add("mean of creating, starting and ending", c.name, took/time.Duration(n-before))
+		if err := step.time(crowds, "mean of creating, starting and ending", n-before, func(c *crowd) error {
+			return c.endContainers(ctx, before/deadPods, n/deadPods)
+		}); err != nil {
+			return err
 		}
 		if err := b.measureWithDead(ctx, step, crowds, n); err != nil {
 			return err
 		}
 		before = n
 	}
-	for _, c := range crowds {
-		took, err := timed(func() error { return c.shrink(ctx, 0) })
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		step.Table.add("all pods removed", c.name, took)
-	}
-	return nil
+	return step.timeRemoval(ctx, crowds)
 }
 
 // endContainers gives each pod the dead containers with the numbers from first to the one before last, and waits for

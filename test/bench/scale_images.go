@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -25,12 +24,10 @@ func (b *bench) measureManyImages(ctx context.Context, crowds []*crowd) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range crowds {
-		took, err := timed(func() error { return c.pullAll(ctx, names) })
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		step.Table.add("mean of PullImage, four at a time", c.name, took/time.Duration(n))
+	if err := step.time(crowds, "mean of PullImage, four at a time", n, func(c *crowd) error {
+		return c.pullAll(ctx, names)
+	}); err != nil {
+		return err
 	}
 	for _, q := range []question{
 		{rowImages, b.plan.stats, func(c *crowd, ctx context.Context) error { return c.listsImages(ctx, n) }},

@@ -61,7 +61,7 @@ func memoryParts() []string { return cpuParts()[:4] }
 
 // loadFile is the file of an engine's kept result. loadBegin is the marker before the engine's part of the document.
 func (s section) loadFile() string {
-	return filepath.Join(figures, "load"+strings.TrimPrefix(s.file(), "result"))
+	return "load" + strings.TrimPrefix(s.file(), "result")
 }
 
 func (s section) loadBegin() string { return strings.Replace(s.begin(), "figures", "load", 1) }
@@ -72,8 +72,10 @@ func runLoad(from string) error {
 	if err != nil {
 		return err
 	}
-	if err := keepLoad(from); err != nil {
-		return err
+	for _, s := range loadSections() {
+		if err := keep(from, s.file(), s.loadFile(), checkJSON); err != nil {
+			return err
+		}
 	}
 	text, svg, err := drawLoad(text)
 	if err != nil {
@@ -85,32 +87,12 @@ func runLoad(from string) error {
 	return errors.Join(err, os.WriteFile(loadDocument, text, 0o644))
 }
 
-// keepLoad copies new results of full nodes to figures.
-func keepLoad(from string) error {
-	if from == "" {
-		return nil
-	}
-	for _, s := range loadSections() {
-		text, err := os.ReadFile(filepath.Join(from, s.file()))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = os.WriteFile(s.loadFile(), text, 0o644)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // drawLoad puts the tables of full nodes into the report. svg is empty without a measurement.
 func drawLoad(text []byte) (_ []byte, svg string, err error) {
 	for _, s := range loadSections() {
 		content := fmt.Sprintf(
 			"Nothing was measured yet: `make load%s` and then `make figures` write the table here.\n", s.variable())
-		loaded, err := readJSON[loadResult](s.loadFile())
+		loaded, err := readJSON[loadResult](filepath.Join(figures, s.loadFile()))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, "", err
 		}

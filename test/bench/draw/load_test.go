@@ -22,17 +22,23 @@ const loaded = `{"Pods": 3, "Rest": 30, "Churned": 60, "Churn": 5, "Probed": 30,
 
 // TestReportOfLoadHasItsResults compares the report's tables and its picture with the kept results.
 func TestReportOfLoadHasItsResults(t *testing.T) {
+	wantDrawn(t, loadDocument, loadPicture, drawLoad)
+}
+
+// wantDrawn checks that a document and its picture, if there is one, are drawn from the kept results.
+func wantDrawn(t *testing.T, document, picture string, draw func(text []byte) ([]byte, string, error)) {
+	t.Helper()
 	t.Chdir("../../..")
-	text, err := os.ReadFile(loadDocument)
+	text, err := os.ReadFile(document)
 	testutil.Must(t, err)
-	want, svg, err := drawLoad(text)
+	want, svg, err := draw(text)
 	testutil.Assert(t, err == nil && bytes.Equal(text, want),
-		"%s does not have the kept results, run: go run ./test/bench/draw (%v)", loadDocument, err)
+		"%s does not have the kept results, run: go run ./test/bench/draw (%v)", document, err)
 	if svg == "" {
 		return
 	}
-	if got, err := os.ReadFile(filepath.Join(figures, loadPicture)); err != nil || string(got) != svg {
-		t.Errorf("%s is not drawn from the result, run: go run ./test/bench/draw (%v)", loadPicture, err)
+	if got, err := os.ReadFile(filepath.Join(figures, picture)); err != nil || string(got) != svg {
+		t.Errorf("%s is not drawn from the result, run: go run ./test/bench/draw (%v)", picture, err)
 	}
 }
 

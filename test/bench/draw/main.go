@@ -74,7 +74,7 @@ func run(from string) error {
 	}
 	var measured []*result
 	for _, s := range sections() {
-		if err := s.keep(from); err != nil {
+		if err := keep(from, s.file(), s.file(), checkMeasurement); err != nil {
 			return err
 		}
 		r, err := s.read()
@@ -121,22 +121,35 @@ func between(text []byte, file, begin, content string) ([]byte, error) {
 	return bytes.Join([][]byte{before, []byte(begin), []byte(content), []byte(end), after}, nil), nil
 }
 
-// keep copies a new measurement into figures. Without one, the kept measurement stays.
-func (s section) keep(from string) error {
+// keep copies a new result from a directory to figures, if check allows it. Without a new one, the kept result stays.
+func keep(from, name, kept string, check func(text []byte) error) error {
 	if from == "" {
 		return nil
 	}
-	text, err := os.ReadFile(filepath.Join(from, s.file()))
+	path := filepath.Join(from, name)
+	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := parseResult(text); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(from, s.file()), err)
+	if err := check(text); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return os.WriteFile(filepath.Join(figures, s.file()), text, 0o644)
+	return os.WriteFile(filepath.Join(figures, kept), text, 0o644)
+}
+
+// checkJSON refuses a result that is not JSON.
+func checkJSON(text []byte) error {
+	var any json.RawMessage
+	return json.Unmarshal(text, &any)
+}
+
+// checkMeasurement refuses a measurement without all parts.
+func checkMeasurement(text []byte) error {
+	_, err := parseResult(text)
+	return err
 }
 
 // read reads the kept measurement. It returns nil if nothing was measured yet.

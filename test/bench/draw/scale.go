@@ -31,7 +31,7 @@ func runScale(from string) error {
 	if err != nil {
 		return err
 	}
-	if err := keepScale(from); err != nil {
+	if err := keep(from, scaleFile, scaleFile, checkJSON); err != nil {
 		return err
 	}
 	text, svg, err := drawScale(text)
@@ -42,21 +42,6 @@ func runScale(from string) error {
 		err = os.WriteFile(filepath.Join(figures, scalePicture), []byte(svg), 0o644)
 	}
 	return errors.Join(err, os.WriteFile(scaleDocument, text, 0o644))
-}
-
-// keepScale copies a new result to figures.
-func keepScale(from string) error {
-	if from == "" {
-		return nil
-	}
-	text, err := os.ReadFile(filepath.Join(from, scaleFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(figures, scaleFile), text, 0o644)
 }
 
 // drawScale puts the tables into the report. svg is empty without a measurement.

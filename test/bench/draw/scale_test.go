@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,18 +16,7 @@ const scaled = `{"versions": {"criadapter-oci": "docker 1", "containerd": "conta
 
 // TestReportOfScaleHasItsResult compares the report's tables and its picture with the kept result.
 func TestReportOfScaleHasItsResult(t *testing.T) {
-	t.Chdir("../../..")
-	text, err := os.ReadFile(scaleDocument)
-	testutil.Must(t, err)
-	want, svg, err := drawScale(text)
-	testutil.Assert(t, err == nil && bytes.Equal(text, want),
-		"%s does not have the kept result, run: go run ./test/bench/draw (%v)", scaleDocument, err)
-	if svg == "" {
-		return
-	}
-	got, err := os.ReadFile(filepath.Join(figures, scalePicture))
-	testutil.Assert(t, err == nil && string(got) == svg,
-		"%s is not drawn from the result, run: go run ./test/bench/draw (%v)", scalePicture, err)
+	wantDrawn(t, scaleDocument, scalePicture, drawScale)
 }
 
 // TestScaleIsDrawn keeps a new result and draws it.

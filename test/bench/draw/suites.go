@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,7 +41,7 @@ func runSuites(from string) error {
 		return err
 	}
 	for _, s := range sections() {
-		if err := keepSuites(from, s.suitesFile()); err != nil {
+		if err := keep(from, s.suitesFile(), s.suitesFile(), checkSuites); err != nil {
 			return err
 		}
 	}
@@ -50,27 +51,14 @@ func runSuites(from string) error {
 	return os.WriteFile(document, text, 0o644)
 }
 
-// keepSuites copies a new result to figures. Without one, the kept result stays.
-func keepSuites(from, name string) error {
-	if from == "" {
-		return nil
-	}
-	path := filepath.Join(from, name)
-	r, err := readJSON[suitesResult](path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+// checkSuites refuses a result that lacks a suite.
+func checkSuites(text []byte) error {
+	var r suitesResult
+	err := json.Unmarshal(text, &r)
 	if err == nil && len(r.Suites) != allSuites {
-		err = fmt.Errorf("%s has %d of %d suites: run make bench PARTS=%s", path, len(r.Suites), allSuites, suiteParts)
+		err = fmt.Errorf("it has %d of %d suites: run make bench PARTS=%s", len(r.Suites), allSuites, suiteParts)
 	}
-	if err != nil {
-		return err
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(figures, name), text, 0o644)
+	return err
 }
 
 // drawSuites puts the tables of the kept results into the report.
