@@ -33,17 +33,11 @@ func buildMoby(ctx context.Context) (string, error) {
 		if err := os.CopyFS(filepath.Join(dir, mobyFiles), tests); err != nil {
 			return err
 		}
-		work, err := os.MkdirTemp("", "criadapter-moby-")
-		if err != nil {
+		return gomod.InCopy(module.Dir, func(work string) error {
+			_, err := gomod.Command(ctx, work, append(gomod.Native(), "CGO_ENABLED=0"), "test", "-c", "-vet=off",
+				"-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(dir, mobyProgram),
+				"./"+mobyTests)
 			return err
-		}
-		defer os.RemoveAll(work)
-		source := filepath.Join(work, "moby")
-		if err := os.CopyFS(source, os.DirFS(module.Dir)); err != nil {
-			return err
-		}
-		_, err = gomod.Command(ctx, source, append(gomod.Native(), "CGO_ENABLED=0"), "test", "-c", "-vet=off",
-			"-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(dir, mobyProgram), "./"+mobyTests)
-		return err
+		})
 	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -70,11 +69,6 @@ func (r mobyRun) run(ctx context.Context, log io.Writer, pattern string) ([]resu
 		return nil, err
 	}
 	pkg := results.NewPackage(mobyTests)
-	for lines := bufio.NewReader(events); err == nil; {
-		var line []byte
-		if line, err = lines.ReadBytes('\n'); len(line) > 0 {
-			_, _ = io.WriteString(log, pkg.Line(line))
-		}
-	}
+	_ = pkg.Read(events, log) // without all events, tests lack their results
 	return pkg.Finish(cmd.Wait()), ctx.Err()
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -124,32 +123,16 @@ func runBinary(ctx context.Context, env rigenv.Env, p testPlan, binary testBinar
 		input.Close()
 		ended <- err
 	}()
-	pkg, err := collect(events, binary.Package, p)
+	pkg, output := results.NewPackage(binary.Package), io.Discard
+	if p.Verbose {
+		output = p.Output
+	}
+	err = pkg.Read(events, output)
 	exit := <-ended
 	if err := errors.Join(err, convert.Wait()); err != nil {
 		return nil, err
 	}
 	return pkg.Finish(exit), nil
-}
-
-// collect reads events to their end.
-func collect(events io.Reader, name string, p testPlan) (*results.Package, error) {
-	pkg := results.NewPackage(name)
-	lines := bufio.NewReader(events)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if len(line) > 0 {
-			if text := pkg.Line(line); p.Verbose {
-				fmt.Fprint(p.Output, text)
-			}
-		}
-		if err == io.EOF {
-			return pkg, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
 }
 
 // withoutDocker drops variables that would lead a test to another engine.

@@ -4,9 +4,11 @@
 package results
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 )
@@ -66,6 +68,22 @@ type Package struct {
 // NewPackage returns an empty Package. path is its import path, or a shorter name to show.
 func NewPackage(path string) *Package {
 	return &Package{path: path, tests: map[string]*Test{}}
+}
+
+// Read takes the lines of test2json to their end, and writes their texts to output.
+func (p *Package) Read(events io.Reader, output io.Writer) error {
+	for lines := bufio.NewReader(events); ; {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			_, _ = io.WriteString(output, p.Line(line)) // the results do not depend on it
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // Line takes one line of test2json and returns the text in it, for live output. A line that is not an event counts as
