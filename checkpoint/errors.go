@@ -11,8 +11,8 @@ import (
 type corruptError struct {
 	// sandboxID is the sandbox whose record is lost.
 	sandboxID string
-	// path is the file's present path: in the quarantine, or the old path if it could not be moved. err has the reason
-	// then.
+	// path is the file's present path: in the quarantine, or the old path if the move failed. After a failed move, err
+	// also has the reason of the failure.
 	path string
 	// err is the defect of the file.
 	err error

@@ -45,7 +45,7 @@ func (s *Store) peek(sandboxID string) *version {
 	return nil
 }
 
-// acquire returns the slot of a sandbox and holds change.
+// acquire returns the slot of a sandbox with its mutex change locked. release unlocks it.
 func (s *Store) acquire(sandboxID string) *slot {
 	s.mu.Lock()
 	sl := s.slots[sandboxID]

@@ -97,7 +97,7 @@ func (s *Store) LoadContainer(ctx context.Context, sandboxID, containerID string
 	return c.clone(), nil
 }
 
-// read returns the version of a record that is in force.
+// read returns the record of a sandbox, from memory or, on first use, from the file. Its errors are the errors of Load.
 func (s *Store) read(ctx context.Context, sandboxID string) (*version, error) {
 	if err := validateID(sandboxID); err != nil {
 		return nil, err
