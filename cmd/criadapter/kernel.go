@@ -13,8 +13,8 @@ import (
 // kernelRelease is the file with the kernel's release.
 const kernelRelease = "/proc/sys/kernel/osrelease"
 
-// warnOfKernel logs that the kernel, whose release is in a file, is older than the oldest that is supported. criadapter
-// serves nevertheless: an upgrade must not lose the pods of such a node.
+// warnOfKernel logs a warning if the kernel is older than the oldest supported release. file has the kernel's release.
+// criadapter serves nevertheless: an upgrade must not lose the pods of such a node.
 func warnOfKernel(ctx context.Context, file string) {
 	release, err := os.ReadFile(file)
 	if err != nil {

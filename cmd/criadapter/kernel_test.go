@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A kernel that is too old is named at the start, and no other.
+// A warning names a kernel that is too old or unknown. A supported kernel causes no warning.
 func TestWarnOfKernel(t *testing.T) {
 	for release, warning := range map[string]string{
 		"4.18.0-553.el8.x86_64\n":        "kernel=4.18.0-553.el8.x86_64 oldest=4.19",

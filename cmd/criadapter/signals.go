@@ -7,8 +7,8 @@ import (
 )
 
 // surviveSignals handles two signals until stop, so that they do not end the program. SIGHUP asks for a reload and goes
-// to the channel. SIGPIPE comes from a log without a reader. They are caught instead of ignored, because child
-// processes such as CNI plugins would inherit that.
+// to the channel. SIGPIPE comes from a log without a reader. The signals are caught instead of ignored: child processes
+// such as CNI plugins would inherit ignored signals.
 func surviveSignals() (reloads <-chan os.Signal, stop func()) {
 	hangups, pipes := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listen returns the CRI socket: the one from systemd, or a new one at path with mode 0600. An empty path takes
-// systemd's only. It replaces a stale socket, but not one with a server. The caller holds the lock of the root
-// directory, so no second server of the same state does this concurrently.
+// listen returns the CRI socket: the one from systemd, or a new one at path with mode 0600. With an empty path, it
+// accepts only systemd's socket. It replaces a stale socket, but not one with a server. The caller holds the lock of
+// the root directory, so no second server of the same state does this concurrently.
 func listen(path string) (net.Listener, error) {
 	passed, err := activation.Listeners()
 	if err != nil {

@@ -46,8 +46,8 @@ func statusLine(services *services) string {
 		len(snapshot.Containers()))
 }
 
-// watchdog feeds systemd's watchdog while the program works, until ctx ends. The cache's lock must be free: statusLine
-// takes it and would wait for ever.
+// watchdog feeds systemd's watchdog while the program works, until ctx ends. statusLine takes the cache's lock. If
+// another goroutine never releases the lock, the feeding ends, and systemd's watchdog ends the program.
 func watchdog(ctx context.Context, socket string, services *services) {
 	check := func(ctx context.Context) error { return checkSelf(ctx, socket, services.cache.Stalled) }
 	sdnotify.Watchdog(ctx, check, func() string { return statusLine(services) })

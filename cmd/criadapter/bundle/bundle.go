@@ -41,7 +41,7 @@ type Options struct {
 // part is one file of the archive.
 type part struct {
 	name string
-	// read returns the content. The text of its error is appended to it.
+	// read returns the content. Write appends the text of an error to the content.
 	read func(ctx context.Context) ([]byte, error)
 }
 

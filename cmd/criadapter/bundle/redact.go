@@ -8,8 +8,8 @@ import (
 // hidden replaces a secret.
 const hidden = "REDACTED"
 
-// secrets are patterns of text that looks like a secret. redact keeps the groups of a match, and nothing changes the
-// patterns.
+// secrets are patterns of text that looks like a secret. redact replaces a match and keeps its groups. The slice is
+// read-only.
 var secrets = []*regexp.Regexp{
 	// https://user:password@host
 	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+(@)`),

@@ -62,7 +62,7 @@ func TestEngine(t *testing.T) {
 		text           string
 	}{
 		"on a bridge": {config.NetworkBridge, `{}`, "engine", checklist.OK, "20.10.24"},
-		"on a bridge that keeps apart": {config.NetworkBridge, `{"com.docker.network.bridge.enable_icc":"false"}`,
+		"on a bridge without icc": {config.NetworkBridge, `{"com.docker.network.bridge.enable_icc":"false"}`,
 			"network", checklist.Fail, "icc: false"},
 		"on no bridge":             {config.NetworkBridge, "", "network", checklist.Fail, "bridge: none"},
 		"by CNI, without a bridge": {config.NetworkCNI, "", "engine", checklist.OK, "20.10.24"},

@@ -194,7 +194,7 @@ func judgeOCIRuntime(j *checklist.Group, f facts) {
 		j.Fail(name, do,
 			"the engine has no runtime whose program is criadapter-oci, which --oci-runtime=required demands")
 	case found.Name == "":
-		j.OK(name, "no criadapter-oci: what Docker's API cannot say is refused")
+		j.OK(name, "no criadapter-oci: fields that the Docker API lacks are refused")
 	default:
 		j.OK(name, "criadapter-oci as %s, notes in %s; criadapter tries it when it connects", found.Name, found.Notes)
 	}

@@ -37,7 +37,7 @@ func judgeSockets(j *checklist.Group, f facts) {
 		j.Fail("CRI socket", "stop it, or choose another --container-runtime-endpoint", "%s answers on %s", cri.Answers,
 			cri.Path)
 	case cri.Answers != "" && cri.Mode&0o077 != 0:
-		j.Warn("CRI socket", "chmod 0600 "+cri.Path+": who reaches it is root on this node",
+		j.Warn("CRI socket", "chmod 0600 "+cri.Path+": anyone who can connect to it is root on this node",
 			"%s answers on %s, whose mode is %#o", cri.Answers, cri.Path, cri.Mode)
 	case cri.Answers != "":
 		j.OK("CRI socket", "%s answers on %s", cri.Answers, cri.Path)
@@ -45,7 +45,7 @@ func judgeSockets(j *checklist.Group, f facts) {
 		j.OK("CRI socket", "%s is free: criadapter does not run", cri.Path)
 	}
 	if s := f.EngineSocket; s.Mode&socketMode != 0 {
-		j.Warn("engine's socket", "chmod 0660 "+s.Path+": who reaches it is root on this node", "%s has mode %#o",
+		j.Warn("engine's socket", "chmod 0660 "+s.Path+": anyone who can connect to it is root on this node", "%s has mode %#o",
 			s.Path, s.Mode)
 	}
 	for _, other := range f.Others {
@@ -96,7 +96,7 @@ func judgeKernel(j *checklist.Group, f facts) {
 	if SupportedKernel(k.Release) {
 		j.OK("kernel", "Linux %s", k.Release)
 	} else {
-		j.Warn("kernel", "update it: "+OldestKernel()+" is the oldest that is supported, as by kubeadm",
+		j.Warn("kernel", "update it: "+OldestKernel()+" is the oldest supported release, as for kubeadm",
 			"Linux %s", k.Release)
 	}
 	there := func(name string, is bool, yes, no string) {
@@ -189,8 +189,8 @@ func judgeLeftovers(j *checklist.Group, f facts) {
 	if l.Unknown != nil {
 		j.Warn("pods", "mend what is wrong with the engine, and check again", "not looked for: %v", l.Unknown)
 	} else {
-		const waits = "start criadapter: it shows these pods to the kubelet, which removes them, and gives the " +
-			"rest back every ten minutes"
+		const waits = "start criadapter: the kubelet then removes these pods, and criadapter releases the rest every " +
+			"ten minutes"
 		list(j, "network namespaces", "umount and remove them, once no criadapter of another root directory knows them",
 			l.Pins, "pinned for pods that are gone")
 		list(j, "CNI attachments", waits, l.Attachments, "kept for pods that are gone")
