@@ -48,8 +48,8 @@ func prepareContainer(c *call) error {
 		return err
 	}
 	if usesSlices(config) && !c.systemd {
-		// Only an engine that knows this runtime says so itself, and without it the
-		// limits of the pod would not reach the container.
+		// The engine passes --systemd-cgroup only to runtimes that it knows. Without the flag, the limits of the pod
+		// would not reach the container.
 		c.args = append([]string{"--systemd-cgroup"}, c.args...)
 	}
 	return rewrite(path, config, note, func(config []byte, note ocinote.Note) ([]byte, error) {
@@ -87,9 +87,9 @@ func (c *call) note() (ocinote.Note, error) {
 	note, err := c.notes.Load(c.container)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf(
-			"container %.12s has no note of criadapter in %s: it is not of a pod of this criadapter, or of "+
-				"before the machine "+
-				"started; the kubelet makes its pods anew, others should name another runtime", c.container, c.notes)
+			"container %.12s has no note of criadapter in %s: this criadapter did not create it, or the machine was "+
+				"restarted since; the kubelet recreates its pods, other clients should use another runtime",
+			c.container, c.notes)
 	}
 	return note, err
 }

@@ -42,8 +42,8 @@ func (p place) installed() (shim string) {
 	return shim
 }
 
-// containerd finds the shim, the shim finds runc's, and that finds the program as runc. The cgroup driver is not
-// systemd.
+// containerd finds the program as its shim. The program becomes runc's shim, which finds the program as runc. The
+// cgroup driver is not systemd.
 func TestShim(t *testing.T) {
 	p := newPlace(t)
 	shim := p.installed()

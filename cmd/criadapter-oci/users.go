@@ -116,8 +116,8 @@ func (s *stage) clone(source string, recursive bool) (string, error) {
 }
 
 // cloneVolume clones a directory that a container mounts. The owners of an overlay cannot be mapped, but the owners of
-// its layers can. That is done for the engine's read-only overlays, such as an image's: the options of another overlay
-// may name other paths here.
+// its layers can. cloneVolume mounts mapped layers only for the engine's read-only overlays, such as an image's. The
+// mount options of another overlay may hold paths that mean other directories here.
 func (s *stage) cloneVolume(source string, readOnly bool) (string, error) {
 	source, err := filepath.EvalSymlinks(source)
 	if err != nil {
@@ -174,8 +174,8 @@ func (s *stage) mountRoot(root string) error {
 	if err := os.MkdirAll(filepath.Join(layers.home, workName), 0o700); err != nil {
 		return err
 	}
-	// It stays in its own place, because programs that count a container's written bytes look where its overlay names
-	// it.
+	// The clone of the directory with the writable layer stays at the directory's own path: programs that count a
+	// container's written bytes look at the path in the overlay's mount options.
 	if err := s.ns.Clone(layers.home, layers.home, false); err != nil {
 		return err
 	}
