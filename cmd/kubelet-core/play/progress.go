@@ -68,7 +68,8 @@ func (p *progress) tell(ctx context.Context, pods []*v1.Pod, events []v1.Event) 
 	}
 }
 
-// waiting are lines about pods that are not ready, with their last news and how long that takes already.
+// waiting returns a line for each pod that is not ready: its name, for how many seconds it has not been ready, and its
+// last news.
 func (p *progress) waiting(pods []*v1.Pod, now time.Time) (lines []string) {
 	for _, pod := range pods {
 		if ready(pod) || model.Terminal(pod.Status.Phase) {
