@@ -80,7 +80,7 @@ func TestRuntimeConf(t *testing.T) {
 	testutil.Assert(t, rt.ContainerID == "0123abcd" && rt.NetNS == "/run/netns/x" && rt.IfName == "eth0", "got %+v", rt)
 }
 
-// A mapping that asks for no port of the host asks for nothing, as in a CRI message whose fields are all missing.
+// A mapping without a host port is left out. A CRI message may have a mapping whose fields are all missing.
 func TestEmptyPortMapping(t *testing.T) {
 	pod := Pod{ID: "a", NetnsPath: "/run/netns/x", PortMappings: []PortMapping{{}}}
 	rt, err := pod.runtimeConf()

@@ -85,8 +85,8 @@ func (n *Network) delCorrected(ctx context.Context, a attachment, err error) err
 	return nil
 }
 
-// corrected returns the directory's configuration of the same network, if it has the same plugins, of interfaces and of
-// addresses, with other settings.
+// corrected returns the directory's configuration of the same network, if it has the same plugins and IPAM plugins, but
+// other settings. Otherwise it returns nil.
 func (n *Network) corrected(list *libcni.NetworkConfigList) *libcni.NetworkConfigList {
 	now := n.current.Load().byName[list.Name]
 	if now == nil || bytes.Equal(now.Bytes, list.Bytes) ||
@@ -98,7 +98,8 @@ func (n *Network) corrected(list *libcni.NetworkConfigList) *libcni.NetworkConfi
 	return now
 }
 
-// Joined reports whether the pod is attached: an Add has begun, and no Del has succeeded since. It reads the disk only.
+// Joined reports whether the pod is attached: an Add has begun, and neither its undo nor a Del has succeeded since. It
+// reads the disk only.
 func (n *Network) Joined(id string) (bool, error) {
 	if err := (Pod{ID: id}).validateID(); err != nil {
 		return false, err

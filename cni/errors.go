@@ -5,7 +5,7 @@ import "errors"
 // NotUndoneError is the error of an Add that failed and could not be undone either: plugins may still hold something
 // for the pod, and Del must be called again.
 type NotUndoneError struct {
-	// Add is why the pod was not joined, Undo why that could not be taken back.
+	// Add is the error of the ADD. Undo is the error of the DEL that should have undone it.
 	Add, Undo error
 }
 

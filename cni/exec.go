@@ -56,7 +56,7 @@ func (*pluginExec) FindInPath(plugin string, dirs []string) (string, error) {
 }
 
 // ExecPlugin runs the program at path and returns its output. A plugin that fails as the specification says yields a
-// *types.Error. When ctx ends, the plugin and its descendants are killed and the error wraps ctx.Err(). A plugin that
+// *types.Error. When ctx ends, the plugin's process group is killed and the error wraps ctx.Err(). A plugin that
 // survives SIGKILL for killDelay is left behind.
 func (*pluginExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
 	defer step.At("CNI: run plugin")()
@@ -115,7 +115,7 @@ func runPlugin(ctx context.Context, path string, stdin []byte, environ []string)
 		}
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		// The plugin itself succeeded; only its leftover processes were killed.
+		// The plugin succeeded. A process that it left running held its output open, and is not killed.
 		err = nil
 	}
 	return out.Bytes(), truncate(diagnostic.Bytes()), err

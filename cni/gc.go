@@ -31,7 +31,8 @@ func (n *Network) Attached() (map[string]string, error) {
 // attachments are the pods with these ids, the cache's and the pending ADDs'. Pods of another runtime on the network
 // lose their addresses. Plugins without GC are skipped, and so are configurations before 1.1.0 or with disableGC.
 //
-// An Add that has begun is a pending ADD. One that has not waits for the end of GC, half a minute at most.
+// GC keeps the attachment of an Add that has recorded its pending ADD. Any other Add waits for the end of GC, half a
+// minute at most.
 func (n *Network) GC(ctx context.Context, pods []string) (err error) {
 	snap := n.current.Load()
 	if snap.list == nil || snap.list.DisableGC {

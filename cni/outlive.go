@@ -19,7 +19,7 @@ import (
 const endPause = 20 * time.Millisecond
 
 // endAdd kills all processes of the pod's ADD, and returns when they have ended. It gives them killDelay, and then
-// fails with the name of one. DEL must not run before: what the ADD does afterwards would stay on the node.
+// fails with one process id. DEL must not run before: what the ADD does afterwards would stay on the node.
 //
 // Plugins outlive this program when it is killed. Their environment tells which ADD they belong to: the plugin has
 // CNI_COMMAND and CNI_CONTAINERID from libcni, and the programs that it starts inherit them. Unlike a process id on the
@@ -113,8 +113,8 @@ func belongsToAdd(environ []string, id string) bool {
 	return slices.Contains(environ, "CNI_COMMAND=ADD") && slices.Contains(environ, "CNI_CONTAINERID="+id)
 }
 
-// environ returns the environment of a process, nil if it has ended. The main thread of a killed process may have
-// ended before a thread that the kernel holds, and then that thread has the environment.
+// environ returns the environment of a process, without variables if it has ended. The main thread of a killed process
+// may have ended before a thread that the kernel holds, and then that thread has the environment.
 func environ(dir string) []string {
 	content, err := os.ReadFile(filepath.Join(dir, "environ"))
 	if err == nil && len(content) == 0 {

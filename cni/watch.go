@@ -39,7 +39,7 @@ type watcher struct {
 
 	// The rest is the goroutine's alone.
 	notify  *fsnotify.Watcher // nil for none
-	logged  bool              // that there is none
+	logged  bool              // whether the last failure to set the watches was logged
 	watched targets           // what renew set last
 }
 
@@ -57,7 +57,7 @@ func startWatcher(ctx context.Context, dir string, reload func(context.Context))
 func (w *watcher) ask() {
 	select {
 	case w.asked <- struct{}{}:
-	default: // it will be
+	default: // an earlier request waits
 	}
 }
 
@@ -67,7 +67,7 @@ func (w *watcher) close() {
 	<-w.done
 }
 
-// run reads the directory after each change, and, when again is not 0, after so long.
+// run reads the directory after each change. If again is not 0, run also reads the directory after that time.
 func (w *watcher) run(ctx context.Context, again time.Duration) {
 	defer close(w.done)
 	defer w.unwatch()
@@ -108,8 +108,8 @@ func (w *watcher) run(ctx context.Context, again time.Duration) {
 	}
 }
 
-// read sets the watches and reads the directory. When the kernel has none left, it
-// returns after how long to try again, otherwise 0.
+// read sets the watches and reads the directory. If a watch cannot be set, it returns the time until the next try,
+// otherwise 0.
 func (w *watcher) read(ctx context.Context) (again time.Duration) {
 	err := w.renew()
 	if err != nil {
@@ -142,8 +142,9 @@ func (w *watcher) unwatch() {
 	}
 }
 
-// matters reports whether an event can change what loadDir finds: anything in the directories with content, and of a
-// directory on the way there only the next step towards the configuration directory.
+// matters reports whether an event can change what loadDir finds. In a directory with content, each event except Chmod
+// matters. In a parent directory, an event matters only for the next directory on the path to the configuration
+// directory.
 func (w *watcher) matters(event fsnotify.Event) bool {
 	if event.Op == fsnotify.Chmod {
 		return false
