@@ -30,8 +30,8 @@ const (
 // When the client's input ends, the input of a container with stdin_once and without a terminal ends, too. In any other
 // case the attachment ends, as with Docker, and the container keeps its input.
 //
-// A client that got nothing from a container that ran for less than ten seconds gets all its output from the engine's
-// log. It must have come within two seconds of the start, or the engine attached it after the end.
+// A client that got no output from a container with a life under ten seconds gets all output from the engine's log. The
+// client must have come within two seconds of the start, or the engine must have attached it after the container's end.
 //
 // It fails with ErrFailedPrecondition when the container does not run.
 func (s *Service) Attach(ctx context.Context, id string, streams Streams) error {
@@ -80,7 +80,8 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 }
 
 // joinStreams copies between the client and the container until the output, the container or ctx ends. It reports
-// whether the engine ended the output, which it does only for a container that it attached to before its end.
+// whether the engine ended the output. The engine ends the output only of a client that it attached before the
+// container's end.
 func (s *Service) joinStreams(
 	ctx context.Context, c *state.Container, streams Streams, stream docker.Stream, output *meter,
 ) (inTime bool, err error) {
@@ -107,9 +108,9 @@ func (s *Service) joinStreams(
 	return inTime, err
 }
 
-// life sends how long a container has lived when it has ended, unless ctx ends first. If the container was removed, so
-// that its end is unknown, life sends shortLife. joinStreams needs this because the engine may have attached after the
-// end: then it waits for the next start.
+// life sends how long a container has lived when it has ended, unless ctx ends first. If the container was removed, its
+// end is unknown, and life sends shortLife. joinStreams needs this because the engine may have attached the client
+// after the end: such a client would wait for the container's next start.
 func (s *Service) life(ctx context.Context, c *state.Container) <-chan time.Duration {
 	lived := make(chan time.Duration, 1)
 	go func() {

@@ -17,16 +17,16 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// turns is an engine on which something happens around a look at a container and an attach.
+// turns is an engine that calls a function before each inspect of a container, and before and after each attach.
 type turns struct {
 	docker.Engine
 	beforeLook, beforeAttach, afterAttach turn
-	// age is by how much containers are older than they are.
+	// age, in nanoseconds, is how much earlier the inspects say that containers started.
 	age atomic.Int64
 }
 
-// turn is what happens at one moment. The cache looks at containers too, whenever it wants to, so a test sets it with a
-// lock.
+// turn is the function for one of these moments, or nil. The mutex guards it, because the cache inspects containers at
+// any time.
 type turn struct {
 	mutex sync.Mutex
 	do    func(id string)
@@ -73,12 +73,12 @@ func newTurningNode(t *testing.T) (n *node, engine *turns, id string, end func(i
 	_, memory := newFakeNode(t, dockertest.Program{Command: "short", Stdout: "written\n", Stderr: "warned\n"})
 	engine = &turns{Engine: memory}
 	n = newNode(t, engine, "busybox", "pause")
-	return n, engine, n.running("short"), func(id string) { _ = memory.Exit(id, 0) } // the second time it has ended
+	return n, engine, n.running("short"), func(id string) { _ = memory.Exit(id, 0) } // the second call fails
 }
 
-// The container ends at each moment of an attach, and the session ends. What was written before is not lost when the
-// engine attaches too late or the client came right after the start. It is not repeated to a client that came later and
-// was attached in time.
+// The container ends at each moment of an attach, and the session ends. Earlier output is not lost when the engine
+// attaches too late or the client came right after the start. It is not repeated to a client that came later and was
+// attached in time.
 func TestAttachToAContainerThatEnds(t *testing.T) {
 	for _, moment := range []string{"before the look", "before the attach", "after the attach",
 		"after a later attach"} {
@@ -119,7 +119,7 @@ func (n *node) ages(engine *turns, id string, by time.Duration) {
 	}
 }
 
-// attach attaches for ten seconds at most.
+// attach attaches for twenty seconds at most.
 func (n *node) attach(ctx context.Context, id string, withInput bool) (out, err string, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -134,7 +134,7 @@ func (n *node) attach(ctx context.Context, id string, withInput bool) (out, err 
 	return stdout.String(), stderr.String(), attachErr
 }
 
-// What a container wrote in a long life is the log's to tell.
+// The output of a container that lived long is not replayed to a client. The CRI log has it.
 func TestAttachDoesNotReplayALongLife(t *testing.T) {
 	for _, gone := range []bool{true, false} {
 		n, engine, id, end := newTurningNode(t)
@@ -150,7 +150,7 @@ func TestAttachDoesNotReplayALongLife(t *testing.T) {
 	}
 }
 
-// A container that wrote nothing may be gone when its end is seen, which is the end of the session and no error.
+// A container that wrote nothing may be gone when its end is seen. The session then ends without an error.
 func TestAttachToASilentContainerThatIsRemoved(t *testing.T) {
 	for name, toldOfEnd := range map[string]bool{"at once": false, "after its end": true} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestLifeWithoutAnEnd(t *testing.T) {
 	testutil.Assert(t, got >= shortLife, "it lived %v, want no short life", got)
 }
 
-// A client that leaves a running container gets nothing that it was not there for.
+// A client that detaches from a running container gets no earlier output.
 func TestAttachDoesNotReplayARunningContainer(t *testing.T) {
 	n, _, id, _ := newTurningNode(t)
 	var stdout testutil.Buffer
@@ -187,8 +187,8 @@ func TestAttachDoesNotReplayARunningContainer(t *testing.T) {
 	testutil.Assert(t, err == nil && stdout.String() == "", "got %q, %v", &stdout, err)
 }
 
-// A client that asked for no output gets none, and the engine, which refuses a log without streams, is not asked for
-// one.
+// A client that asked for no output gets none. Attach does not ask the engine for a log without streams, because the
+// engine refuses that.
 func TestAttachWithInputAlone(t *testing.T) {
 	n, engine, id, end := newTurningNode(t)
 	engine.afterAttach.is(end)

@@ -18,8 +18,8 @@ type Cgroups interface {
 	// CgroupDir returns the directory of a container's cgroup with the files of a controller, and whether it is of
 	// version 2. It fails with ErrNotFound when the process is gone or no such cgroup can be seen.
 	CgroupDir(containerID string, pid int, controller string) (dir string, unified bool, err error)
-	// OOMKills counts processes that the kernel killed for want of memory below a cgroup parent. Cgroups that are gone
-	// count, and so does the container's, whose id may be empty. ok is false where this is not known.
+	// OOMKills counts processes that the kernel killed for want of memory below a cgroup parent. It includes cgroups
+	// that are gone, and the cgroup of containerID, which may be empty. ok is false where the count is not known.
 	OOMKills(parent, containerID string) (kills uint64, ok bool)
 }
 
@@ -44,7 +44,8 @@ func (s *Service) limit(
 	return func() { undoScore(); undoFiles() }, nil
 }
 
-// limitNote has the first instruction of a container find the limits, if it has a note.
+// limitNote writes the limits of a created container into its note, if it has one, so that they apply from its first
+// instruction on.
 func (s *Service) limitNote(
 	ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources,
 ) (undo func(), err error) {

@@ -125,7 +125,7 @@ func (n *node) failCheckpoint(id string, during func()) {
 	n.opts.Store = n.store
 }
 
-// What a client asks for holds, or the container does not run.
+// If a limit in the request cannot be applied, the container does not run.
 func TestContainerWhoseLimitsAreRefusedIsKilled(t *testing.T) {
 	n, _ := newFakeNode(t)
 	newCgroup(t, n)
@@ -135,6 +135,6 @@ func TestContainerWhoseLimitsAreRefusedIsKilled(t *testing.T) {
 		strings.Contains(err.Error(), "config.linux.resources.unified[memory.nosuch]: "), "Start: %v", err)
 	n.wantState(id, exited)
 
-	// What says "no limit" is not a limit.
+	// The value "max" asks for no limit, so it needs no file.
 	n.start(n.createLimited(map[string]string{"memory.high": "max"}))
 }

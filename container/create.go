@@ -32,23 +32,23 @@ type draft struct {
 	imageID string
 	// imageRef is the image's name by digest, empty where it has none.
 	imageRef string
-	// release drops the hold on the images that it mounts; the created container holds them itself.
+	// release drops the hold on the images that the container mounts. The created container holds them itself.
 	release func()
 }
 
 // Create makes a container in a pod and returns its id (CRI CreateContainer). It fails with ErrNotFound for an unknown
 // sandbox or image, ErrFailedPrecondition for a sandbox that is not ready, and ErrInvalidArgument naming the field. It
 // fails with ErrAlreadyExists when the pod has a container of the same name and attempt. ErrUnavailable means that the
-// engine is away or a host path's file system does not answer. After an error only directories for missing host paths
-// are left.
+// engine is away or a host path's file system does not answer. After an error, directories for logs and for missing
+// host paths may be left.
 //
-// The order is safe against a crash between any two steps. No client has the id of a container that is not in the
-// checkpoint, and the next Create of the same name removes it.
+// The order is safe against a crash between any two steps. If a pod has a checkpoint, no client has the id of a
+// container that the checkpoint lacks. The next Create of the same name removes such a container.
 //
 // podConfig is the request's copy of the pod's configuration. It says whether the pod may have privileged containers.
 // For pods that are rebuilt from their labels (another shim's, or with a lost checkpoint) it also has the log directory
-// and the cgroup. Without it the configuration that the pod was made with counts. Another pod's configuration is
-// refused.
+// and the cgroup. Without podConfig, the configuration that the pod was made with counts. Another pod's configuration
+// is refused.
 func (s *Service) Create(
 	ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig,
 ) (string, error) {
@@ -101,9 +101,10 @@ func checkPodConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) error {
 		errdefs.ErrInvalidArgument)
 }
 
-// withConfig is the pod as a request for a container in it describes it, if the request means this pod: completed where
-// it is known from its labels alone, and privileged when the request says so. The kubelet asks for that again with each
-// container, because an ephemeral one may be the first that needs it.
+// withConfig returns the pod with the configuration of a request for a container, if the request is about this pod. A
+// pod known only from its labels gets the request's configuration. Any other pod gets its missing log directory, and
+// whether it may have privileged containers. The kubelet sends the latter with each container: an ephemeral container
+// may be the first privileged one.
 func withConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) *state.Pod {
 	known := pod.Meta.Config
 	if !proto.Equal(known.GetMetadata(), config.GetMetadata()) {
@@ -140,7 +141,7 @@ func imageName(image *runtimeapi.ImageSpec) string {
 	return cmp.Or(image.GetUserSpecifiedImage(), image.GetImage())
 }
 
-// checkImage refuses an image of which no container can be made, or that the node's policy refuses.
+// checkImage refuses an OCI artifact, and an image that the node's policy refuses.
 func (s *Service) checkImage(ctx context.Context, id, name string) error {
 	artifact, err := s.opts.Images.IsArtifact(ctx, id)
 	if err != nil {
@@ -235,7 +236,7 @@ func namespacesOf(pod *state.Pod) *translate.PodNamespaces {
 	return &translate.PodNamespaces{Network: pod.Status.NetnsPath, IPC: others.IPC, UTS: others.UTS, Shm: others.Shm}
 }
 
-// makeHidden makes the container and hides it meanwhile: the engine's events would show it before it has its record.
+// makeHidden makes the container and hides it until it has its record. The engine's events would show it earlier.
 func (s *Service) makeHidden(ctx context.Context, d *draft) (string, error) {
 	release, err := s.opts.Cache.Reserve(d.spec.Name)
 	if err != nil {
@@ -274,8 +275,8 @@ func (s *Service) make(ctx context.Context, d *draft) (string, error) {
 	return id, nil
 }
 
-// createInEngine makes the container. When the engine's answer is lost the
-// container may exist all the same; then it is removed by its name.
+// createInEngine makes the container. If ctx ends during the call, the engine may have made the container all the same:
+// it is removed by its name. After any other lost answer, the next Create of the name removes it.
 func (s *Service) createInEngine(ctx context.Context, d *draft) (string, error) {
 	id, err := s.opts.Engine.CreateContainer(ctx, d.spec)
 	switch {

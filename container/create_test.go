@@ -217,7 +217,7 @@ func TestCreateKeepsTheImagesDigest(t *testing.T) {
 	}
 }
 
-// Of many requests of one name one gets the container.
+// Only one of many requests with the same name gets a container.
 func TestCreateAtTheSameTime(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
@@ -242,7 +242,7 @@ func TestCreateAtTheSameTime(t *testing.T) {
 	testutil.Assert(t, len(got) == 1, "the pod has %d containers", len(got))
 }
 
-// The engine made the container and its answer was lost.
+// The next Create of a name removes the container of a Create whose answer from the engine was lost.
 func TestCreateRemovesWhatALostAnswerLeft(t *testing.T) {
 	for name, fault := range map[string]dockertest.Fault{
 		"engine away":   {Times: 1, AfterEffect: true},

@@ -88,7 +88,7 @@ func (e deafEngine) Events(ctx context.Context, opts docker.EventsOptions) error
 	return e.Engine.Events(ctx, opts)
 }
 
-// What the events do not tell is found out by one look, not by polling.
+// If the event of a command's end is lost, one inspect finds the end. Nothing polls.
 func TestExecSyncWithoutTheEvent(t *testing.T) {
 	_, engine := newFakeNode(t,
 		dockertest.Program{Command: "slow", Exits: true, ExitCode: 4, ExitAfter: 50 * time.Millisecond})
@@ -155,8 +155,8 @@ func (s slowStream) Read(p []byte) (int, error) {
 	return s.Stream.Read(p[:min(len(p), 4000)])
 }
 
-// A busy engine still holds output when the command has ended: it is waited for as long as it comes, and a deadline
-// that cuts it off is not a success.
+// A busy engine may deliver output after the command's end. ExecSync waits while output comes. A deadline that cuts the
+// output off is an error.
 func TestExecSyncWaitsForALateOutput(t *testing.T) {
 	text := strings.Repeat("x", 20000)
 	_, engine := newFakeNode(t, dockertest.Program{Command: "talk", Exits: true, Stdout: text})
@@ -169,7 +169,7 @@ func TestExecSyncWaitsForALateOutput(t *testing.T) {
 	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "with a time limit: %v", err)
 }
 
-// daemonEngine is one on which every command leaves a child behind that writes to its output again and again.
+// daemonEngine is an engine on which every command leaves a child behind that writes to its output again and again.
 type daemonEngine struct {
 	docker.Engine
 	pause time.Duration
@@ -207,7 +207,7 @@ func (s *daemonStream) Close() error {
 	return s.Stream.Close()
 }
 
-// A command that has ended is a success in bounded time, whatever a child of it goes on to write.
+// ExecSync of a command that has ended succeeds in bounded time, even if a child of the command writes for ever.
 func TestExecSyncLeavesAChildThatWritesForEver(t *testing.T) {
 	for timeout, limit := range map[time.Duration]time.Duration{0: maxLateOutput, 2 * dryOutput: 2 * dryOutput} {
 		t.Run(fmt.Sprint("time-out ", timeout), func(t *testing.T) {
@@ -304,7 +304,7 @@ func TestOutputBuffer(t *testing.T) {
 	testutil.Equal(t, string(b.Bytes()), "abcde", "kept")
 }
 
-// Fifty noisy commands keep no more than the budget beside the little that each may, and a quiet one loses nothing.
+// A hundred noisy commands together keep at most the budget, and freeOutput each. A quiet command loses nothing.
 func TestOutputBudget(t *testing.T) {
 	shared := &budget{left: outputBudget}
 	piece := bytes.Repeat([]byte("x"), 32<<10)
@@ -342,7 +342,7 @@ func TestOutputBudget(t *testing.T) {
 	testutil.Assert(t, shared.left == outputBudget, "%d bytes are left in the end, want %d", shared.left, outputBudget)
 }
 
-// The server gives back what its commands took.
+// ExecSync returns its share of the budget for output.
 func TestExecSyncGivesItsBudgetBack(t *testing.T) {
 	n, _ := newFakeNode(t, dockertest.Program{Command: "noisy", Exits: true, Stdout: strings.Repeat("x", 1<<20)})
 	id := n.running("sleep")

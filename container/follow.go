@@ -99,7 +99,7 @@ func (s *Service) isLinked(ctx context.Context, c *state.Container) (bool, error
 
 // restoreLink repairs a linked log after an interrupted reopen.
 func (s *Service) restoreLink(ctx context.Context, c *state.Container) error {
-	unlock, err := s.locks.Lock(ctx, c.ID) // ReopenLog is taken for cut short, too
+	unlock, err := s.locks.Lock(ctx, c.ID) // a ReopenLog under way would look like an interrupted one
 	if err != nil {
 		return err
 	}

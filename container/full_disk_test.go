@@ -40,7 +40,7 @@ func (n *node) onSmallDisk() (fill, free func()) {
 	}
 }
 
-// The kubelet removes containers to make room: a disk that takes nothing more keeps none of them.
+// The kubelet removes containers to make room, so a full disk must not prevent their removal.
 func TestRemoveOnAFullDisk(t *testing.T) {
 	n, engine := newFakeNode(t)
 	fill, free := n.onSmallDisk()

@@ -19,7 +19,8 @@ func (k *oomKills) has(parent string) bool {
 	return known
 }
 
-// record records the count of a parent, and reports whether it is more than the last one. A first count is not.
+// record stores the count of a parent, and reports whether it is more than the last one. It returns false for the first
+// count.
 func (k *oomKills) record(parent string, count uint64) (rose bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -42,8 +43,8 @@ func (k *oomKills) keep(used map[string]bool) {
 	}
 }
 
-// watchOOM counts the kills so far below the parent of a container that starts, if it is the first one there. It drops
-// the counts of pods that are gone.
+// watchOOM stores the number of kills so far below the parent of a container that starts, unless a number is stored. It
+// drops the numbers of parents without containers.
 func (s *Service) watchOOM(c *state.Container) {
 	if s.oomKills.has(c.Meta.CgroupParent) {
 		return // a container that has just ended may be the cause of the last kills
@@ -56,9 +57,9 @@ func (s *Service) watchOOM(c *state.Container) {
 	s.oomKills.keep(used)
 }
 
-// noteOOM finds out whether the kernel killed a container that has ended for want of memory. The engine does not always
-// say so on cgroup v2: systemd removes the cgroup of a container at its end, often before containerd has read it. The
-// count of the parent stays.
+// noteOOM finds out whether the kernel killed an ended container for want of memory. The engine does not always report
+// it on cgroup v2: systemd removes the cgroup of a container at its end, often before containerd has read it. The count
+// of the parent stays.
 func (s *Service) noteOOM(c *state.Container) {
 	if s.oomRose(c.Meta.CgroupParent, c.ID) {
 		s.opts.Cache.UpdateContainer(c.ID, func(status *state.ContainerStatus) { *status = status.WithOOM() })

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// countedKills are cgroups of which nothing but the number of kills in ended ones is known.
+// countedKills are cgroups of which only the numbers of kills in ended cgroups are known.
 type countedKills struct {
 	plainCgroup
 	mu    sync.Mutex
@@ -32,7 +32,7 @@ func (c *countedKills) kill(parent string) {
 func TestOutOfMemoryKillThatTheEngineMissed(t *testing.T) {
 	const parent, other = "/kubepods/pod1", "/kubepods/pod2"
 	for name, test := range map[string]struct {
-		before, killed string // whose counts rise before the container starts, and while it runs
+		before, killed string // the cgroup parents whose counts rise before the start, and while the container runs
 		exitCode       int
 		want           bool
 	}{

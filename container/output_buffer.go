@@ -57,7 +57,7 @@ func (b *outputBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// grow makes room for that many bytes, and for as many again if there are more to come, as far as the budget allows.
+// grow makes room for want bytes, and for up to as many again, as far as limit and the budget allow.
 func (b *outputBuffer) grow(want int) {
 	size := min(2*want, b.limit)
 	if need := size - freeOutput - b.taken; need > 0 {

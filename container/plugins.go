@@ -14,8 +14,8 @@ import (
 type Plugins interface {
 	// Block keeps new plugins from joining until unblock is called.
 	Block() (unblock func())
-	// CreateContainer asks about a container that the engine has, and that has not started. It returns a part of its
-	// note, nil for nothing, and changed limits.
+	// CreateContainer asks the plugins about a container that the engine has and that has not started. It returns the
+	// adjustment for its note, nil for none, and the changed limits, nil for none.
 	CreateContainer(ctx context.Context, pod *state.Pod,
 		c *state.Container) (*ocinote.Adjustment, *runtimeapi.LinuxContainerResources, error)
 	ContainerCreated(ctx context.Context, pod *state.Pod, c *state.Container)
@@ -94,7 +94,7 @@ func (s *Service) latest(c *state.Container) *state.Container {
 	return c
 }
 
-// Limit changes limits of a container as a plugin asks for it, without a question to plugins. It fails as Update does.
+// Limit changes limits of a container on a plugin's request, without asking the plugins again. It fails as Update does.
 func (s *Service) Limit(ctx context.Context, id string, limits *runtimeapi.LinuxContainerResources) error {
 	c, unlock, err := s.lock(ctx, id)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 const (
 	// quietOutput is the silence at the deadline after which the output of an ended command counts as complete.
 	quietOutput = 200 * time.Millisecond
-	// maxLateOutput is how long the output of a command that has ended is waited for in all. The command itself has
-	// left no more than the pipes hold, which even a busy engine has handed on by then.
+	// maxLateOutput bounds the wait for the output of a command that has ended. The command itself has left no more
+	// than the pipes hold. Even a busy engine has delivered that much by then.
 	maxLateOutput = 15 * time.Second
 	// killTimeout bounds the killing of a command whose caller is gone.
 	killTimeout = 10 * time.Second
@@ -30,7 +30,7 @@ type process struct {
 	service     *Service
 	containerID string
 	run         run
-	output      *meter // the run's direction to us
+	output      *meter // the output of run
 	stdout      *outputBuffer
 	stderr      *outputBuffer
 	// copied is closed when the output has ended.
@@ -49,8 +49,8 @@ func (s *Service) startProcess(ctx context.Context, c *state.Container, command 
 	return p, nil
 }
 
-// openProcess starts a command. The caller sees to it that its output is read,
-// that copied is closed at the end of that, and closes the process.
+// openProcess starts a command. The caller must read its output, close copied at the end of the output, and close the
+// process.
 func (s *Service) openProcess(ctx context.Context, c *state.Container, options docker.ExecOptions) (*process, error) {
 	started, err := s.startRun(ctx, c, options)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Service) openProcess(ctx context.Context, c *state.Container, options d
 	}, nil
 }
 
-// copy runs until the output ends or close.
+// copy collects the output until it ends or close is called.
 func (p *process) copy(ctx context.Context) {
 	defer close(p.copied)
 	if err := docker.Demultiplex(p.stdout, p.stderr, p.output); err != nil {

@@ -19,12 +19,12 @@ import (
 	"github.com/criadapter/criadapter/container/dump"
 )
 
-// restoreName is the checkpoint of a container that is to be restored, in its directory of the engine.
+// restoreName is the name of the checkpoint in the engine's directory of a container that is to be restored.
 const restoreName = "restore"
 
-// Restore makes a container in a pod that begins, when it is started, where the checkpoint in a directory ended (a part
-// of CRI RestorePod). It is CREATED and has the checkpoint's files; no process runs. It fails with ErrInvalidArgument
-// for a configuration with another process than the checkpoint's.
+// Restore makes a container in a pod from the checkpoint in dir (a part of CRI RestorePod). The container is CREATED
+// and has the checkpoint's files. Its Start continues the checkpoint's processes. Restore fails with ErrInvalidArgument
+// if config describes another process than the checkpoint's.
 func (s *Service) Restore(
 	ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig,
 	dir string,

@@ -85,7 +85,7 @@ func TestRigLifecycle(t *testing.T) {
 	n.wantLog(logPath, []string{"up", "down"}) // the kubelet removes it
 }
 
-// longRun is more than a step may take on a busy machine, and far less than the programs here run that are to be ended.
+// longRun is more than a step may take on a busy machine. Programs that a test must end run far longer.
 const longRun = time.Minute
 
 func TestRigStopKillsAfterTheGracePeriod(t *testing.T) {
@@ -151,8 +151,8 @@ func TestRigUpdate(t *testing.T) {
 	}
 }
 
-// The engine sets it at the create only; an update reaches every process of the container, also one of a container
-// that has not started.
+// The Docker API takes the OOM score only at the create. An update reaches every process of the container, and also a
+// container that has not started.
 func TestRigUpdateOfTheOOMScore(t *testing.T) {
 	n := newRigNode(t)
 	n.opts.Cgroups = &mountedCgroups{}

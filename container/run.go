@@ -53,7 +53,8 @@ func (w *commandWay) runtime(kind string) {
 	w.seen.ThroughRuntime++
 }
 
-// engine counts a command of the engine, and reports whether the reason is to be logged: once each.
+// engine counts a command that needs the engine, and reports whether the reason is to be logged. Each reason is logged
+// once.
 func (w *commandWay) engine(reason string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +88,7 @@ func (s *Service) startRun(ctx context.Context, c *state.Container, options dock
 	if !errors.Is(err, ociexec.ErrUnsuitable) && !errors.As(err, &refused) {
 		return started, err
 	}
-	// Nothing of the command has run: the engine runs it, or knows the reason.
+	// Nothing of the command has run. The engine runs it, or reports why it cannot run.
 	if s.way.engine(err.Error()) {
 		log.G(ctx).WithError(err).WithField("containerID", c.ID).Info("command needs the engine")
 	}

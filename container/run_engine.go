@@ -85,8 +85,8 @@ func (r *engineRun) resize(ctx context.Context, size docker.TerminalSize) error 
 	return r.engine.ResizeExec(ctx, r.execID, size)
 }
 
-// waitExit asks the engine for the command's exit code at its event and when its output has ended. The looks in between
-// are a slow net behind both.
+// waitExit asks the engine for the command's exit code at the event of its end, and when its output has ended. It also
+// asks from time to time, in case that neither comes.
 func (r *engineRun) waitExit(ctx context.Context, copied <-chan struct{}) (int, error) {
 	exited := r.exited
 	backoff := inspectBackoff
@@ -116,8 +116,8 @@ func (r *engineRun) waitExit(ctx context.Context, copied <-chan struct{}) (int, 
 }
 
 // ended reports whether the engine says that the command has ended. Before the start the engine says "not running",
-// too. If the output has ended and the state still looks like that, the engine may not have recorded the end yet: later
-// says that this is a second look, which is believed.
+// too. If the output has ended while the state still fits a command before its start, the engine may not have recorded
+// the end yet. later says that the caller has asked again after a pause: then the command counts as ended.
 func ended(state docker.ExecState, outputEnded, later bool) bool {
 	switch {
 	case state.Running:

@@ -17,7 +17,7 @@ type runOutput struct {
 }
 
 // newOutput begins to read the sources of a command, which then belong to the runOutput. ending is closed at the
-// command's end. The function returns the writer of a source for the joined stream's writer.
+// command's end. writer returns the writer for a source, which writes to the joined stream.
 func newOutput(
 	ending <-chan struct{}, sources []*os.File, writer func(source int, joined io.Writer) io.Writer,
 ) *runOutput {

@@ -51,7 +51,7 @@ type Sandboxes interface {
 	Signal(ctx context.Context, pod *state.Pod, container string, pid int, signal unix.Signal) (bool, error)
 }
 
-// Options are what a Service needs. All fields but ImageVolumes, Cgroups, Commands, RootDirectory, LinkLogs,
+// Options are what a Service needs. All fields but ImageVolumes, Cgroups, Commands, Sandboxes, RootDirectory, LinkLogs,
 // LogBufferSize, RuntimeAnnotations and Plugins are required.
 type Options struct {
 	Engine docker.Engine
@@ -89,7 +89,7 @@ const (
 	settleTimeout = 30 * time.Second
 	// exitDrainTimeout bounds how long an exit is held back for the container's log.
 	exitDrainTimeout = 2 * time.Second
-	// removeDrainTimeout is the same before the engine deletes its log file.
+	// removeDrainTimeout bounds the wait for the log before the engine deletes its log file.
 	removeDrainTimeout = 10 * time.Second
 )
 

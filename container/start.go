@@ -65,8 +65,9 @@ func (s *Service) tellStarted(ctx context.Context, pod *state.Pod, id string) {
 	}
 }
 
-// settle refreshes the cache after a start. If that fails, the engine's events update the cache later. Then settle
-// applies the limits that the engine has no field for. If they cannot be applied, it kills the container.
+// settle refreshes the cache after a start, and applies the limits that the engine has no field for. If the limits
+// cannot be applied, it kills the container. If the refresh fails, the engine's events update the cache later, and
+// Watch applies the limits.
 func (s *Service) settle(ctx context.Context, c *state.Container) error {
 	ctx, cancel := settling(ctx)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 
 // Stop asks a container to end with its stop signal and kills it after grace, rounded up to whole seconds (CRI
 // StopContainer: "This call is idempotent, and must not return an error if the container has already been stopped").
-// Unknown ids succeed. It returns when the container has ended and its log is written. When ctx ends first the engine
-// finishes the stop by itself.
+// Unknown ids succeed. Stop returns when the container has ended, and waits up to two seconds for the rest of its log.
+// When ctx ends first the engine finishes the stop by itself.
 func (s *Service) Stop(ctx context.Context, id string, grace time.Duration) error {
 	c, err := s.afterStart(ctx, id)
 	if err != nil || c == nil {
@@ -29,8 +29,8 @@ func (s *Service) Stop(ctx context.Context, id string, grace time.Duration) erro
 	return s.ended(ctx, c)
 }
 
-// afterStart looks a container up; when it has not been started yet, only after
-// a Start that is under way. Unknown ids give nil.
+// afterStart looks a container up. For a container that has not started, it first waits for a Start that is under way.
+// Unknown ids give nil.
 func (s *Service) afterStart(ctx context.Context, id string) (*state.Container, error) {
 	c, err := s.find(id)
 	if err != nil {
@@ -47,7 +47,8 @@ func (s *Service) afterStart(ctx context.Context, id string) (*state.Container, 
 	return c, nil
 }
 
-// ended writes the rest of the log and publishes the exit, in this order: who sees the exit reads the log's end.
+// ended writes the rest of the log and then publishes the exit, because a client that sees the exit reads the log's
+// end.
 func (s *Service) ended(ctx context.Context, c *state.Container) error {
 	s.drainExited(ctx, c)
 	if _, err := s.opts.Cache.RefreshContainer(ctx, c.ID); err != nil {

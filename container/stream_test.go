@@ -63,7 +63,7 @@ func TestExecTerminal(t *testing.T) {
 	n, engine := newFakeNode(t, dockertest.Program{Command: "shell"})
 	id := n.running("sleep")
 	check := testutil.NoMoreGoroutines(t)
-	// The terminal is not there at once, and a size of nothing is not one.
+	// The terminal appears only at the third resize. A size of zero is ignored.
 	engine.Inject("ResizeExec", dockertest.Fault{Err: errdefs.ErrConflict, Times: 2})
 	sizes := make(chan Size, 2)
 	sizes <- Size{}
@@ -132,7 +132,7 @@ func TestAttachStreams(t *testing.T) {
 	var stdout, stderr testutil.Buffer
 	input, typed := io.Pipe()
 	done := make(chan error, 1)
-	// What the client says of a terminal does not count.
+	// The container has no terminal, so the client's TTY has no effect.
 	go func() { done <- attach(Streams{Stdin: input, Stdout: &stdout, Stderr: &stderr, TTY: true}) }()
 	fmt.Fprint(typed, "hello")
 	testutil.Until(t, "it comes back", func() bool { return stdout.String() == "hello" })

@@ -16,8 +16,8 @@ type Size = struct{ Width, Height uint16 }
 
 // Streams are a client's ends of the streams of a process. A nil one is not connected.
 //
-// Stdin is read until it ends or the process does. A read that waits at that
-// time is not interrupted: who calls must end Stdin when the call has returned.
+// Stdin is read until it ends or the process does. A read that waits at that time is not interrupted: the caller must
+// end Stdin when the call has returned.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

@@ -17,7 +17,8 @@ import (
 // Update changes the limits of a created or running container (CRI UpdateContainerResources: "If runtime fails to
 // transactionally update the requested resources, an error is returned"). Fields that are not set stay as they are. It
 // fails with ErrNotFound for an unknown id, ErrInvalidArgument naming the field, and ErrFailedPrecondition for a
-// container that has ended. On an error the old limits are in force.
+// container that has ended. On an error the old limits are in force. But a new limit may stay where none was set
+// before, because the Docker API cannot unset a limit.
 func (s *Service) Update(ctx context.Context, request *runtimeapi.UpdateContainerResourcesRequest) error {
 	if request.GetLinux() == nil {
 		return fmt.Errorf("linux is missing: %w", errdefs.ErrInvalidArgument)
@@ -77,7 +78,8 @@ func (s *Service) update(ctx context.Context, c *state.Container, change *runtim
 	return nil
 }
 
-// applyResources applies limits, all or none. undo restores the limits that the engine has no field for.
+// applyResources applies limits. On an error it restores the old ones, except that the Docker API cannot unset a limit.
+// undo restores the limits that the engine has no field for.
 func (s *Service) applyResources(
 	ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources,
 ) (undo func(), err error) {

@@ -74,8 +74,8 @@ func (e *notedEngine) LimitNote(
 	return old, nil
 }
 
-// A container that has not started gets its limits by its note, and keeps the old ones when the new ones cannot be
-// kept.
+// A container that has not started gets its limits by its note. If the new limits cannot be recorded, the note has the
+// old ones again.
 func TestUpdateOfANote(t *testing.T) {
 	plain, inner := newFakeNode(t)
 	plain.shutDown()
@@ -96,7 +96,7 @@ func TestUpdateOfANote(t *testing.T) {
 	testutil.Equal(t, engine.limits.Unified["memory.low"], "2000000", "after a failed update the note")
 }
 
-// The kubelet sets this on cgroup v2 and must never get an error for it.
+// The kubelet sets memory.high on cgroup v2 and must never get an error for it.
 func TestUpdateOfMemoryHigh(t *testing.T) {
 	n, _ := newFakeNode(t)
 	id := n.create(n.pod(), limited(n))

@@ -134,7 +134,7 @@ func reopen(handle *os.File) (*os.File, error) {
 	return file, err
 }
 
-// linkTarget returns where the symbolic link leads that the handle names.
+// linkTarget returns the target of the symbolic link that the handle names.
 func linkTarget(handle *os.File) (string, error) {
 	target := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(int(handle.Fd()), "", target)
