@@ -37,7 +37,7 @@ func judgeSockets(j *checklist.Group, f facts) {
 		j.Fail("CRI socket", "stop it, or choose another --container-runtime-endpoint", "%s answers on %s", cri.Answers,
 			cri.Path)
 	case cri.Answers != "" && cri.Mode&0o077 != 0:
-		j.Warn("CRI socket", "chmod 0600 "+cri.Path+": anyone who can connect to it is root on this node",
+		j.Warn("CRI socket", "chmod 0600 "+cri.Path+": a user who can connect is root on this node",
 			"%s answers on %s, whose mode is %#o", cri.Answers, cri.Path, cri.Mode)
 	case cri.Answers != "":
 		j.OK("CRI socket", "%s answers on %s", cri.Answers, cri.Path)
@@ -45,8 +45,8 @@ func judgeSockets(j *checklist.Group, f facts) {
 		j.OK("CRI socket", "%s is free: criadapter does not run", cri.Path)
 	}
 	if s := f.EngineSocket; s.Mode&socketMode != 0 {
-		j.Warn("engine's socket", "chmod 0660 "+s.Path+": anyone who can connect to it is root on this node", "%s has mode %#o",
-			s.Path, s.Mode)
+		j.Warn("engine's socket", "chmod 0660 "+s.Path+": a user who can connect is root on this node",
+			"%s has mode %#o", s.Path, s.Mode)
 	}
 	for _, other := range f.Others {
 		do := "stop it (systemctl disable --now), unless it is meant to serve another kubelet"
