@@ -79,8 +79,8 @@ type WatchOptions struct {
 	period time.Duration
 }
 
-// Watch writes a table of the pods, and then a line for each changed pod, until ctx ends. Then it returns nil. While
-// the kubelet does not answer, it waits.
+// Watch writes a table of the pods, and then a line for each changed pod, until ctx ends. Then it returns nil. It fails
+// if the kubelet does not answer the first request. Later it waits while the kubelet does not answer.
 func (c *Client) Watch(ctx context.Context, out io.Writer, opts WatchOptions) error {
 	if opts.period == 0 {
 		opts.period = time.Second

@@ -15,7 +15,7 @@ import (
 // up the boot.
 const patience = 20 * time.Second
 
-// supervision tells systemd how the kubelet is: ready, and healthy.
+// supervision reports to systemd that the kubelet is ready, and feeds the watchdog while the kubelet is healthy.
 type supervision struct {
 	endpoint string
 	// kubelet is nil while the runtime does not answer.
@@ -26,8 +26,8 @@ type supervision struct {
 	work   sync.WaitGroup
 }
 
-// supervise begins to tell systemd, until end is called. The kubelet is ready when its runtime answers and all sources
-// have listed their pods, or after patience.
+// supervise reports to systemd until end is called. The kubelet is ready when its runtime answers and all sources have
+// listed their pods, or after patience.
 func supervise(ctx context.Context, endpoint string) *supervision {
 	s := &supervision{endpoint: endpoint, begun: make(chan struct{})}
 	ctx, s.cancel = context.WithCancel(ctx)
@@ -57,7 +57,7 @@ func (s *supervision) wait(ctx context.Context) {
 	}
 }
 
-// running says that the runtime answers and the kubelet begins.
+// running records that the runtime answers and the kubelet begins.
 func (s *supervision) running(k *kubelet.Kubelet) {
 	s.kubelet.Store(k)
 	close(s.begun)

@@ -113,7 +113,7 @@ func expose(c *v1.Container, target, host int32, protocol v1.Protocol) {
 }
 
 // hostsLines returns the lines of hosts files that resolve the names of services to their ready pods, and the names of
-// pods to their addresses. A client uses the first line with a name, so a service comes before a pod of its name.
+// pods to their addresses. A pod with the name of a service has no line of its own.
 func hostsLines(services []*v1.Service, pods []*v1.Pod) []string {
 	var lines []string
 	for _, service := range services {
