@@ -10,7 +10,7 @@ import (
 )
 
 // Addresses returns the IP addresses that the engine gave a container on its own networks, IPv4 before IPv6. The
-// networks are in the order in which the engine takes one for the default gateway: by priority, then by name.
+// networks are in the order in which the engine chooses the default gateway's network: by priority, then by name.
 func Addresses(inspect *container.InspectResponse) []string {
 	if inspect.NetworkSettings == nil {
 		return nil

@@ -50,8 +50,8 @@ func TestBridgeDaemonJSON(t *testing.T) {
 	}
 }
 
-// TestReloadedDaemonJSON gives a running engine another runtime, as installers of
-// runtimes do: the client knows it without a new connection being lost first.
+// TestReloadedDaemonJSON gives a running engine another runtime, as installers of runtimes do: the client's Features
+// have it without the loss of the connection.
 func TestReloadedDaemonJSON(t *testing.T) {
 	own, env := startEngine(t, rigenv.Require(t), "reload", nil)
 	client := dialRig(t, env)

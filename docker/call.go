@@ -31,15 +31,16 @@ func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session)
 	err = f(bounded, s)
 	if ctx.Err() == nil && isDisconnect(err) {
 		if o.endless {
-			s = c.current.Load() // the stream may be older: the engine is away for all
+			s = c.current.Load() // the stream's session may be older, but the engine is away for the current one, too
 		}
 		c.drop(ctx, s, err)
 	}
 	return typed(ctx, o, err)
 }
 
-// silence is how long a request may wait before LastTimeout reports it. Deadlines do not serve: a CRI request's
-// deadline is often the earlier one, and minutes away. It is less than the ten seconds that state gives an inspect.
+// silence is how long a request may wait before LastTimeout reports it. A deadline cannot replace it: a CRI request's
+// deadline is often the earlier one, and minutes away. silence is less than the ten seconds that package state gives an
+// inspect.
 const silence = 9 * time.Second
 
 // reportSilence has LastTimeout report a request that waits too long, until the returned function is called.

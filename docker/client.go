@@ -66,10 +66,10 @@ type Client struct {
 	bridge     bool
 	ociRuntime OCIRuntimeMode
 	proof      atomic.Pointer[proof]
-	// proving is the proof that is under way, for the holder of connecting's token.
+	// proving is the running proof of the OCI runtime, nil for none. Only the holder of connecting's token may use it.
 	proving *proofRun
 	observe func(ctx context.Context, call string) (context.Context, func(error))
-	// connecting holds one token; its holder may connect.
+	// connecting holds one token. A goroutine must take it to connect.
 	connecting chan struct{}
 	current    atomic.Pointer[session]
 	// reloads counts how often the engine has read its configuration again.
@@ -122,7 +122,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// unobserved is Options.Observe when there is none.
+// unobserved replaces a nil Options.Observe.
 func unobserved(ctx context.Context, _ string) (context.Context, func(error)) {
 	return ctx, func(error) {}
 }
@@ -165,7 +165,7 @@ func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
 			storeNow(&c.answered)
 			sendStatus(response)
 		}),
-		// An engine that traces, too, continues the trace of the request's context.
+		// An engine with tracing continues the trace of the request's context.
 		client.WithTraceProvider(noop.NewTracerProvider()), // one span per call is enough, and it is Observe's
 		client.WithTraceOptions(otelhttp.WithPropagators(propagation.TraceContext{})),
 	}, opts...)...)

@@ -32,8 +32,7 @@ func rigContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// uniquePrefix begins the names of what a test makes: packages share the rig's
-// engine.
+// uniquePrefix returns a prefix for the names of a test's containers and images. Packages share the rig's engine.
 func uniquePrefix(name string) string {
 	return fmt.Sprintf("docker-%s-%d", name, os.Getpid())
 }

@@ -53,8 +53,8 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 }
 
 // create makes a container and names the engine's own platform. With the containerd image store, a request without a
-// platform makes the engine read the image twice, only to warn of a foreign platform. An image without exactly that
-// platform is not found, and asked for again without it.
+// platform makes the engine read the image twice, only to warn of a foreign platform. The engine does not find an image
+// without exactly this platform. create then repeats the request without a platform.
 func (s *session) create(
 	ctx context.Context, options client.ContainerCreateOptions,
 ) (client.ContainerCreateResult, error) {
@@ -120,8 +120,8 @@ var removalBackoff = wait.Backoff{
 }
 
 // RemoveContainer implements Containers. A forced removal has one conflict: a removal that is already under way. Then
-// it waits until the container is gone, so that its name is free when the call succeeds. A removal that fails and
-// leaves no container has succeeded: no caller would repeat it.
+// it waits until the container is gone, so that its name is free when the call succeeds. A failed removal that leaves
+// no container counts as a success, because no caller would repeat it.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	defer step.At("engine: remove container")()
 	return c.onContainer(ctx, "remove container", id, func(ctx context.Context, s *session) (err error) {

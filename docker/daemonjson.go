@@ -18,7 +18,7 @@ import (
 
 // checkDaemonJSON refuses settings of an engine's daemon.json that a container's own configuration cannot override.
 func checkDaemonJSON(f facts, features Features) error {
-	// In a container, ours may be another root than the engine's.
+	// If criadapter runs in a container, its root directory may differ from the engine's.
 	process := witness("/proc", f.peer)
 	root := filepath.Join(process, "root")
 	if features.CgroupDriver == "systemd" && process != "/proc/self" {
@@ -39,7 +39,7 @@ func checkDaemonJSON(f facts, features Features) error {
 	return nil
 }
 
-// confinesNothing reports whether the engine takes a seccomp profile for none.
+// confinesNothing reports whether the engine treats a seccomp profile as if there were none.
 func confinesNothing(text []byte) bool {
 	var profile struct {
 		DefaultAction string            `json:"defaultAction"`
@@ -51,14 +51,14 @@ func confinesNothing(text []byte) bool {
 const (
 	// maxBufferSize is the log option that goes with the mode non-blocking only.
 	maxBufferSize = "max-buffer-size"
-	// noLogOption is one that no log driver has.
+	// noLogOption is a log option that no log driver has.
 	noLogOption = "criadapter-asks"
 )
 
 // checkLogOptions refuses an engine that would refuse all our containers. The engine adds those log-opts of its
 // daemon.json that a container with the same driver does not set. max-buffer-size can neither be set nor inherited in
-// the mode blocking. No request lists these options, so a container is requested with one that is always refused:
-// nothing is made.
+// the mode blocking. No request lists these options. So checkLogOptions asks for a container with noLogOption. The
+// engine always refuses it, and creates nothing.
 func checkLogOptions(ctx context.Context, host, logDriver, apiVersion string) error {
 	attempt := container.CreateRequest{
 		// Without an image: the engine would look for the image first.

@@ -1,4 +1,4 @@
-// Package docker is the client of Docker Engine, and the only importer of Docker's.
+// Package docker is the client of Docker Engine, and the only importer of Docker's own client.
 //
 // Engine is the small, context-first set of calls that criadapter makes;
 // Client implements it on a real Docker Engine (API 1.41, that is 20.10, and
@@ -15,6 +15,6 @@
 // nothing but the registry's words: see pullerrors.go.
 //
 // Files use each other in one direction. The calls (images.go, containers.go and others) use call.go, which uses
-// connect.go. That one uses the files that look at an engine, and these use the types of engine.go and features.go. The
-// Client in daemonjson.go and ociprobe.go is the one of net/http and of the Docker client, not this package's.
+// connect.go. connect.go uses the files that look at an engine, and these use the types of engine.go and features.go.
+// "Client" in daemonjson.go is net/http's, and in ociprobe.go the Docker client's, not this package's.
 package docker

@@ -82,8 +82,8 @@ type Containers interface {
 	// LimitNote replaces the limits in the container's note and returns the old ones. They apply from its next start
 	// on. It does nothing for a container without a note.
 	LimitNote(ctx context.Context, id string, limits NoteLimits) (NoteLimits, error)
-	// Adjust puts what plugins change into the note of a container that has not started. A container without a note is
-	// an errdefs.ErrNotImplemented.
+	// Adjust puts the changes of plugins into the note of a container that has not started. A container without a note
+	// fails with errdefs.ErrNotImplemented.
 	Adjust(ctx context.Context, id string, adjustment ocinote.Adjustment) error
 	// Adjustment returns what plugins have changed in a container, nil for nothing.
 	Adjustment(ctx context.Context, id string) (*ocinote.Adjustment, error)
@@ -104,14 +104,15 @@ type ContainerSpec struct {
 	Config  *container.Config
 	Host    *container.HostConfig
 	Network *network.NetworkingConfig
-	// Note says what the API cannot, to Features.OCIRuntime: the container gets that runtime in front of its own. Nil
-	// means no note.
+	// Note tells Features.OCIRuntime what the Docker API cannot express. The container then gets this runtime in front
+	// of its own. Nil means no note.
 	Note *ocinote.Note `json:",omitempty"`
-	// NetworkPath, when not nil, returns by the container's id the path of the network namespace that it joins by Note.
+	// NetworkPath, when not nil, returns the path of the network namespace that the container with this id joins.
+	// CreateContainer writes the path into the note.
 	NetworkPath func(id string) string `json:"-"`
 }
 
-// NoteLimits are the limits of a container that its note has, see ocinote.Note.
+// NoteLimits are the limits in a container's note, see ocinote.Note.
 type NoteLimits struct {
 	HugepageLimits map[string]uint64
 	Unified        map[string]string
@@ -123,10 +124,11 @@ type Checkpoints interface {
 	// PauseContainer stops all processes of a running container where they are. One that is paused fails with
 	// ErrConflict.
 	PauseContainer(ctx context.Context, id string) error
-	// UnpauseContainer lets them go on. A container that is not paused fails with an error of some type.
+	// UnpauseContainer lets the processes of a paused container run again. A container that is not paused fails, with
+	// an error whose type depends on the engine.
 	UnpauseContainer(ctx context.Context, id string) error
-	// CreateCheckpoint writes the processes of a container with CRIU into the directory dir/name, which it makes. They
-	// go on afterwards; a paused container cannot be checkpointed before engine 23. It takes as long as ctx.
+	// CreateCheckpoint writes the processes of a container with CRIU into the directory dir/name, which it makes. The
+	// processes go on afterwards. A paused container cannot be checkpointed before engine 23. It takes as long as ctx.
 	CreateCheckpoint(ctx context.Context, id, dir, name string) error
 	// RestoreContainer starts a created container from the checkpoint in its own directory checkpoints/name. It takes
 	// as long as ctx.
@@ -169,8 +171,9 @@ type ExecState struct {
 type Attachments interface {
 	// AttachContainer joins the streams of a running container, from now on. The stream ends when the container does,
 	// or when it is closed. CloseWrite ends the container's standard input if it was created with StdinOnce, and the
-	// attachment otherwise. An ended container is joined as well, and its stream is silent until the next start: check
-	// afterwards. If it ends during the call, the stream may stay open with its input.
+	// attachment otherwise. An ended container is joined as well, and its stream is silent until the next start. So the
+	// caller must check afterwards whether the container runs. If the container ends during the call, the stream may
+	// stay open with its input.
 	AttachContainer(ctx context.Context, id string, opts AttachOptions) (Stream, error)
 	// ContainerLogs returns the container's log of the streams in opts, in the form of Stream.Read. The caller closes
 	// it.

@@ -42,7 +42,7 @@ func (c *Client) Events(ctx context.Context, opts EventsOptions) error {
 		}
 		return deliver(ctx, queue, func(event Event) {
 			if event.Kind == ContainerRemoved {
-				s.forgetNote(ctx, event.ID) // by whomever
+				s.forgetNote(ctx, event.ID) // whichever client removed it
 			}
 			opts.Handle(event)
 		})
@@ -140,8 +140,8 @@ var eventKinds = map[events.Type]map[events.Action]EventKind{
 	},
 }
 
-// eventFilters selects these events only. Probes' (exec_create, exec_start) and networks' events would be most of the
-// stream.
+// eventFilters selects the events of eventKinds and reloads of daemon.json only. Otherwise most of the stream would be
+// events of probes (exec_create, exec_start) and of networks.
 func eventFilters() client.Filters {
 	filters := make(client.Filters)
 	filters.Add("type", string(events.DaemonEventType))
@@ -155,8 +155,8 @@ func eventFilters() client.Filters {
 	return filters
 }
 
-// normalise turns the engine's event into ours; false for one that is not for
-// us (a filter selects by type and by name, not by their combination).
+// normalise turns the engine's event into an Event. It returns false for an event that is not in eventKinds: filters
+// select types and names, but not their combinations.
 func normalise(message events.Message) (Event, bool) {
 	kind, ok := eventKinds[message.Type][message.Action]
 	if !ok || message.Actor.ID == "" {

@@ -9,8 +9,8 @@ type Features struct {
 	ServerVersion string
 	// APIVersion is the negotiated API version, "1.41".
 	APIVersion string
-	// Process is the id of the process behind the engine's socket: dockerd, or who listens there where no dockerd is
-	// seen.
+	// Process is the id of the process behind the engine's socket: dockerd, or the process that listens there if no
+	// dockerd is found.
 	Process int
 	// OS and Arch are the engine's platform in GOOS and GOARCH terms.
 	OS, Arch string
@@ -92,8 +92,8 @@ func (f Features) Runtime(handler string) (string, bool) {
 	}
 }
 
-// RunsPodSandboxes reports whether pods of the runtime are run in one sandbox of the runtime each. criadapter-oci makes
-// that possible: it starts the sandbox in a network namespace that is ready, and waits for the containers in it.
+// RunsPodSandboxes reports whether the runtime runs each pod in one sandbox. criadapter-oci makes that possible: it
+// starts the sandbox in a network namespace that is ready, and waits for the containers in it.
 func (f Features) RunsPodSandboxes(runtime string) bool {
 	return f.OCIRuntime.Works() && slices.Contains(f.PodSandboxRuntimes, runtime)
 }
@@ -118,7 +118,7 @@ func (f Features) CheckCheckpoint() error {
 	if f.NoCheckpoint == "" {
 		return nil
 	}
-	return refusal("containers cannot be checkpointed or restored here, there is missing: %s", f.NoCheckpoint)
+	return refusal("containers cannot be checkpointed or restored here, the node lacks: %s", f.NoCheckpoint)
 }
 
 // Supports reports whether the negotiated API version is at least the given

@@ -58,7 +58,7 @@ func newerSpecs() map[string]ContainerSpec {
 	}
 }
 
-// below returns the API version before "1.N".
+// below has for each API version of newerFields the version before it.
 var below = map[string]string{
 	"1.42": "1.41", "1.43": "1.42", "1.44": "1.43", "1.45": "1.44", "1.46": "1.45", "1.48": "1.47", "1.56": "1.55",
 }

@@ -36,7 +36,7 @@ func hasHugetlb(root string, cgroupVersion int) bool {
 	}
 	text, _ := os.ReadFile(filepath.Join(root, "proc/cgroups"))
 	for line := range strings.Lines(string(text)) {
-		// The name, the hierarchy that it is mounted in, how many cgroups, and whether it is enabled.
+		// The fields are the name, the id of the hierarchy, the number of cgroups, and whether it is enabled.
 		if words := strings.Fields(line); len(words) == 4 && words[0] == controller {
 			return words[1] != "0" && words[3] == "1"
 		}

@@ -12,10 +12,10 @@ import (
 // image's name.
 const noName = "<none>"
 
-// tidyNames makes an image's names the same for all engines: without placeholders and doubles, and with digests only
-// among digests. Engines with the containerd image store list digests of a pulled image among its tags, too. An image
-// that lacks this platform has a bare digest among its digests. Their lists have the digest of one repository only.
-// There an image's id is its manifest's digest, by which every repository has it.
+// tidyNames makes an image's names the same for all engines: without placeholders and doubles, and with names by digest
+// only in tidyDigests. Engines with the containerd image store list digests of a pulled image among its tags, too. An
+// image that lacks this platform has a bare digest among its digests. These engines list the digest of one repository
+// only. Their image ids are manifest digests, so tidyNames adds the id as a digest of each repository among the tags.
 func tidyNames(id string, tags, digests []string, containerdImageStore bool) (tidyTags, tidyDigests []string) {
 	add := func(names *[]string, name string) {
 		if !strings.Contains(name, noName) && !slices.Contains(*names, name) {
@@ -39,8 +39,7 @@ func tidyNames(id string, tags, digests []string, containerdImageStore bool) (ti
 	return tidyTags, tidyDigests
 }
 
-// familiarRepository is a name without its tag, as the engine writes it; empty
-// for what is no name.
+// familiarRepository returns a name without its tag, as the engine writes it. It returns "" for an invalid name.
 func familiarRepository(name string) string {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
@@ -49,8 +48,8 @@ func familiarRepository(name string) string {
 	return reference.FamiliarName(named)
 }
 
-// joined makes one of the summaries that are of one image: 23.0 and 24.0 with the
-// containerd image store have one for each of its names.
+// joined merges the summaries of the same image. Docker 23.0 and 24.0 with the containerd image store list one summary
+// for each name of an image.
 func joined(summaries []image.Summary) []image.Summary {
 	at := make(map[string]int, len(summaries))
 	once := make([]image.Summary, 0, len(summaries))

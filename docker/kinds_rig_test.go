@@ -18,14 +18,13 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestRigRefusesARootlessEngine shows what is said of a real one.
+// TestRigRefusesARootlessEngine shows the refusal of a real rootless engine.
 func TestRigRefusesARootlessEngine(t *testing.T) {
 	env := rigenv.Require(t)
 	wantRefusal(t, engine.Options{Env: env, Rootless: true}, "run dockerd as root")
 }
 
-// TestRigRefusesUserNSRemap shows what is said of a real engine that remaps user
-// ids.
+// TestRigRefusesUserNSRemap shows the refusal of a real engine that remaps user ids.
 func TestRigRefusesUserNSRemap(t *testing.T) {
 	env := rigenv.Require(t)
 	const id = "65534"

@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// withRuntime is the host configuration with another runtime.
+// withRuntime returns a copy of the host configuration with another runtime.
 func withRuntime(host *container.HostConfig, runtime string) *container.HostConfig {
 	changed := container.HostConfig{}
 	if host != nil {
@@ -27,8 +27,9 @@ func withRuntime(host *container.HostConfig, runtime string) *container.HostConf
 	return &changed
 }
 
-// saveNote writes the note of a new container. Without it the container could not start, so it is removed when that
-// fails. After a crash in between no client has the container's id.
+// saveNote writes the note of a new container. Without its note the container cannot start. So saveNote removes the
+// container if the write fails. If criadapter crashes before the write, the container stays, but no client knows its
+// id.
 func (s *session) saveNote(ctx context.Context, id string, note ocinote.Note) error {
 	defer step.At("note: write")()
 	note.Engine, note.EngineRoot = s.engineID, s.features.Root

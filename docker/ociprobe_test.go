@@ -29,7 +29,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// probed is an engine in memory with the runtime, whose containers all are one process with the group of probes.
+// probed is a fake engine with the OCI runtime. All its containers are the same real process, which has probeGroup and
+// the mounts of probedMounts.
 type probed struct {
 	*fakeServer
 	starts, failing atomic.Int64
@@ -144,8 +145,9 @@ func TestProofIsCompletedLater(t *testing.T) {
 	look(2, proofRetry, true)
 }
 
-// A client that was started anew counts on what an earlier one has proved, and one of another engine version proves it
-// itself. While it cannot, the runtime is there for pods that have it, and a failure is tried again within seconds.
+// A new client relies on the proof that an earlier client saved. After a change of the engine's version it makes its
+// own proof. While that proof fails, pods that already use the runtime keep it, and the client tries again within
+// seconds.
 func TestProofOutlivesTheProgram(t *testing.T) {
 	p := newProbed(t)
 	first, err := p.dialAuto().Features(testContext(t))
@@ -210,7 +212,7 @@ func TestReasonOfNoRecursiveMounts(t *testing.T) {
 		strings.Contains(text.String(), "no memory"), "the log is %s", text.String())
 }
 
-// A proof that hangs keeps no request for long: what is known by then counts, and the proof once it is made.
+// A hanging proof delays no request for longer than proofTimeout. Until the proof is made, the last one counts.
 func TestHangingProofDoesNotKeepTheEngineAway(t *testing.T) {
 	for name, last := range map[string]OCIRuntime{
 		"nothing works":   {Name: "criadapter", Fault: "broken"},
@@ -269,7 +271,8 @@ func TestProgramsAreIdentified(t *testing.T) {
 	testutil.Assert(t, filepath.IsAbs(found.Path) && found.Size != 0, "on PATH: %+v", found)
 }
 
-// An image or a pod may have the label of probes: what has not their name and image as well is left alone.
+// Containers of other images or pods may have the label of probes. A container without a probe's name and image is left
+// alone.
 func TestProbesAloneAreTidied(t *testing.T) {
 	p := newProbed(t)
 	images := map[string]string{"probe": pause.Reference, "labelled": "web:1", "named": "web:1",

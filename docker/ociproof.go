@@ -30,7 +30,7 @@ type proof struct {
 	// of is the digest of all that the proof depends on.
 	of     string
 	proven OCIRuntime
-	// retry is how long a failure counts, and until when. Both are zero for a complete proof.
+	// retry is the pause before failed probes are repeated, and until is its end. Both are zero for a complete proof.
 	retry time.Duration
 	until time.Time
 }
@@ -43,7 +43,8 @@ func (p proof) due() bool {
 	return !time.Now().Before(p.until)
 }
 
-// again is the proof that a later look makes of this one.
+// again returns the proof after p that later probes made, with proven as their result. Each failure doubles the pause
+// before the next one.
 func (p proof) again(proven OCIRuntime) *proof {
 	next := &proof{of: p.of, proven: proven}
 	if proven.complete() {

@@ -30,7 +30,7 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 		return nil
 	}
 	if found.Name == shimRuntime {
-		// The shim's PATH leads to criadapter-oci alone.
+		// The shim's PATH finds only criadapter-oci as runc, so the note needs an absolute path.
 		real.Path = identifyPrograms(witness("/proc", f.peer), real.Path)[0].Path
 	}
 	s.features.OCIRuntime, s.real = found, real

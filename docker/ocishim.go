@@ -16,14 +16,15 @@ const (
 )
 
 // hasShim reports whether an engine's containerd would find a shim's program on its PATH or beside dockerd. dir is the
-// engine's process, whose PATH containerd inherits from it or from systemd. A container proves it later.
+// engine's process, whose PATH containerd inherits from it or from systemd. A probe container later shows whether
+// containerd really does.
 func hasShim(dir, program string) bool {
 	root := filepath.Join(dir, "root")
 	for _, place := range append(searchPath(dir), programDir(dir)) {
 		if !filepath.IsAbs(place) {
 			continue
 		}
-		// A link may be absolute, and lead elsewhere from here.
+		// Lstat, because an absolute link would lead to a file outside of root.
 		if stat, err := os.Lstat(filepath.Join(root, place, program)); err == nil && !stat.IsDir() {
 			return true
 		}

@@ -19,8 +19,9 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestRigShimWithoutTheProgram takes the program away while the shim runs a container. A command fails until it is
-// back: with another runc on PATH it would have the groups of the image.
+// TestRigShimWithoutTheProgram takes the program away while the shim runs a container. Commands in the container fail
+// until the program is back. If the shim used another runc on PATH instead, a command would have the groups of the
+// image.
 func TestRigShimWithoutTheProgram(t *testing.T) {
 	env := rigenv.Require(t)
 	bin := installShim(t, env)
@@ -36,7 +37,7 @@ func TestRigShimWithoutTheProgram(t *testing.T) {
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
 	testutil.Must(t, err)
 	if !features.Supports("1.42") {
-		return // it runs no shims by their names, see TestRigShimNeedsNoConfiguration
+		return // this engine runs no shims by their names, see TestRigShimNeedsNoConfiguration
 	}
 	id := startNoted(t, env, client)
 	if note, err := features.OCIRuntime.Notes.Load(id); err != nil || !filepath.IsAbs(note.Runtime.Path) {

@@ -76,7 +76,7 @@ func TestRigRecursiveMountByTheShim(t *testing.T) {
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
 	testutil.Must(t, err)
 	if !features.Supports("1.42") {
-		return // it runs no shims by their names, see TestRigShimNeedsNoConfiguration
+		return // this engine runs no shims by their names, see TestRigShimNeedsNoConfiguration
 	}
 	testutil.Must(t, client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}))
 	dir, err := os.MkdirTemp(env.WorkDir, "below")
@@ -145,7 +145,7 @@ func nodeNamespaces() *runtimeapi.NamespaceOption {
 	return &runtimeapi.NamespaceOption{Network: node, Ipc: node, Pid: runtimeapi.NamespaceMode_CONTAINER}
 }
 
-// TestRigDaemonJSONIsPreferredToTheShim gives an engine both.
+// TestRigDaemonJSONIsPreferredToTheShim gives an engine the runtime in daemon.json and the shim on PATH.
 func TestRigDaemonJSONIsPreferredToTheShim(t *testing.T) {
 	env := rigenv.Require(t)
 	env.Registration = rigenv.RegistrationDaemonJSON

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The engine is who has the socket open, not who listens first, nor another dockerd.
+// The engine is the dockerd that has the socket open, not the process that listened first, and not another dockerd.
 func TestEngineBehindASocketThatIsPassedOn(t *testing.T) {
 	socket, proc := filepath.Join(t.TempDir(), "s"), t.TempDir()
 	listener, err := net.Listen("unix", socket)

@@ -48,8 +48,8 @@ func readPeer(ctx context.Context, host string) (int, error) {
 	return int(cred.Pid), nil
 }
 
-// witness returns the directory in /proc that shows the engine's permissions. Without a visible dockerd behind the
-// socket (but a proxy) it is our own process's, which is the best approximation.
+// witness returns the directory in /proc that shows the engine's permissions. If no dockerd is visible behind the
+// socket, such as with a proxy, it returns the directory of our own process as the best approximation.
 func witness(proc string, peer int) string {
 	dir := filepath.Join(proc, strconv.Itoa(peer))
 	if !isDockerd(dir) {

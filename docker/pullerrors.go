@@ -46,9 +46,9 @@ var registryMessages = []registryMessage{
 	{suffix: "403 Forbidden", kind: errdefs.ErrPermissionDenied},
 	{prefix: "toomanyrequests", kind: errdefs.ErrResourceExhausted},
 	{suffix: "429 Too Many Requests", kind: errdefs.ErrResourceExhausted},
-	// Of graph drivers. The containerd image store reports "not found".
+	// From engines with graph drivers. The containerd image store reports "not found".
 	{prefix: "no matching manifest for ", kind: errdefs.ErrNotFound},
-	// Of graph drivers. The containerd image store pulls artifacts.
+	// From engines with graph drivers. The containerd image store pulls artifacts.
 	{prefix: "unsupported media type ", kind: ErrMediaType},
 	{suffix: "500 Internal Server Error", kind: ErrRegistryUnavailable},
 	{suffix: "502 Bad Gateway", kind: ErrRegistryUnavailable},
@@ -63,7 +63,7 @@ var registryMessages = []registryMessage{
 	{suffix: "i/o timeout", kind: ErrRegistryUnavailable},
 	{suffix: "TLS handshake timeout", kind: ErrRegistryUnavailable},
 	{suffix: ": EOF", kind: ErrRegistryUnavailable},
-	// Of net/http, when a registry accepts a connection and then is silent.
+	// From net/http, when a registry accepts a connection and then is silent.
 	{suffix: "(Client.Timeout exceeded while awaiting headers)", kind: ErrRegistryUnavailable},
 }
 

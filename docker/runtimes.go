@@ -17,8 +17,8 @@ var sandboxedPrograms = []string{
 }
 
 // sandboxedRuntimes returns the runtimes with a machine or a network stack of their own, in lexical order. Any other
-// counts as like runc, which runs processes in namespaces of the node's kernel: a node may have its own wrapper of
-// runc. The default may be a shim that is not among the runtimes.
+// runtime counts as a wrapper of runc, which runs processes in namespaces of the node's kernel. The default may be a
+// shim that is not among the runtimes.
 func sandboxedRuntimes(runtimes map[string]system.RuntimeWithStatus, fallback string) []string {
 	candidates := slices.AppendSeq([]string{fallback}, maps.Keys(runtimes))
 	slices.Sort(candidates)
@@ -31,11 +31,11 @@ func sandboxedRuntimes(runtimes map[string]system.RuntimeWithStatus, fallback st
 	return names
 }
 
-// podSandboxProgram is the only program that was tried: gVisor's.
+// podSandboxProgram is gVisor's program, the only one that was tested with pods in one sandbox.
 const podSandboxProgram = "runsc"
 
-// podSandboxRuntimes returns the runtimes that are podSandboxProgram, in lexical order. A runtime with a shim of its
-// own is none of them: criadapter-oci is in front of programs that runc's shim calls.
+// podSandboxRuntimes returns the runtimes that are podSandboxProgram, in lexical order. It leaves out runtimes with a
+// shim of their own, because criadapter-oci is in front of programs that runc's shim calls.
 func podSandboxRuntimes(runtimes map[string]system.RuntimeWithStatus) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(runtimes)) {
@@ -60,8 +60,8 @@ func ownShims(runtimes map[string]system.RuntimeWithStatus, dir string) map[stri
 	return shims
 }
 
-// isSandboxed judges a runtime by its program and its shim, whatever name an
-// operator gave it. With neither the name is a shim's.
+// isSandboxed judges a runtime by its program and its shim, whatever name an operator gave it. A runtime with neither
+// of them is a shim, and name is the shim's name.
 func isSandboxed(name string, runtime system.Runtime) bool {
 	if runtime.Path == "" && runtime.Type == "" {
 		return hasSandboxedWord(name)

@@ -23,7 +23,7 @@ type session struct {
 	shim bool
 	// real is the runtime behind Features.OCIRuntime: the engine's default runtime.
 	real ocinote.Runtime
-	// runtimes are all of the engine's.
+	// runtimes are all runtimes of the engine, by name.
 	runtimes map[string]system.RuntimeWithStatus
 	// until, when not zero, is when the engine is looked at again, because its OCI
 	// runtime did not work.

@@ -91,8 +91,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusalOfPodman shows what is said of a real Podman, from its answers, and
-// of an older one.
+// TestRefusalOfPodman shows the refusal of Podman 4.3.1, from recorded answers, and of an older API version.
 func TestRefusalOfPodman(t *testing.T) {
 	for name, apiVersion := range map[string]string{"4.3.1": "1.41", "3, whose API is older than 20.10's": "1.40"} {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +244,7 @@ func TestNoRequestWaitsForAnotherLook(t *testing.T) {
 	})
 }
 
-// TestOddAnswers shows how answers that are none are typed.
+// TestOddAnswers checks the types of the errors for broken answers and for answers with an error.
 func TestOddAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc

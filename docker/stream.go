@@ -58,12 +58,12 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// explain names the context as the cause of a connection that it closed.
+// explain returns the context's error if the end of the context closed the connection.
 func (s *stream) explain(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || s.ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("exec stream: %w", s.ctx.Err())
+	return fmt.Errorf("stream: %w", s.ctx.Err())
 }
 
 // refusedUpgrade types the error of a refused take-over by the HTTP status of

@@ -85,9 +85,9 @@ func (t transferred) update(message jsonstream.Message) bool {
 	return !known || now != before
 }
 
-// phase tells a transfer that gets on from one that waits for a slot among the engine's downloads, and from one that
-// the engine extracts. A layer waits until its first bytes arrive. A layer that is complete is extracted, or waits for
-// one below it.
+// phase reports whether a transfer makes progress, waits for one of the engine's download slots, or is being extracted
+// silently. A layer waits until its first bytes arrive. A layer that is complete is extracted, or waits for one below
+// it.
 func (t transferred) phase() PullPhase {
 	waiting, complete, untouched := t.waitsSilently, false, false
 	for _, step := range t.layers {
@@ -103,7 +103,7 @@ func (t transferred) phase() PullPhase {
 	}
 	switch {
 	case t.unpacksSilently && complete != untouched:
-		// An engine that has all layers reports none as complete.
+		// An engine that already has all layers reports none of them as complete.
 		return PullUnpacks
 	case waiting && !untouched:
 		return PullQueued
