@@ -35,9 +35,8 @@ func (e *Engine) Back() {
 	}
 }
 
-// Crash is Away as by a kill of the engine: commands in containers are
-// forgotten and, unless the engine has LiveRestore, its containers are killed
-// with it.
+// Crash is Away as after a kill of the engine. The engine forgets the commands in containers. Without LiveRestore, its
+// containers are killed with it.
 func (e *Engine) Crash() {
 	e.Away()
 	e.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	api "github.com/moby/moby/api/types/container"
 )
 
-// image is a file that CRIU leaves in each checkpoint.
+// criuImage is a file that CRIU leaves in each checkpoint.
 const criuImage = "inventory.img"
 
 // PauseContainer implements docker.Checkpoints.

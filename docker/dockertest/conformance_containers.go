@@ -72,8 +72,7 @@ func testCreateNewer(t *testing.T, s *suite) {
 	wantError(t, "the container with that field", err, errdefs.ErrNotFound)
 }
 
-// testLogPath shows that engines tell the log files of the driver json-file and
-// of no other.
+// testLogPath shows that engines report a log file for the driver json-file only.
 func testLogPath(t *testing.T, s *suite) {
 	for driver, ending := range map[string]string{"json-file": "-json.log", "local": "", "none": ""} {
 		spec := s.shell(longCommand)

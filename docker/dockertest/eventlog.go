@@ -109,8 +109,7 @@ func (e *Engine) Events(ctx context.Context, opts docker.EventsOptions) error {
 	stream := e.log.listen(opts)
 	defer e.log.close(stream)
 	if e.isAway() {
-		// It went between the two lines above, and broke the streams before
-		// this one was there.
+		// The engine went away between enter and listen, and ended all streams before this one was open.
 		return fmt.Errorf("Events: %w: the engine is away", errdefs.ErrUnavailable)
 	}
 	if opts.Subscribed != nil {

@@ -110,7 +110,7 @@ func (e *Engine) endExecution(x *execution, code int) {
 	e.emit(docker.Event{Kind: docker.ExecDied, ExecID: x.id}, x.container)
 }
 
-// endInput is the end of a command's standard input.
+// endInput ends a command's standard input.
 func (e *Engine) endInput(x *execution) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

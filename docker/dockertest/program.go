@@ -9,8 +9,8 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// Program says what a process does, of a container or of a command in one. The
-// zero value runs until it is signalled; as an exec's it ends at once.
+// Program says what the process of a container does, or of a command in a container. With the zero value, a container
+// runs until it is signalled, and a command ends at once.
 type Program struct {
 	// Command is the whole command line, joined by single blanks; empty fits
 	// any.
@@ -23,7 +23,7 @@ type Program struct {
 	Exits     bool
 	ExitAfter time.Duration
 	ExitCode  int
-	// OOMKilled says that the end is the out-of-memory killer's.
+	// OOMKilled says that the out-of-memory killer ends the process.
 	OOMKilled bool
 	// Ignores are signals without effect ("SIGTERM").
 	Ignores []string
@@ -85,11 +85,10 @@ var signals = map[string]int{
 	"SIGWINCH": 28, "SIGRTMIN": 34,
 }
 
-// harmless are the signals that do not end a process that does not ask for
-// them. It is never written to.
+// harmless are the signals that do not end a process which has no handler for them. It is never written to.
 var harmless = map[string]bool{"SIGCHLD": true, "SIGCONT": true, "SIGSTOP": true, "SIGURG": true, "SIGWINCH": true}
 
-// parseSignal accepts what the engine does: "SIGTERM", "TERM", "15".
+// parseSignal accepts the same forms as the engine: "SIGTERM", "TERM", "15".
 func parseSignal(text string) (string, error) {
 	if text == "" {
 		return "SIGKILL", nil

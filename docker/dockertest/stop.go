@@ -14,8 +14,7 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// StopContainer implements docker.Containers. Like the real one it goes on when
-// its caller gives up.
+// StopContainer implements docker.Containers. Like the real engine's stop, it goes on after its caller gives up.
 func (e *Engine) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	leave, err := e.enter(ctx, "StopContainer", id)
 	if err != nil {
