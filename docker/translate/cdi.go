@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// ReadCDI returns what devices of the Container Device Interface, given by their full
-// names, change in a container. ReadCDIDevices is one.
+// ReadCDI returns what devices of the Container Device Interface, given by their full names, change in a container.
+// ReadCDIDevices implements it.
 type ReadCDI func(devices []string) (CDIEdits, error)
 
 // CDIEdits is what CDI devices change in a container. The names, units and meanings are from the CDI specification's
@@ -96,9 +96,9 @@ func cdiDevices(in ContainerInput, config *container.Config, host *container.Hos
 	return edits.set(requests[0].field, config, host, more)
 }
 
-// cdiForCommands sets the variables and groups of devices that the engine injects: at the container's start, and not in
-// its commands. A device that cannot be read here is left to the engine, which may have other directories
-// (cdi-spec-dirs), or refuses it.
+// cdiForCommands sets the variables and groups of devices for the container's commands, too. The engine injects them
+// only at the container's start. A device that cannot be read here is left to the engine, which may have other
+// directories (cdi-spec-dirs), or refuses it.
 func (in ContainerInput) cdiForCommands(
 	names []string, config *container.Config, host *container.HostConfig, note *ocinote.Note,
 ) {

@@ -37,7 +37,7 @@ func readCDI(dirs, devices []string) (CDIEdits, error) {
 	return editsOf(spec)
 }
 
-// damaged tells of specifications that cannot be read, any of which may be the one.
+// damaged describes the specifications that cannot be read. Each of them may be the missing device's.
 func damaged(cache *cdi.Cache) string {
 	var text string
 	for path, errs := range cache.GetErrors() {
@@ -78,7 +78,8 @@ func editsOf(spec ocispec.Spec) (CDIEdits, error) {
 	return edits, err
 }
 
-// accessOf is what the cgroup allows to be done with a device.
+// accessOf returns the access to a device that the cgroup allows, such as "rw". It returns "" without a rule for the
+// device.
 func accessOf(d ocispec.LinuxDevice, resources *ocispec.LinuxResources) string {
 	if resources == nil {
 		return ""

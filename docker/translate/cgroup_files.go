@@ -15,9 +15,9 @@ const HugetlbController = "hugetlb"
 // CgroupFile is a file in a container's cgroup and what is to be written there.
 type CgroupFile struct {
 	Name, Value string
-	// Field is what the client said it with, below its resources.
+	// Field is the request's field that set the limit, relative to its resources.
 	Field string
-	// Optional says that the limit is none where this kernel has no such file.
+	// Optional says that a kernel without this file needs no such limit.
 	Optional bool
 }
 
@@ -32,7 +32,7 @@ func CgroupFiles(r *runtimeapi.LinuxContainerResources, unified bool) []CgroupFi
 	}
 	for i, limit := range r.GetHugepageLimits() {
 		value := strconv.FormatUint(limit.GetLimit(), 10)
-		// What is reserved counts as well as what is touched.
+		// The limit applies to reserved pages as well as to used pages.
 		for _, kind := range []string{"", ".rsvd"} {
 			files = append(files, CgroupFile{
 				Name:     "hugetlb." + limit.GetPageSize() + kind + suffix,

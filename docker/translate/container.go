@@ -22,7 +22,7 @@ type SandboxRef struct {
 	Runtime string
 	// Namespaces are the namespaces of a pod without a sandbox container, nil for a pod with one.
 	Namespaces *PodNamespaces
-	// UserNamespace is the path of the pod's, empty for the node's.
+	// UserNamespace is the path of the pod's user namespace, empty for the node's.
 	UserNamespace string
 	// HostNetwork says that the pod uses the node's network, also when Config
 	// was rebuilt from labels and does not tell.
@@ -33,7 +33,8 @@ type SandboxRef struct {
 func (s SandboxRef) held() bool { return s.Namespaces != nil || s.UserNamespace != "" }
 
 // runtime returns the runtime of a container of the pod. Containers that join the pod or its runtime's sandbox by notes
-// keep the pod's runtime, as long as the engine has it: its default may have changed since the pod was made.
+// keep the pod's runtime, as long as the engine has it. The engine's default runtime may have changed since the pod was
+// made.
 func (s SandboxRef) runtime(features docker.Features) (name string, kept bool, err error) {
 	if (s.held() || slices.Contains(features.PodSandboxRuntimes, s.Runtime)) &&
 		slices.Contains(features.Runtimes, s.Runtime) {
@@ -56,8 +57,8 @@ type ContainerInput struct {
 	Features docker.Features
 	// Files are the pod's own files.
 	Files HostFiles
-	// ImageSources says by the place of the mount where each of ImageVolumes is;
-	// one that is not named is refused.
+	// ImageSources has the source of each of ImageVolumes, by ImageVolume.Index. An image volume without a source is
+	// refused.
 	ImageSources map[int]ImageSource
 	// EngineLogOnly makes the engine's own log file, in its driver json-file, the container's only one. Otherwise it is
 	// a buffer in front of the CRI log.
@@ -67,8 +68,8 @@ type ContainerInput struct {
 	// ReadProfile reads seccomp profiles on the node. Without it they are
 	// refused.
 	ReadProfile ReadProfile
-	// ReadCDI reads the specifications of CDI devices on the node. Without it only an
-	// engine that does so by itself injects them.
+	// ReadCDI reads the specifications of CDI devices on the node. Without it, only the engine can inject CDI devices,
+	// see docker.Features.CDI.
 	ReadCDI ReadCDI
 	// RuntimeAnnotations are patterns (path.Match) of the annotations that the OCI runtime
 	// gets.
@@ -79,8 +80,7 @@ type ContainerInput struct {
 	RootDirectory string
 }
 
-// Container returns a pod's container. See HostSources and ImageVolumes for what the caller
-// must see to besides.
+// Container returns the specification of a pod's container. The caller must also prepare HostSources and ImageVolumes.
 //
 // It fails with errdefs.ErrInvalidArgument or errdefs.ErrNotImplemented, naming
 // the field.
@@ -92,7 +92,7 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	if err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	// An image is the same for all runtimes, but an unknown one is refused.
+	// An image is the same for all runtimes, but an unknown runtime handler is refused.
 	if _, err := runtimeName("config.image.runtime_handler", in.Config.GetImage().GetRuntimeHandler(),
 		in.Features); err != nil {
 		return docker.ContainerSpec{}, err

@@ -216,8 +216,8 @@ func describe(n *node, who string, c *container.InspectResponse) string {
 	asked, err := json.Marshal(host)
 	testutil.Must(n, err)
 	pid := c.State.Pid
-	// Right after a start it may still be the runtime, which becomes the container's process. In between it has no
-	// command line.
+	// Right after a start the process may still be the OCI runtime, which becomes the container's process. In between
+	// it has no command line.
 	testutil.Eventually(n.T, func() error {
 		comm, line := readProc(n.T, pid, "comm"), readProc(n.T, pid, "cmdline")
 		if strings.HasPrefix(comm, "runc") || line == "" {

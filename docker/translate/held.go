@@ -17,13 +17,13 @@ var engineSysctls = map[string]string{
 // ShmSize is the size of a pod's /dev/shm in bytes.
 const ShmSize = shmSize
 
-// KernelPod configures the namespaces of a pod without a sandbox container. IPC and UTS say which ones are the pod's
-// own; the network namespace is if UTS is.
+// KernelPod configures the namespaces of a pod without a sandbox container. IPC and UTS say whether the pod has its own
+// IPC and UTS namespace. The pod has its own network namespace if UTS is true.
 type KernelPod struct {
 	IPC, UTS bool
 	Hostname string
 	Sysctls  map[string]string
-	// Users are the ids of the user namespace that the others belong to, nil for the node's.
+	// Users are the ids of the user namespace that owns the other namespaces, nil for the node's.
 	Users *Users
 	// CgroupParent is the pod's cgroup as the engine names it.
 	CgroupParent string
@@ -33,11 +33,11 @@ type KernelPod struct {
 //
 //   - The containers share a PID namespace, which lives as long as its first process.
 //   - Docker's own bridge connects containers only.
-//   - A runtime that runs the pod in one sandbox makes it for the sandbox container.
-//   - A container without criadapter-oci joins nothing but containers.
+//   - A runtime that runs the pod in one sandbox makes this sandbox for the sandbox container.
+//   - Without criadapter-oci a container can join the namespaces of containers only.
 //   - With SELinux each container would see /dev/shm with another's label.
 //
-// Of the input, Image is not needed.
+// SandboxInput.Image may be empty.
 //
 // It fails as Sandbox does.
 func WithoutContainer(in SandboxInput) (KernelPod, bool, error) {

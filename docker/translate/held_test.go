@@ -132,8 +132,7 @@ func TestContainerCannotJoin(t *testing.T) {
 	}
 }
 
-// While the runtime has not been seen to work, the pods that it holds get containers as before, and nothing new counts
-// on it.
+// While the runtime has a Fault, pods that need it get containers as before. Other pods get no container that needs it.
 func TestRuntimeThatIsNotSeenToWork(t *testing.T) {
 	in := withoutContainer()
 	want, err := Container(in)
@@ -153,8 +152,8 @@ func TestRuntimeThatIsNotSeenToWork(t *testing.T) {
 	testutil.Check(t, err, "in a pod with a user namespace")
 }
 
-// A pod that notes hold keeps its runtime when the engine gets another default one. A record from before the runtime
-// was in it says the handler alone.
+// A pod that notes hold keeps its runtime when the engine gets another default one. An older record does not have the
+// runtime, but only the handler.
 func TestRuntimeOfAHeldPod(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler, recorded, want string
@@ -184,8 +183,8 @@ func TestRuntimeOfAHeldPod(t *testing.T) {
 	}
 }
 
-// That recursive read-only mounts work was seen of the default runtime alone: an older one that a pod keeps may ignore
-// the option.
+// The probe tested recursive read-only mounts with the default runtime only. A pod may keep an older runtime, which may
+// ignore the option.
 func TestRecursiveReadOnlyOfAKeptRuntime(t *testing.T) {
 	for name, c := range map[string]struct {
 		kept    string

@@ -12,7 +12,7 @@ const (
 	// maxHostnameLabel is RFC 1035's limit for one label of a name, in bytes.
 	maxHostnameLabel = 63
 
-	// fallbackHostname is for pods whose names have nothing to make one of.
+	// fallbackHostname is for pods whose names have no usable character.
 	fallbackHostname = "pod"
 )
 

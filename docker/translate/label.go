@@ -131,7 +131,7 @@ func checkStringMaps(field string, config interface {
 	return checkStringMap(field+".annotations", config.GetAnnotations())
 }
 
-// checkStringMap refuses the one or the other.
+// checkStringMap refuses keys and values that are not valid UTF-8.
 func checkStringMap(field string, values map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if !utf8.ValidString(key) || !utf8.ValidString(values[key]) {

@@ -16,9 +16,8 @@ const (
 	logDriverLocal = "local"
 	logDriverJSON  = "json-file"
 
-	// The engine's own files are only a buffer between the container and the
-	// CRI log. Two of them at least, because a single one is truncated in place
-	// and takes lines with it that were not yet read.
+	// The engine's own files are only a buffer between the container and the CRI log. At least two are needed: the
+	// engine truncates a single file in place, and lines that were not yet read are lost.
 	logFiles       = 3
 	logMaxSize     = "10m"
 	logOnlyMaxSize = "50m"
@@ -40,8 +39,8 @@ func LogDriver(engineOnly bool) string {
 }
 
 // containerLog is the log of a container. All options of its driver are named, because the engine fills in missing ones
-// from daemon.json. One cannot be named, max-buffer-size; docker.Options.LogDriver is for it. Where the engine's file
-// is the only log, the client rotates it, by default at 10 MiB. The engine rotates it only if the client does not.
+// from daemon.json. max-buffer-size cannot be named, so docker.Options.LogDriver checks it. Where the engine's file is
+// the only log, the client rotates it, by default at 10 MiB. The engine rotates it only if the client does not.
 func containerLog(in ContainerInput) container.LogConfig {
 	options := map[string]string{
 		"max-size": logMaxSize,
@@ -51,7 +50,7 @@ func containerLog(in ContainerInput) container.LogConfig {
 	}
 	if in.EngineLogOnly {
 		options["max-size"] = logOnlyMaxSize
-		// What would be added to each line; empty is none.
+		// These options would add text to each line. An empty value adds nothing.
 		for _, name := range []string{"labels", "labels-regex", "env", "env-regex", "tag"} {
 			options[name] = ""
 		}

@@ -152,8 +152,8 @@ func newBindOrImage(index int, field string, m *runtimeapi.Mount, in ContainerIn
 	return newBind(field, m, in, more)
 }
 
-// newImageMount is the mount of an image, which is read-only whatever the client
-// says; since nothing is mounted below it, it is so recursively.
+// newImageMount returns the mount of an image. It is always read-only. That is recursive, because nothing is mounted
+// below an image.
 func newImageMount(field string, m *runtimeapi.Mount, source ImageSource, f docker.Features) (bind, error) {
 	target, err := mountTarget(field+".container_path", m.GetContainerPath())
 	if err != nil {
@@ -213,7 +213,7 @@ func newBind(field string, m *runtimeapi.Mount, in ContainerInput, more *extra) 
 	return b, nil
 }
 
-// checkMountSource refuses what contradicts itself about where the files are.
+// checkMountSource refuses fields that contradict each other about the mount's source.
 func checkMountSource(field string, m *runtimeapi.Mount) error {
 	switch {
 	case m.GetImage() != nil && m.GetHostPath() != "":
@@ -229,8 +229,8 @@ func checkMountSource(field string, m *runtimeapi.Mount) error {
 	return nil
 }
 
-// makeRecursive applies the CRI text on recursive_read_only. The engine does it since
-// APIRecursiveReadOnly, and the OCI runtime on any.
+// makeRecursive applies the CRI text on recursive_read_only. The engine can do so since APIRecursiveReadOnly, and the
+// OCI runtime on any engine.
 func (b *bind) makeRecursive(m *runtimeapi.Mount, in ContainerInput, more *extra) error {
 	field := b.field + ".recursive_read_only"
 	if !m.GetReadonly() {

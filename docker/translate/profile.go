@@ -18,7 +18,7 @@ const (
 
 // profile is a security profile from either of two fields.
 type profile struct {
-	// field is the one that it came from.
+	// field is the field that the profile came from.
 	field string
 	// given is false when neither field is set.
 	given     bool

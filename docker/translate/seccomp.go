@@ -23,13 +23,12 @@ const (
 	seccompBuiltin = seccompOption + "builtin"
 )
 
-// ReadProfile returns the content of a seccomp profile on the node. It is
-// called with an absolute path. ReadProfileFile is one.
+// ReadProfile returns the content of a seccomp profile on the node. It is called with an absolute path. ReadProfileFile
+// implements it.
 type ReadProfile func(path string) ([]byte, error)
 
-// seccomp returns Docker's security options for a profile. The runtime's
-// default profile is the engine's, which the node's administrator may have
-// replaced with seccomp-profile in daemon.json; but not by none at all.
+// seccomp returns Docker's security options for a profile. The runtime's default profile is the engine's. The node's
+// administrator may replace it with seccomp-profile in daemon.json, but "unconfined" has no effect on pods.
 func (p profile) seccomp(read ReadProfile, f docker.Features) ([]string, error) {
 	switch p.kind {
 	case runtimeapi.SecurityProfile_Unconfined:
@@ -61,9 +60,8 @@ func (p profile) seccomp(read ReadProfile, f docker.Features) ([]string, error) 
 	return []string{seccompOption + compact}, nil
 }
 
-// compactProfile checks that a profile says what happens to a system call that
-// it does not name. The engine takes one without default action and system
-// calls for no profile at all, and would run the container unconfined.
+// compactProfile checks that a profile says what happens to a system call that it does not name. The engine treats a
+// profile without default action and system calls as no profile, and would run the container unconfined.
 func compactProfile(content []byte) (string, error) {
 	var head struct {
 		DefaultAction string `json:"defaultAction"`
@@ -81,12 +79,12 @@ func compactProfile(content []byte) (string, error) {
 	return out.String(), nil
 }
 
-// flattened are the fields of a profile that Docker Engine 20.10 leaves out. It leaves out
-// flags, too, and runc 1.1 starts nothing that has them: they stay out.
+// flattened are the fields of a profile that Docker Engine 20.10 leaves out. It leaves out flags, too. They are not in
+// this list, because runc 1.1 starts no container that has them.
 var flattened = []string{"defaultErrnoRet", "listenerPath", "listenerMetadata"}
 
-// completeSeccomp puts those fields of a profile into the note that an engine may not
-// know. Where there are no notes it is the engine's profile.
+// completeSeccomp puts the fields that an older engine leaves out into the note. Without notes the container gets the
+// profile without these fields.
 func completeSeccomp(field string, options []string, more *extra) error {
 	i := slices.IndexFunc(options, func(option string) bool { return strings.HasPrefix(option, seccompOption+"{") })
 	if i < 0 || !more.offered() || more.features.Supports(apiSeccomp) {

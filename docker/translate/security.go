@@ -194,8 +194,8 @@ func capabilities(field string, c *runtimeapi.Capability, host *container.HostCo
 	return ambient(field+".add_ambient_capabilities", c.GetAddAmbientCapabilities(), host, more)
 }
 
-// ambient gives capabilities to a process of any user. They are added to the others,
-// because only what a process may have can be ambient.
+// ambient gives capabilities to a process of any user. They are also added to the container's capabilities, because
+// only a permitted capability can be ambient.
 func ambient(field string, names []string, host *container.HostConfig, more *extra) error {
 	if len(names) == 0 {
 		return nil
