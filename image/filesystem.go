@@ -22,7 +22,7 @@ const systemContainerd = "/var/lib/containerd"
 //
 // The bytes and inodes are measured from the layers on disk. A layer that several images share counts once, unlike in
 // the sum of the images' sizes. The engine's own disk usage call takes minutes. Measurements run in the background, at
-// most every half minute, and have their time.
+// most every half minute, and may take as long as they need.
 //
 // Before the first measurement, the answer is the sum of the images' sizes, without inodes and without the containers'
 // filesystem. It is the same with storage drivers that do not keep layers in directories (btrfs, zfs). While the engine
@@ -52,7 +52,7 @@ func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, 
 	return info, nil
 }
 
-// place finds the engine's layers. While the engine is away, they are where they were.
+// place finds the engine's layers. While the engine is away, it returns the last known place.
 func (s *Service) place(ctx context.Context) (storage, error) {
 	features, err := s.engine.Features(ctx)
 	if err == nil {

@@ -27,5 +27,5 @@ func TestPullsAreObserved(t *testing.T) {
 	}
 	testutil.Assert(t, begun == 2 && len(over) == 2 && errors.Is(over[1], broken), "%d begun, over: %v", begun, over)
 	_, err = s.Pull(t.Context(), spec("not a reference"), nil)
-	testutil.Assert(t, err != nil && begun == 2, "%v; what is refused unseen was observed", err)
+	testutil.Assert(t, err != nil && begun == 2, "%v; a pull that is refused without a transfer was observed", err)
 }

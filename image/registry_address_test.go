@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestRegistryOfCredentials holds which addresses in credentials mean the registry of an image.
+// TestRegistryOfCredentials checks which addresses in credentials mean the registry of an image.
 func TestRegistryOfCredentials(t *testing.T) {
 	for _, c := range []struct {
 		image, server string

@@ -368,7 +368,7 @@ func TestRigFsInfo(t *testing.T) {
 	_, err := r.Pull(t.Context(), spec(r.env.Image(ref)), nil)
 	check(t, err)
 	var images []*runtimeapi.FilesystemUsage
-	testutil.Eventually(t, func() error { // until the first walk is over
+	testutil.Eventually(t, func() error { // until the first measurement is over
 		info, err := r.FsInfo(t.Context())
 		check(t, err)
 		images = info.GetImageFilesystems()

@@ -94,7 +94,7 @@ func TestMeasureRemembersCommittedLayers(t *testing.T) {
 	for _, layer := range []string{"committed", "unpacked", "own"} {
 		write(t, 1<<20, layers, layer, "diff", "b")
 	}
-	measure(3<<20, 2<<20) // nothing writes to the committed one but this test, which shows that it is not walked
+	measure(3<<20, 2<<20) // without the new file in the committed layer, which is not walked again
 	testutil.Must(t, os.RemoveAll(filepath.Join(layers, "committed")))
 	measure(2<<20, 2<<20)
 	testutil.Assert(t, len(sizes.known) <= 0, "remembered without being there: %v", sizes.known)
@@ -154,8 +154,8 @@ func TestMeterWithoutDirs(t *testing.T) {
 	testutil.Assert(t, !ok, "figures of a driver whose layers are not in directories")
 }
 
-// A disk whose walk takes longer than any pause is measured all the same, and
-// again before long: a measurement of hours ago would be of another node.
+// A disk whose walk takes longer than any pause is also measured, and again soon after. A measurement from hours ago
+// would be useless.
 func TestMeterOfAHugeDisk(t *testing.T) {
 	for _, takes := range []time.Duration{time.Second, 20 * time.Second, 25 * time.Minute} {
 		t.Run(takes.String(), func(t *testing.T) {

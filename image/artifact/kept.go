@@ -30,7 +30,7 @@ func (n names) with(tags, digests []string) names {
 	return names{Tags: union(n.Tags, tags), Digests: union(n.Digests, digests)}
 }
 
-// without returns the names without a tag.
+// without returns all names but this tag.
 func (n names) without(tag string) names {
 	same := func(t string) bool { return t == tag }
 	return names{Tags: slices.DeleteFunc(slices.Clone(n.Tags), same), Digests: n.Digests}

@@ -137,8 +137,7 @@ func describe(image Image) string {
 	return fmt.Sprintf("%s (%s)", image.Name, image.ID)
 }
 
-// digestsByRepository sorts the names by digest of an image by its repositories. Repositories with tags alone are
-// included.
+// digestsByRepository groups an image's digests by repository. Repositories with tags alone are included.
 func digestsByRepository(names []string) map[string][]reference.Canonical {
 	sorted := map[string][]reference.Canonical{}
 	for _, text := range names {
@@ -234,7 +233,7 @@ func (v *Verifier) rule(repository string) (rule, []signature.Verifier, error) {
 	return r, keys, nil
 }
 
-// by adds to the error of a decision which rule made it.
+// by adds the rule to the error of its decision.
 func (v *Verifier) by(r rule, err error) error { return fmt.Errorf("%s in %s: %w", r, v.policy, err) }
 
 // judge returns nil if one of the signatures is valid, and otherwise says what is wrong with each.
