@@ -28,9 +28,9 @@ type Features struct {
 	Root string
 	// Runtimes are the names of the OCI runtimes, in lexical order.
 	Runtimes []string
-	// SandboxedRuntimes are the runtimes, DefaultRuntime included, that give a container a machine or a network stack
-	// of its own (Kata Containers, gVisor). These take the interfaces of the network namespace when they boot. They are
-	// in lexical order.
+	// SandboxedRuntimes are the runtimes, DefaultRuntime included, that give a container a virtual machine or a network
+	// stack of its own (Kata Containers, gVisor). These take the interfaces of the network namespace when they boot.
+	// They are in lexical order.
 	SandboxedRuntimes []string
 	// PodSandboxRuntimes are the SandboxedRuntimes that run all containers of a pod in one sandbox: gVisor's runsc and
 	// OwnShims. They are in lexical order.

@@ -90,7 +90,7 @@ func (c *Client) Adjust(ctx context.Context, id string, adjustment ocinote.Adjus
 	}
 	note, err := s.notes.Load(id)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("what NRI plugins adjust needs the OCI runtime criadapter-oci in front of the engine's "+
+		return fmt.Errorf("an adjustment by NRI plugins needs the OCI runtime criadapter-oci in front of the engine's "+
 			"default one (see docs/oci-runtime.md): %w", errdefs.ErrNotImplemented)
 	}
 	if err != nil {

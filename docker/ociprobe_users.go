@@ -23,7 +23,7 @@ const (
 	probeUserSize = 1 << 16
 )
 
-// proveUsers starts a container in an existing user namespace, as a pod's container is, with a mount of the notes
+// proveUsers starts a container in an existing user namespace, like a pod's container, with a mount of the notes
 // directory. It checks that the namespace's root owns the container's root directory and the mount.
 func (p probe) proveUsers(ctx context.Context) error {
 	if p.selinux {

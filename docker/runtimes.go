@@ -9,16 +9,16 @@ import (
 	"github.com/moby/moby/api/types/system"
 )
 
-// sandboxedPrograms are words in the names of programs and shims that boot a machine or bring a network stack of their
-// own: Kata Containers and its forerunner runV, gVisor, Firecracker, Quark, the unikernels of urunc and Nabla, and
-// nerdbox.
+// sandboxedPrograms are words in the names of programs and shims that boot a virtual machine or bring a network stack
+// of their own: Kata Containers and its forerunner runV, gVisor, Firecracker, Quark, the unikernels of urunc and Nabla,
+// and nerdbox.
 var sandboxedPrograms = []string{
 	"kata", "katacontainers", "runv", "runsc", "gvisor", "firecracker", "quark", "urunc", "runnc", "nerdbox",
 }
 
-// sandboxedRuntimes returns the runtimes with a machine or a network stack of their own, in lexical order. Any other
-// runtime counts as a wrapper of runc, which runs processes in namespaces of the node's kernel. The default may be a
-// shim that is not among the runtimes.
+// sandboxedRuntimes returns the runtimes with a virtual machine or a network stack of their own, in lexical order. Any
+// other runtime counts as a wrapper of runc, which runs processes in namespaces of the node's kernel. The default may
+// be a shim that is not among the runtimes.
 func sandboxedRuntimes(runtimes map[string]system.RuntimeWithStatus, fallback string) []string {
 	candidates := slices.AppendSeq([]string{fallback}, maps.Keys(runtimes))
 	slices.Sort(candidates)

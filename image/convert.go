@@ -26,7 +26,8 @@ func fromInspect(inspect *image.InspectResponse) (*entry, error) {
 	return e, nil
 }
 
-// isArtifact reports whether the content is an OCI artifact. Every image has a system, even an empty one.
+// isArtifact reports whether the content is an OCI artifact. Every image has an operating system, even an image without
+// layers.
 func isArtifact(inspect *image.InspectResponse) bool {
 	return inspect.Os == "" && len(inspect.RootFS.Layers) == 0
 }

@@ -25,8 +25,8 @@ const systemContainerd = "/var/lib/containerd"
 // most every half minute, and may take as long as they need.
 //
 // Before the first measurement, the answer is the sum of the images' sizes, without inodes and without the containers'
-// filesystem. It is the same with storage drivers that do not keep layers in directories (btrfs, zfs). While the engine
-// is away, the answer is about the same directories as before.
+// filesystem. With storage drivers that do not keep layers in directories (btrfs, zfs), the answer is always this sum.
+// While the engine is away, the answer is about the same directories as before.
 func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	place, err := s.place(ctx)
 	if err != nil {

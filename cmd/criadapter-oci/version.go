@@ -27,17 +27,17 @@ func checkVersion(runtime ocinote.Runtime, environ []string, want string) error 
 		err = json.Unmarshal(output, &features)
 	}
 	if err != nil {
-		return fmt.Errorf("what NRI plugins adjust needs a runtime with OCI version %s; %s features: %w", want,
+		return fmt.Errorf("an adjustment by NRI plugins needs a runtime with OCI version %s; %s features: %w", want,
 			runtime.Path, err)
 	}
 	tooOld, err := older(features.OCIVersionMax, want)
 	if err != nil {
-		return fmt.Errorf("what NRI plugins adjust needs a runtime with OCI version %s; %s features: ociVersionMax: %w",
-			want, runtime.Path, err)
+		return fmt.Errorf("an adjustment by NRI plugins needs a runtime with OCI version %s; %s features: "+
+			"ociVersionMax: %w", want, runtime.Path, err)
 	}
 	if tooOld {
-		return fmt.Errorf("what NRI plugins adjust needs a runtime with OCI version %s; %s has %s: install a newer one",
-			want, runtime.Path, features.OCIVersionMax)
+		return fmt.Errorf("an adjustment by NRI plugins needs a runtime with OCI version %s; %s has %s: "+
+			"install a newer one", want, runtime.Path, features.OCIVersionMax)
 	}
 	return nil
 }

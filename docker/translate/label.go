@@ -195,8 +195,8 @@ func readRecord(labels map[string]string) (record, bool) {
 	return r, true
 }
 
-// filterLabels is dockershim's rule, for containers that other shims made and
-// that have no record: what is not the shim's own belongs to the client.
+// filterLabels is dockershim's rule, for containers that other shims made and that have no record: labels that are not
+// the shim's own belong to the client.
 func filterLabels(labels map[string]string) (given, annotations map[string]string) {
 	for key, value := range labels {
 		switch {

@@ -175,7 +175,7 @@ func FuzzReadLabels(f *testing.F) {
 	})
 }
 
-// What cri-dockerd makes, its labels as its source builds them.
+// TestPodsOfCRIDockerd reads a pod with the labels that cri-dockerd's source code builds.
 func TestPodsOfCRIDockerd(t *testing.T) {
 	sandbox := map[string]string{
 		"app":                                  "web",
@@ -299,8 +299,7 @@ func TestDamagedRecord(t *testing.T) {
 	testutil.Assert(t, class(err) == "data loss", "a label is missing: %v", err)
 }
 
-// A record that came with an image of a container of another shim does not
-// hide that container's labels.
+// Another shim's container may have a record from its image. This record does not hide the container's labels.
 func TestRecordOfAnImageIsNotBelieved(t *testing.T) {
 	labels := map[string]string{
 		LabelKind: LabelKindContainer, LabelSandboxID: sandboxID, "app": "web",

@@ -13,7 +13,7 @@ func podSandboxNote() *ocinote.Note {
 	return &ocinote.Note{Annotations: map[string]string{annotationContainerType: "sandbox"}}
 }
 
-// podContainerNote is the note of another container in the runtime's sandbox of a pod.
+// podContainerNote is the note of each other container in the pod's sandbox.
 func podContainerNote(sandboxID string) *ocinote.Note {
 	return &ocinote.Note{Annotations: map[string]string{
 		annotationContainerType: "container", annotationSandboxID: sandboxID,
