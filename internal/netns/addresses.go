@@ -75,7 +75,8 @@ func podAddresses(links []netlink.Link, addresses []netlink.Addr) []string {
 	return ips
 }
 
-// isPodAddress leaves out link-local addresses, further addresses of a network, and temporary and deprecated ones.
+// isPodAddress reports whether an address has global scope and is usable. Secondary, temporary and deprecated addresses
+// do not count, and neither do addresses that failed duplicate address detection.
 func isPodAddress(a netlink.Addr) bool {
 	// IFA_F_SECONDARY is IPv6's IFA_F_TEMPORARY, too.
 	const unwanted = unix.IFA_F_SECONDARY | unix.IFA_F_DEPRECATED | unix.IFA_F_DADFAILED

@@ -26,9 +26,9 @@ func ShareDir(dir string) error {
 	return nil
 }
 
-// shareDir makes the directory of the pins and turns it into a mount point with shared propagation, as iproute2 does: a
-// pin made here then appears in every mount namespace that got the directory from this one, and an unpinned one
-// disappears there. Without it a namespace would stay alive in each copy.
+// shareDir makes the directory of the pins and turns it into a mount point with shared propagation, as iproute2 does.
+// Mount namespaces copied from this one then see each new pin, and lose it when it is unpinned here. Without
+// propagation, each copy of a pin would keep its namespace alive.
 func shareDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -37,8 +37,8 @@ func shareDir(dir string) error {
 	if !errors.Is(err, unix.EINVAL) {
 		return err
 	}
-	// Not a mount point yet. iproute2 takes the same lock, so that the directory
-	// is not mounted on itself twice, which would hide earlier pins.
+	// The directory is not a mount point yet. iproute2 takes the same lock, so that the directory is not mounted on
+	// itself twice. The second mount would hide earlier pins.
 	unlock, err := lockDir(dir, lockTimeout)
 	if err != nil {
 		return err

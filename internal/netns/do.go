@@ -55,7 +55,7 @@ func (v *visit) run(ctx context.Context, target *os.File, f func() error) {
 	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		runtime.UnlockOSThread() // nothing has changed yet
-		v.err = fmt.Errorf("remembering the own network namespace: %w", err)
+		v.err = fmt.Errorf("opening the network namespace of this thread: %w", err)
 		return
 	}
 	defer home.Close()

@@ -47,10 +47,10 @@ func (h Handle) open() (*os.File, error) {
 	}
 	ns.Close()
 	if err != nil && !isGone(err) {
-		return nil, fmt.Errorf("looking whose process %d is: %w", h.pid, err)
+		return nil, fmt.Errorf("reading the cgroup of process %d: %w", h.pid, err)
 	}
-	return nil, fmt.Errorf("process %d is not of container %s (any more), whose network namespace is gone: %w", h.pid,
-		h.container, errdefs.ErrNotFound)
+	return nil, fmt.Errorf("the network namespace of container %s is gone, process %d is not in the container: %w",
+		h.container, h.pid, errdefs.ErrNotFound)
 }
 
 // isGone reports whether a file, or the process that it describes, is certainly gone.

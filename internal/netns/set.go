@@ -20,13 +20,13 @@ import (
 	"github.com/criadapter/criadapter/internal/userns"
 )
 
-// Set has the namespaces of a pod. No process holds them: each is alive while it is pinned. Without a path, the pod
-// uses the node's namespace.
+// Set has the namespaces of a pod. No process holds them: each is alive while it is pinned. If a path is empty, the pod
+// uses the node's namespace of this kind.
 type Set struct {
-	// Network, IPC, UTS and User are the paths of the pins. The other namespaces belong to the user namespace, if there
-	// is one.
+	// Network, IPC, UTS and User are the paths of the pins. If the set has a user namespace, it owns the other
+	// namespaces.
 	Network, IPC, UTS, User string
-	// UIDs and GIDs are the mappings of the user namespace; both map 0.
+	// UIDs and GIDs are the mappings of the user namespace. The first mapping of each begins with id 0.
 	UIDs, GIDs []userns.Mapping
 	// Hostname is set in the UTS namespace, and Sysctls in the network and the IPC namespace.
 	Hostname string
@@ -128,8 +128,8 @@ func enter(path string, kind int) error {
 	return nil
 }
 
-// furnish sets up the namespaces that the calling thread is in, and pins the namespaces by the paths that files
-// returns.
+// furnish sets up the calling thread's namespaces and pins all namespaces of the set. files returns the file of a
+// namespace to pin, by its name in /proc/PID/ns. write sets the sysctls.
 func (s Set) furnish(files func(kind string) string, write func(map[string]string) error) error {
 	if s.UTS != "" && s.Hostname != "" {
 		if err := unix.Sethostname([]byte(s.Hostname)); err != nil {
