@@ -17,7 +17,7 @@ type Note struct {
 	// runtime would not know the container.
 	Runtime Runtime `json:"runtime,omitzero"`
 	// InSandbox says that the container runs in its pod's sandbox, a process of the runtime, and has no process of its
-	// own on the node. criadapter-oci makes one that ends with the container, for the engine to wait for.
+	// own on the node. criadapter-oci makes a process that ends with the container, so that the engine can wait for it.
 	InSandbox bool `json:"inSandbox,omitempty"`
 	// Namespaces are the paths of the namespaces to join. The others stay as the engine wrote them. The keys are the
 	// specification's: network, ipc, uts, pid, user, cgroup, time.

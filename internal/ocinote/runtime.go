@@ -13,7 +13,7 @@ type Runtime struct {
 	Path string `json:"path"`
 	// Args come before the arguments of each call.
 	Args []string `json:"args,omitempty"`
-	// Shim is the program of a runtime with a shim of its own, which needs no Path. It is empty for runc's shim.
+	// Shim is the program of the runtime's own shim, empty for runc's shim. A runtime with its own shim needs no Path.
 	Shim string `json:"shim,omitempty"`
 }
 

@@ -112,7 +112,7 @@ func Lives(pid int) bool {
 	return len(seen) == 1 && !seen[0].zombie
 }
 
-// InContainer is LookInContainer, and false if this cannot be seen.
+// InContainer is LookInContainer, but false instead of an error.
 func InContainer(pid int, containerID string) bool {
 	inside, err := LookInContainer(pid, containerID)
 	return err == nil && inside
