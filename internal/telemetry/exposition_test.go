@@ -90,6 +90,6 @@ func TestCacheWithoutAge(t *testing.T) {
 		t.Error("a cache that was never filled has an age")
 	}
 	if _, ok := families["criadapter_oci_runtime_works"]; ok {
-		t.Error("it is said whether a runtime works that was not found")
+		t.Error("a runtime that the engine does not have is reported as working or not")
 	}
 }

@@ -59,7 +59,7 @@ func (s *served) get(path string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// used are Metrics of which every one has been counted at least once.
+// used returns Metrics after at least one event for each metric.
 func used() *Metrics {
 	m := NewMetrics(MetricsOptions{Version: "v1.2.3"})
 	m.RPC("RunPodSandbox", codes.OK, 20*time.Millisecond)

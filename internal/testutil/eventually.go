@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// patience is how long Eventually and Until wait before they fail the test: far longer than anything takes that works,
-// even on a machine that is several times slower than usual. A test that passes does not wait that long.
+// patience is how long Eventually and Until wait before they fail the test. A condition that can hold does so far
+// sooner, even on a machine that is several times slower than usual. So a test that passes never waits that long.
 const patience = 3 * time.Minute
 
 // Eventually repeats check until it returns nil, and fails the test with its last

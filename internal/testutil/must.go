@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Must ends the test with err, unless that is nil. The context says what failed. Call it from the test's own goroutine.
+// Must ends the test with err, unless err is nil. The context says what failed. Call it from the test's own goroutine.
 func Must(t testing.TB, err error, context ...string) {
 	t.Helper()
 	if err != nil {
@@ -13,7 +13,7 @@ func Must(t testing.TB, err error, context ...string) {
 	}
 }
 
-// Check fails the test with err, unless that is nil, and goes on. The context says what failed.
+// Check fails the test with err, unless err is nil, and goes on. The context says what failed.
 func Check(t testing.TB, err error, context ...string) {
 	t.Helper()
 	if err != nil {

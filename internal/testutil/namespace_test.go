@@ -10,8 +10,8 @@ import (
 // skipping is set in the environment of the run in which TestSkipInUserNamespace skips.
 const skipping = "TESTUTIL_SKIP_IN_USER_NAMESPACE"
 
-// TestSkipInUserNamespace checks that a skip in the namespace is one outside, too. It looks at a run of itself, so that
-// no skip is reported here.
+// TestSkipInUserNamespace checks that a skip in the namespace skips the calling test, too. It runs itself once more and
+// reads the output, so that no skip is reported here.
 func TestSkipInUserNamespace(t *testing.T) {
 	if os.Getenv(skipping) != "" {
 		if !InUserNamespace(t) {
