@@ -50,8 +50,8 @@ type Options struct {
 	// RuntimeVersion returns the runtime as name://version. Nil or "" means unknown.
 	RuntimeVersion func() string
 	// RuntimeErr and NetworkErr return why the runtime and its network cannot be used. A nil function or error means
-	// that they can. These two, RuntimeVersion, Features and Event must answer from memory, because the status waits
-	// for them.
+	// usable. RuntimeErr, NetworkErr, RuntimeVersion, Features and Event must answer from memory, because the status
+	// waits for them.
 	RuntimeErr, NetworkErr func() error
 	// ShutdownErr returns an error during a shutdown of the node. A nil function or error means no shutdown.
 	ShutdownErr func() error

@@ -26,7 +26,8 @@ type repetition struct {
 	// what is the log message for a failed step.
 	what string
 	step func(context.Context) error
-	// period is the pause after a successful step, and wake ends it early. once ends with the first success.
+	// period is the pause after a successful step, and wake ends it early. once ends the repetition after the first
+	// success.
 	period time.Duration
 	wake   <-chan struct{}
 	once   bool

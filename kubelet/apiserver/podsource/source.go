@@ -54,8 +54,8 @@ func New(opts Options, config PodConfig) *Source {
 	return &Source{opts: opts, config: config}
 }
 
-// Run lists and watches the pods until ctx ends, and then returns ctx's error. It combines changes that come at the
-// same time.
+// Run lists and watches the pods until ctx ends, and then returns ctx's error. Changes that come at the same time are
+// passed on together.
 func (s *Source) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
