@@ -202,7 +202,7 @@ func (m *Manager) Parent(pod *v1.Pod) string {
 	return m.tree.spell(m.podName(pod))
 }
 
-// ensureRequest adds a burstable pod's CPU request to the weight of its class, if it has changed.
+// ensureRequest adds a burstable pod's CPU request to the weight of its class, if the request has changed.
 func (m *Manager) ensureRequest(ctx context.Context, uid types.UID, milli int64) error {
 	m.mu.Lock()
 	before, known := m.requests[uid]
@@ -281,8 +281,8 @@ func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
 	return errors.Join(errs...)
 }
 
-// RemoveAll removes the cgroups of all pods, and Options.Root if it is empty then. The manager must not be used after
-// it.
+// RemoveAll removes the cgroups of all pods, and Options.Root if it is empty then. The manager must not be used
+// afterwards.
 func (m *Manager) RemoveAll(ctx context.Context) error {
 	if m.tree == nil {
 		return nil

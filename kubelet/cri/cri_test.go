@@ -147,7 +147,7 @@ func TestPodStatus(t *testing.T) {
 	testutil.Assert(t, status.Code(err) == codes.Unavailable, "error %v", err)
 }
 
-// TestNewestIsTheLastAttempt, even if the machine's clock was set back before it was created.
+// TestNewestIsTheLastAttempt: the last attempt is the newest, even if the clock was set back before its creation.
 func TestNewestIsTheLastAttempt(t *testing.T) {
 	fake := apitest.NewFakeRuntimeService()
 	r := New(fake, nil, "us")

@@ -89,8 +89,8 @@ type request struct {
 	count     int
 }
 
-// wanted says whether the container needs devices of a plugin. An administrator may have added a resource to the node
-// that never had a plugin: only the scheduler counts it. Static pods have no scheduler, so they always need a plugin.
+// wanted says whether the container needs devices of a plugin. A resource that never had a plugin was added to the node
+// by an administrator, and only the scheduler counts it. Static pods have no scheduler, so they always need a plugin.
 func (m *Manager) wanted(r request, static bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
