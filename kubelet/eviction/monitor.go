@@ -89,7 +89,7 @@ func (m *Monitor) look(used *int64) shortage {
 	now := time.Now()
 	for _, t := range m.opts.Thresholds.list {
 		of, ok := seen[t.signal]
-		if !ok && err != nil && t.signal != allocatableMemory { // which is not read from the machine
+		if !ok && err != nil && t.signal != allocatableMemory { // allocatableMemory is not read from the machine
 			m.errs[t.signal.condition()] = err
 		}
 		if !ok || !m.isBelow(t, of, now) {
@@ -109,8 +109,8 @@ func (m *Monitor) look(used *int64) shortage {
 	return found
 }
 
-// isBelow reports whether the node is below a threshold. A node that was below stays below until t.reclaim more than
-// the threshold is available.
+// isBelow reports whether the node is below a threshold. A node that was below stays below until the threshold and
+// t.reclaim together are available.
 func (m *Monitor) isBelow(t threshold, of observation, now time.Time) bool {
 	wanted := t.amount.of(of.capacity)
 	_, before := m.below[t]

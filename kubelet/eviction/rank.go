@@ -97,7 +97,8 @@ func storageUsage(stats map[types.UID]podstats.Pod, of signal, in podstats.Place
 	}
 }
 
-// placesOf are the places on the file system of a signal. If images have their own, only writable layers share it.
+// placesOf are the places on the file system of a signal. If images have their own file system, writable layers are on
+// it, and logs and volumes are not.
 func placesOf(of signal, dedicatedImageDisk bool) podstats.Places {
 	if !dedicatedImageDisk {
 		return podstats.Everything
