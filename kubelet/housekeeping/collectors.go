@@ -23,7 +23,7 @@ type GCOptions struct {
 	// each container are kept; zero means one.
 	Containers       time.Duration
 	deadPerContainer int
-	// Images is the period of collecting images; zero means five minutes. Above HighPercent of the disk, the longest
+	// Images is the period of collecting images; zero means five minutes. From HighPercent of the disk on, the longest
 	// unused images are removed until LowPercent. HighPercent 100 means never, and zero means 85. LowPercent zero means
 	// 80, or HighPercent if that is lower.
 	Images                  time.Duration

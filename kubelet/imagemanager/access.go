@@ -153,8 +153,8 @@ func repositoryOf(name string) string {
 	return named.Name()
 }
 
-// preloaded reports whether an image was on the machine before this node pulled it, or whether no pull of it is
-// recorded.
+// preloaded reports whether an image counts as preloaded: it was on the machine before this node pulled it, or no pull
+// of it is recorded.
 func (a *Access) preloaded(name, id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -28,8 +28,8 @@ type Containers interface {
 type CollectorOptions struct {
 	Images     internalapi.ImageManagerService
 	Containers Containers
-	// Above HighPercent of the disk, the longest unused images are removed until LowPercent. With a HighPercent of 100
-	// or more, Collect removes none.
+	// From HighPercent of the disk on, the longest unused images are removed until LowPercent. With a HighPercent of
+	// 100 or more, Collect removes none.
 	HighPercent, LowPercent int
 	// MinAge is how long an image must have been present before it is removed.
 	MinAge time.Duration

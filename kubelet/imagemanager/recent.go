@@ -46,8 +46,8 @@ func (i *Images) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter)
 	return images, nil
 }
 
-// recent returns the last list, or a new one if that is older than recentAge. The last list has no image that this
-// kubelet removed, but may lack new ones. A new list may have an image that is removed while it is under way.
+// recent returns the last list, or a new one if the last list is older than recentAge. The last list has no image that
+// this kubelet removed. It may lack newer images. A new list may have an image that is removed while the list is made.
 func (i *Images) recent(ctx context.Context) ([]*runtimeapi.Image, error) {
 	i.mu.Lock()
 	last, listed := i.last, i.listed
