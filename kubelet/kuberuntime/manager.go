@@ -71,8 +71,8 @@ func (r *Result) wait(name string, reason *model.ReasonError, again time.Duratio
 	}
 }
 
-// SyncPod does what computePodActions decides for a pod with its allocated resources. The error joins all failures. A
-// container in back-off is not an error.
+// SyncPod does what computePodActions decides for a pod with its allocated resources. The error joins all failures,
+// except of containers that a back-off holds. Those are only in Result.Waiting, also right after a failed pull.
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodStatus, probes Probes) (Result, error) {
 	result := Result{Waiting: map[string]*model.ReasonError{}}
 	actions := computePodActions(pod, status, probes, m.opts.Allocation.Actuated)

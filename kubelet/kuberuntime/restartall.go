@@ -44,7 +44,7 @@ func (m *Manager) restartAll(
 			others = append(others, container)
 		}
 	}
-	// The containers get neither hooks nor grace: this is a reset of the pod, not its end.
+	// The containers get no hooks, and only minimalGrace: this is a reset of the pod, not its end.
 	if err := each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, new(int64), nil) }); err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podspec"
 )
 
-// start pulls the image, creates and starts the container, and runs its postStart hook. If the error is a pull's
-// back-off, again is the time that is left of it.
+// start pulls the image, creates and starts the container, and runs its postStart hook. If a pull failed or is in
+// back-off, again is the time until the next try.
 func (m *Manager) start(ctx context.Context, in inSandbox, start containerStart) (again time.Duration, err error) {
 	name := start.Spec.Name
 	image, again, err := m.opts.Images.Ensure(ctx, imagemanager.Request{
