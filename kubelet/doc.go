@@ -64,9 +64,9 @@
 //	nodeapi              serves kubectl logs, exec, attach and port-forward over TLS, through the API server
 //
 // While the API server is away, pods keep running, with restarts and probes. When the server is back, it gets the last
-// status of each pod. After a restart without the server, its pods come from the checkpoint. Their readiness in the
-// checkpoint may be out of date, so their status is not sent at once. It is sent when the server has listed them or
-// their probes have results.
+// status of each pod. After a restart without the server, the server's pods come from the checkpoint. Their readiness
+// in the checkpoint may be out of date. So a pod's status is sent only when the server has listed the pod or its probes
+// have results.
 //
 // # What survives
 //

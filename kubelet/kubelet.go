@@ -307,7 +307,8 @@ func (k *Kubelet) reads() nodeapi.Reads {
 	}
 }
 
-// Run runs the pods until ctx ends, and then returns nil. The pods keep running, unless Options.LeaveNothing is set.
+// Run runs the pods until ctx ends, and then returns nil. If a part fails, Run ends early with its error. The pods keep
+// running, unless Options.LeaveNothing is set. Then Run also returns the errors of their removal.
 func (k *Kubelet) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

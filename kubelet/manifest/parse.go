@@ -169,8 +169,9 @@ func (d *Documents) add(text []byte) (empty bool, err error) {
 	return false, err
 }
 
-// alone fails if something follows the first document in text, such as a second JSON object. YAMLToJSONStrict ignores
-// that. It does not for an entry of a sequence, so all of text must be one entry with the document's value, raw.
+// alone fails if something follows the first document in text, such as a second JSON object. raw is the first document
+// as JSON. YAMLToJSONStrict reads only the first document of a text, but reads a sequence to its end. So alone reads
+// text as the only entry of a sequence, and compares the entry with raw.
 func alone(text, raw []byte) error {
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // it may only begin a file
 	entry := append([]byte("- "), bytes.ReplaceAll(text, []byte("\n"), []byte("\n  "))...)
