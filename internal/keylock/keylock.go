@@ -85,5 +85,5 @@ func (l *Locks) leave(key string, k *keyLock) {
 }
 
 func waitError(key string, err error) error {
-	return fmt.Errorf("another call still works on %q: %w", key, err)
+	return fmt.Errorf("gave up waiting for the lock of %q, which another call may hold: %w", key, err)
 }
