@@ -39,7 +39,7 @@ func (a *Adjustment) Empty() bool { return reflect.ValueOf(*a).IsZero() }
 type ProcessAdjustment struct {
 	// Patch is a JSON merge patch of the process.
 	Patch json.RawMessage `json:"patch,omitempty"`
-	// RemoveEnv are names of variables. Env are variables as NAME=value, which replace others of the name.
+	// RemoveEnv are names of variables. Env are variables as NAME=value. They replace variables of the same name.
 	RemoveEnv []string `json:"removeEnv,omitempty"`
 	Env       []string `json:"env,omitempty"`
 	// Rlimits replace others of their type.

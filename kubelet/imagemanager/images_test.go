@@ -28,7 +28,8 @@ type service struct {
 	pulls    []string
 	removed  []string
 	lists    int
-	// described says whether ImageStatus knows the images, and its error if not. Nil means that it does.
+	// described says whether ImageStatus knows the images, else the error of ImageStatus, which may be nil. Without
+	// described, ImageStatus knows them.
 	described func() (bool, error)
 }
 

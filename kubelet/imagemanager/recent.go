@@ -47,7 +47,8 @@ func (i *Images) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter)
 }
 
 // recent returns the last list, or a new one if the last list is older than recentAge. The last list has no image that
-// this kubelet removed. It may lack newer images. A new list may have an image that is removed while the list is made.
+// this kubelet removed. It may lack newer images, and may have images that another client removed. A new list may have
+// an image that is removed while the list is made.
 func (i *Images) recent(ctx context.Context) ([]*runtimeapi.Image, error) {
 	i.mu.Lock()
 	last, listed := i.last, i.listed

@@ -38,8 +38,8 @@ func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 		spec, _ := model.FindContainer(&pod.Spec, container.Name)
 		kills = append(kills, containerKill{Container: container, Spec: spec, Message: opts.Reason})
 	}
-	// Sandboxes stop even if a container cannot be stopped. The end of a sandbox ends its containers and frees the pod's
-	// address.
+	// Sandboxes stop even if a container cannot be stopped. The end of a sandbox ends its containers and frees the
+	// pod's address.
 	errs := []error{m.killInOrder(ctx, pod, kills, opts.Grace)}
 	if ctx.Err() != nil {
 		return errors.Join(errs...)
