@@ -130,7 +130,7 @@ func TestPodStarts(t *testing.T) {
 	testutil.Must(t, pods.SyncTerminatingPod(t.Context(), fresh, podworkers.Termination{}))
 	pods.Forget("fresh")
 	step(fresh)
-	testutil.Equal(t, value(t, m, "kubelet_started_pods_total", ""), 2, "pods after one came again")
+	testutil.Equal(t, value(t, m, "kubelet_started_pods_total", ""), 2, "started pods after a forgotten pod came again")
 	testutil.Equal(t, len(samples(t, m, "kubelet_pod_worker_duration_seconds")), 3, "kinds of steps")
 }
 

@@ -23,7 +23,7 @@ type measuredPods struct {
 	phase func(*v1.Pod) v1.PodPhase
 
 	mu sync.Mutex
-	// known are the pods that had a step. starting has the time of the first one, until the pod runs.
+	// known are the pods that had a step. starting has the time of a new pod's first step, until the pod runs.
 	known    map[types.UID]bool
 	starting map[types.UID]time.Time
 }
@@ -72,7 +72,7 @@ func (p *measuredPods) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t po
 	return p.PodSyncer.SyncTerminatingPod(ctx, pod, t)
 }
 
-// SyncTerminatedPod implements podworkers.PodSyncer. The pod's probes have ended with it.
+// SyncTerminatedPod implements podworkers.PodSyncer. Then it drops the metrics of the pod's probes, which have ended.
 func (p *measuredPods) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
 	err := p.PodSyncer.SyncTerminatedPod(ctx, pod)
 	if err == nil {

@@ -43,8 +43,8 @@ func (m *Metrics) Probed(pod *v1.Pod, container string, probe prober.Type, resul
 	}
 }
 
-// forget drops the metrics of a pod. As in the kubelet, the times have no UID. A pod with the same name starts only
-// after the steps of the earlier pod, so it has no times yet.
+// forget drops the metrics of a pod. As in the kubelet, the times have no UID, so they are found by the pod's name.
+// Another pod of that name has no times yet, because it starts only after the last step of this pod.
 func (p probes) forget(pod *v1.Pod) {
 	p.results.DeletePartialMatch(prometheus.Labels{"pod_uid": string(pod.UID)})
 	p.times.DeletePartialMatch(prometheus.Labels{"pod": pod.Name, "namespace": pod.Namespace})
