@@ -32,7 +32,8 @@ func IsFailure(reason string) bool {
 // SystemCriticalPriority is the lowest critical priority.
 const SystemCriticalPriority = 2_000_000_000
 
-// Priority returns a pod's priority. Without a number from the API server, a priority class of the system counts.
+// Priority returns a pod's priority. Without a number from the API server, the two system priority classes mean
+// SystemCriticalPriority, and others mean 0.
 func Priority(pod *v1.Pod) int32 {
 	switch class := pod.Spec.PriorityClassName; {
 	case pod.Spec.Priority != nil:

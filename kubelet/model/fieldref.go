@@ -30,7 +30,7 @@ func PodField(pod *v1.Pod, path string) (string, error) {
 	case "metadata.annotations":
 		return quotedLines(pod.Annotations), nil
 	default:
-		return "", fmt.Errorf("fieldPath %q is not one that can be given to a container: %w", path,
+		return "", fmt.Errorf("fieldPath %q is not a field that a container can get: %w", path,
 			errdefs.ErrInvalidArgument)
 	}
 }

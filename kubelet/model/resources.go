@@ -14,7 +14,7 @@ func PodResources(pod *v1.Pod) v1.ResourceRequirements {
 	total, own := PodTotals(pod), podLevel(pod).Limits
 	EachContainer(&pod.Spec, func(c *v1.Container, kind Kind) {
 		if kind == Ephemeral {
-			return // it has no separate resources
+			return // an ephemeral container has no resources of its own
 		}
 		maps.DeleteFunc(total.Limits, func(name v1.ResourceName, _ resource.Quantity) bool {
 			_, ofPod := own[name]
