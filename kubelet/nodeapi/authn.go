@@ -55,11 +55,12 @@ func newAuthenticator(opts APIOptions) (*authenticator, error) {
 	return &authenticator{authorities: authorities, reviewer: opts.Reviewer}, nil
 }
 
-// errNotReviewed is the error for a token if the API server cannot be asked. Clients do not see the error that it
-// wraps.
+// errNotReviewed marks the error for a token that the API server could not review. The error also wraps the cause,
+// which clients do not see.
 var errNotReviewed = errors.New("the API server cannot be asked about the token")
 
-// identify returns the user of a valid certificate or token, or errNotReviewed.
+// identify returns the user of a valid certificate or token. The error wraps errNotReviewed if the API server could not
+// review the token.
 func (a *authenticator) identify(r *http.Request) (authenticationv1.UserInfo, error) {
 	user, err := a.byCertificate(r)
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")

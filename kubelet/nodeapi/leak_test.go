@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// idle waits until the API is idle. The returned check waits until there are no more goroutines than then. Tests of
-// this package run one after the other.
+// idle waits until the API is idle. The returned check waits until there are no more goroutines than at that time.
+// Tests of this package run one after the other.
 func (a *api) idle() (settled func()) {
 	a.t.Helper()
 	code, _ := a.get("/healthz")

@@ -19,7 +19,7 @@ const (
 // exposition gathers the metrics of one scrape.
 type exposition struct {
 	families []*family
-	// measured follow the families.
+	// measured are written after the families.
 	measured []*dto.MetricFamily
 }
 
