@@ -33,7 +33,7 @@ func connect(ctx context.Context, bus func(...dbus.ConnOption) (*dbus.Conn, erro
 	if err != nil {
 		return nil, fmt.Errorf("D-Bus: %w", err)
 	}
-	// The library queues signals in order.
+	// The library keeps the order of signals while the channel has room.
 	l := &logind{conn: conn, signals: make(chan *dbus.Signal, 4)}
 	conn.Signal(l.signals)
 	err = conn.AddMatchSignalContext(ctx, dbus.WithMatchObjectPath(logindPath), dbus.WithMatchInterface(logindManager),

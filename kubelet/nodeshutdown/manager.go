@@ -96,7 +96,7 @@ func (m *Manager) Run(ctx context.Context, node Node) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if text := fmt.Sprint(err); text != logged { // not every second
+		if text := fmt.Sprint(err); text != logged { // log a repeated error once, not every second
 			log.G(ctx).WithError(err).Warn("logind cannot be reached: " + m.withoutLogind())
 			logged = text
 		}
@@ -117,8 +117,8 @@ func (m *Manager) withoutLogind() string {
 }
 
 // session follows logind until the connection or ctx ends. It holds an inhibitor while there is no shutdown. A shutdown
-// outlives it: the ending of pods goes on and keeps its inhibitor. The next session asks logind whether the shutdown
-// was cancelled.
+// outlives the session: the ending of pods goes on and keeps its inhibitor. The next session asks logind whether the
+// shutdown was cancelled.
 func (m *Manager) session(ctx context.Context) error {
 	conn, err := connect(ctx, m.bus)
 	if err != nil {
