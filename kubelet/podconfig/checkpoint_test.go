@@ -51,9 +51,10 @@ func TestCheckpoint(t *testing.T) {
 	}
 	testutil.Assert(t, !again.SeenAllSources(), "ready, though no source has been seen")
 	got := set(t, again, model.SourceFile, pod("2", "two", "x"))
-	testutil.Assert(t, got == "file:REMOVE:1", "the directory's own pods: %q", got)
+	testutil.Assert(t, got == "file:REMOVE:1", "after the directory's first list: %q", got)
 	got = set(t, again, model.SourceAPI, apiPod("10", "ended"))
-	testutil.Assert(t, got == "api:REMOVE:9 api:REMOVE:8 api:ADD:10 api:RECONCILE:2", "the server's own word: %q", got)
+	testutil.Assert(t, got == "api:REMOVE:9 api:REMOVE:8 api:ADD:10 api:RECONCILE:2",
+		"after the server's first list: %q", got)
 	if set(t, again, model.SourceHTTP); !again.SeenAllSources() {
 		t.Error("not ready, though every source has been seen")
 	}

@@ -117,8 +117,9 @@ func (o *Objects) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
 	return nil, fmt.Errorf("secret %q: %w", pod.Namespace+"/"+name, errdefs.ErrNotFound)
 }
 
-// Claim implements volumekinds.Claims: a volume is bound to the claim that its claimRef names, or that names it. Before
-// the manifests were read, it is an errdefs.ErrUnavailable: a claim must not be bound before its volume is known.
+// Claim implements volumekinds.Claims. A claim is bound to the volume that it names, or else to the volume whose
+// claimRef names the claim. Until the manifests were read, Claim returns an errdefs.ErrUnavailable: a claim must not be
+// bound before its volume is known.
 func (o *Objects) Claim(claimNamespace, name string) (*v1.PersistentVolume, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

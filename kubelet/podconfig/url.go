@@ -38,7 +38,7 @@ type URLOptions struct {
 // URLSource is the source of static pods from a web server.
 //
 // A failed or unreadable answer removes nothing: earlier pods run on until an answer without errors leaves them out. An
-// empty body is reported as an error, but it ends all of them, as in the kubelet.
+// empty body is reported as an error, but it ends all pods of the URL, as in the kubelet.
 type URLSource struct {
 	opts   URLOptions
 	config *PodConfig
