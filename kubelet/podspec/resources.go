@@ -74,7 +74,7 @@ func setUnified(r *runtimeapi.LinuxContainerResources, key, value string) {
 	r.Unified[key] = value
 }
 
-// hugepages returns a limit for each of the host's page sizes. A container without requests gets none.
+// hugepages returns a limit for each of the host's page sizes: 0 for a size that is not in limits.
 func (g *Generator) hugepages(limits v1.ResourceList) []*runtimeapi.HugepageLimit {
 	var out []*runtimeapi.HugepageLimit
 	for _, size := range g.opts.Host.HugepageSizes {
@@ -99,7 +99,7 @@ const (
 
 // oomScore returns the container's oom_score_adj. A burstable container's score falls with its request's share of the
 // node's memory: a container below its request is killed after a container above its request. A sidecar is killed after
-// the containers that it serves. What the pod itself requests beyond its containers counts for each in equal parts.
+// the containers that it serves. Memory that only the pod itself requests counts for each container in equal parts.
 func oomScore(pod *v1.Pod, c *v1.Container, memory int64) int64 {
 	score := ownOOMScore(pod, c, memory)
 	if _, kind := model.FindContainer(&pod.Spec, c.Name); kind == model.Sidecar {

@@ -34,7 +34,8 @@ type volumes struct {
 	known map[types.UID]map[string]Disk
 }
 
-// count returns the usage of each pod's volumes: a new measurement if that is quick, else the previous one.
+// count returns the usage of each pod's volumes: a new measurement if it ends within volumesWait, else the previous
+// one.
 func (v *volumes) count(ctx context.Context, pods []*v1.Pod) map[types.UID]map[string]Disk {
 	select {
 	case <-v.begin(ctx, pods): // closed already if none is due
