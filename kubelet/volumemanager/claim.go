@@ -14,9 +14,10 @@ import (
 )
 
 // binding is the path that a claim is bound to. ClaimsDir records it: as a directory with the claim's name, or as a
-// link to the path of a persistent volume. So it stays even if the volume's manifest is gone or cannot be read.
+// link to the path of a persistent volume. So the binding stays even if the volume's manifest is gone or cannot be
+// read.
 type binding struct {
-	// entry is the claim's name in ClaimsDir, and path the directory or file for the pod.
+	// entry is the claim's path in ClaimsDir. path is the directory or file that the pod gets.
 	entry, path string
 	// volume is the persistent volume that the manifests have for the claim, nil without one.
 	volume *v1.HostPathVolumeSource

@@ -197,8 +197,8 @@ func element(field, name string) error {
 	return nil
 }
 
-// OnDisk are the directories of the pod's volumes on disk, by the volumes' names. Volumes in memory, host paths and
-// images are left out.
+// OnDisk are the directories of the pod's volumes on disk, by the volumes' names. Volumes in memory, host paths, claims
+// and images are left out.
 func (m *Manager) OnDisk(pod *v1.Pod) map[string]string {
 	found := map[string]string{}
 	for i := range pod.Spec.Volumes {
