@@ -72,7 +72,7 @@ type Options struct {
 	// DevicePluginsDir is the directory where device plugins register. Plugins use /var/lib/kubelet/device-plugins.
 	// Empty means no device plugins.
 	DevicePluginsDir string
-	// CPUManagerPolicy says whether containers of guaranteed pods get whole CPUs for themselves; empty means not.
+	// CPUManagerPolicy says whether containers of guaranteed pods get whole CPUs for themselves; empty means no.
 	// ReservedCPUs is a list of CPUs, such as 0-1, that no container has for itself. Their number takes the place of
 	// the CPUs in Cluster.Reserved. If the list is empty, as many CPUs are chosen as Cluster.Reserved has.
 	CPUManagerPolicy cpumanager.Policy
@@ -151,7 +151,7 @@ type ClusterOptions struct {
 	Labels map[string]string
 	Taints []v1.Taint
 	// MaxPods is how many pods the node runs; zero means 110. Reserved is not allocatable, and the cgroup of all pods
-	// is limited to the rest. It works without a cluster, too.
+	// is limited to the rest. Reserved works without a cluster, too.
 	MaxPods  int
 	Reserved v1.ResourceList
 	// StatusEvery is how often the node's status is computed; zero means ten seconds.

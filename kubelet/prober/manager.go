@@ -194,8 +194,9 @@ func (m *Manager) assumed(c *v1.Container, id string) bool {
 	return false
 }
 
-// reported returns the container's status from the API server, or an empty status if that has another container id. The
-// status counts until the first result: a restart of the kubelet must not make a container unready.
+// reported returns the container's status from the API server, or an empty status if the API server's status has
+// another container id. The status counts until the first result: a restart of the kubelet must not make a container
+// unready.
 func reported(pod *v1.Pod, name, id string) v1.ContainerStatus {
 	if status := model.FindStatus(pod, name); status != nil && model.RuntimeID(status.ContainerID) == id {
 		return *status
