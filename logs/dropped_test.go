@@ -24,8 +24,8 @@ func fillDisk(t *testing.T, disk string) (free func()) {
 	}
 }
 
-// A follower that has fallen behind reads the engine's oldest file, which the engine drops meanwhile: the follower
-// holds it, and the next one is still there.
+// A follower that has fallen behind holds the engine's oldest file open while the engine drops that file. The next file
+// still exists, so nothing is missing.
 func TestDroppedFileThatIsHeldIsNoGap(t *testing.T) {
 	for _, ahead := range []int{1, 2} { // files between the dropped one and the engine's current one
 		t.Run(fmt.Sprint(ahead, " ahead"), func(t *testing.T) {
@@ -56,7 +56,7 @@ func awaitSuccessor(t *testing.T, f *follower) {
 	})
 }
 
-// The next file is gone as well: then output is missing.
+// If the engine has dropped the next file, too, output is missing.
 func TestDroppedSuccessorIsAGap(t *testing.T) {
 	o, disk := followOnSmallDisk(t, 2, 1<<20)
 	o.engine.lines(1, 3)
@@ -75,7 +75,7 @@ func TestDroppedSuccessorIsAGap(t *testing.T) {
 		"%d lines, the last is %q", len(lines), lines[len(lines)-1])
 }
 
-// The same on the real engine.
+// TestDroppedFileThatIsHeldIsNoGap on the real engine.
 func TestRigDroppedFileThatIsHeldIsNoGap(t *testing.T) {
 	const bursts, burst = 4, 60
 	options := map[string]string{"max-size": "7k", "max-file": "3", "compress": "false", "mode": "blocking"}

@@ -16,8 +16,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// engineLog writes a log file as the engine's local driver does: whole records,
-// the file closed and renamed when it is full, the oldest dropped.
+// engineLog writes log files as the engine's local driver does. It writes whole records, renames a full file and drops
+// the oldest one.
 type engineLog struct {
 	t        *testing.T
 	path     string
@@ -106,7 +106,7 @@ func drain(t *testing.T, s *Service, id string) {
 	testutil.Must(t, s.Drain(t.Context(), id), "Drain")
 }
 
-// wantLog drains a container's output and looks whether its log holds these lines and no others.
+// wantLog drains a container's output and checks that its log has these lines and no others.
 func wantLog(t *testing.T, s *Service, logPath string, want []string) {
 	t.Helper()
 	drain(t, s, "c")

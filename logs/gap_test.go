@@ -16,10 +16,10 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// markerStart is how the line begins that stands for missing output.
+// markerStart is the beginning of the line that marks missing output.
 const markerStart = "stderr F [criadapter] output is missing here"
 
-// oneMarker checks that exactly one line stands for missing output and returns the others.
+// oneMarker checks that exactly one line marks missing output, and returns the other lines.
 func oneMarker(t *testing.T, lines []string) []string {
 	t.Helper()
 	var rest []string
@@ -40,7 +40,7 @@ func (l *engineLog) at(when time.Time, e entry) {
 	l.raw(localRecord(e, e.partial))
 }
 
-// A container writes ten lines a second for a minute; the engine keeps about the last third.
+// A container writes ten lines a second for a minute. The engine keeps about the last third of them.
 func TestMarkerSaysHowMuchIsMissing(t *testing.T) {
 	o := follow(t, 2, 5000)
 	begin := time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC)
@@ -69,7 +69,8 @@ func TestMarkerSaysHowMuchIsMissing(t *testing.T) {
 		strings.Contains(marker, "entries"), "the marker says %q", marker)
 }
 
-// Readers join an unfinished line with the next entry: it must not be the marker, nor the end of another line.
+// Readers join an unfinished line with the next entry of its stream. That entry must be neither the marker nor the end
+// of another line.
 func TestUnfinishedLineIsEndedBeforeTheMarker(t *testing.T) {
 	o := follow(t, 2, 300)
 	o.engine.raw(localRecord(entry{1, stdout, []byte("begun"), true}, false))
@@ -105,18 +106,18 @@ func TestGapBeforeTheFirstEntry(t *testing.T) {
 	oneMarker(t, got)
 }
 
-// Lines behind a torn record appear at once, although the container then writes less than the rest of that record.
+// Lines after a torn record appear at once, even if they are shorter than the missing rest of that record.
 func TestTornRecordInAQuietContainer(t *testing.T) {
 	o := follow(t, 2, 1<<20)
 	want := o.engine.lines(1, 3)
 	o.engine.raw(localRecord(out(strings.Repeat("x", 16000)), false)[:100])
 	want = append(want, o.engine.lines(4, 5)...)
 	equalLines(t, o.wait(5), want)
-	o.drain() // the bytes are counted behind the write
+	o.drain() // the bytes are counted after the write
 	testutil.Equal(t, o.s.Counters().DamagedBytes, 100, "damaged bytes were counted")
 }
 
-// A running container whose checkpoint was lost goes on behind its last entry.
+// The log of a running container whose checkpoint was lost continues after its last entry.
 func TestBegunWithoutAPosition(t *testing.T) {
 	o := follow(t, 3, 2000)
 	want := o.engine.lines(1, 30)
@@ -145,7 +146,7 @@ func TestTwoServersOneLog(t *testing.T) {
 	wantLog(t, second, logPath, want)
 }
 
-// The same behind a rotation, when its log is empty.
+// A lost position after a rotation: the last entry is in the rotated log, and the new log is empty.
 func TestBegunWithoutAPositionBehindARotation(t *testing.T) {
 	o := newLostRotation(t)
 	want := o.engine.lines(31, 40)
@@ -153,7 +154,7 @@ func TestBegunWithoutAPositionBehindARotation(t *testing.T) {
 	o.want(want)
 }
 
-// And it is killed again before it has passed over what is in the rotated log.
+// After a lost position, criadapter is killed again before it has skipped the entries of the rotated log.
 func TestKilledAgainBehindARotation(t *testing.T) {
 	o := newLostRotation(t)
 	var saved []checkpoint.LogPosition
@@ -162,12 +163,12 @@ func TestKilledAgainBehindARotation(t *testing.T) {
 		return nil
 	}
 	o.start()
-	if err := o.s.Reopen(t.Context(), "c"); err != nil { // answered behind the first copy
+	if err := o.s.Reopen(t.Context(), "c"); err != nil { // answered after the first copy
 		t.Fatal(err)
 	}
 	o.restart()
 	for _, at := range saved {
-		if at.Offset == 0 { // the last that was saved before the copy
+		if at.Offset == 0 { // the last position that was saved before the copy
 			o.source.Resume = &at
 		}
 	}
@@ -176,7 +177,7 @@ func TestKilledAgainBehindARotation(t *testing.T) {
 	o.want(want)
 }
 
-// The kubelet rotates the empty log as well, before what is in the rotated one was passed over.
+// The kubelet rotates the empty log, too, before the follower has skipped the entries of the first rotated log.
 func TestReopenedBehindARotation(t *testing.T) {
 	for name, torn := range map[string]string{"empty": "", "torn line": "20"} {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +203,7 @@ func newLostRotation(t *testing.T) *testLog {
 	o.engine.lines(1, 30)
 	o.wait(30)
 	o.restart()
-	// an older one, and one that cannot be read as it is
+	// an older log, and a compressed one
 	for _, rotated := range []string{".20260101-100000.gz", ".20260101-090000"} {
 		testutil.Must(t, os.WriteFile(logPath+rotated, []byte("2024-01-01T00:00:00Z stdout F old\n")[:10], 0o640))
 	}
@@ -211,7 +212,7 @@ func newLostRotation(t *testing.T) *testLog {
 	return o
 }
 
-// Of a container that has ended, nothing is written a second time: the one who was there at its end has written all.
+// The output of an ended container is not written again: the follower at its end completed the log.
 func TestEndedWithoutAPosition(t *testing.T) {
 	for _, name := range []string{"whole", "emptied", "unfinished last line"} {
 		t.Run(name, func(t *testing.T) {

@@ -11,15 +11,15 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The golden files were written by Docker 20.10.24 and by Moby 29.8 (API 1.56)
-// for this script, without a TTY, and for "echo out; echo err >&2; printf partial" with one:
+// The golden files were written by Docker 20.10.24 and by Moby 29.8 (API 1.56). With a TTY they have the output of
+// "echo out; echo err >&2; printf partial". Without a TTY they have the output of this script:
 //
 //	echo 'hello stdout'; echo 'hello stderr' >&2; echo
 //	printf 'bad \377\200 utf8\n'; printf 'nul \000 inside\n'; printf 'crlf line\r\n'
 //	40000 times a, 16384 times b, 16385 times c, each with a line feed
 //	printf 'no newline at the end'
 //
-// The engine reads the two streams with a goroutine each: the line of stderr may be anywhere.
+// The engine reads the two streams with a goroutine each, so the line of stderr may be anywhere.
 
 // goldenLines is the CRI log of the script without the times.
 func goldenLines(badUTF8 string) []string {

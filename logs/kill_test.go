@@ -107,7 +107,7 @@ func TestKillBehindAnEmptiedLog(t *testing.T) {
 	}
 }
 
-// The marker of a gap is in the CRI log only: what is converted again does not hold it.
+// The marker of a gap is only in the CRI log. The entries that are converted again do not have it.
 func TestKillBehindAMarker(t *testing.T) {
 	o := follow(t, 2, 1000)
 	// The marker comes after the end of this unfinished line.
@@ -139,11 +139,11 @@ func readLast(t *testing.T, path, content string) (lines []string) {
 	return lines
 }
 
-// All pieces of a long line have one time, and two streams may be written in another order than their times.
+// All pieces of a long line have one time, and entries of two streams may be out of order by their times.
 func TestLostPositionAmongEqualTimes(t *testing.T) {
 	now := time.Now().UnixNano()
 	piece := func(text string) entry { return entry{now, stdout, []byte(text), true} }
-	late := entry{now - 1000, stderr, []byte("read before the line, written behind it"), false}
+	late := entry{now - 1000, stderr, []byte("read before the line, written after it"), false}
 	records := []entry{
 		{now - 5000, stdout, []byte("first"), false}, {now - 6000, stderr, []byte("second"), false},
 		piece("z"), piece("z"), piece("z"), late, piece("z"), {now, stdout, []byte("end"), false}, late,
@@ -192,8 +192,8 @@ func TestReaderOfAKilledLog(t *testing.T) {
 	equalLines(t, got, want)
 }
 
-// collect reads a log as it grows, and from its beginning once it has shrunk. The returned function ends that, and
-// returns what was read and how often it shrank.
+// collect reads a log as it grows, and from its beginning after it has shrunk. The returned function ends the reading.
+// It returns the text and how often the log shrank.
 func collect(t *testing.T, path string) func() (text []byte, shrunk int) {
 	t.Helper()
 	file, err := os.Open(path)
@@ -222,7 +222,7 @@ func collect(t *testing.T, path string) func() (text []byte, shrunk int) {
 	}
 }
 
-// A log that the kubelet has rotated is complete, whatever was known of its successor.
+// A rotated log is never changed, even if the position in its successor was not saved.
 func TestRotatedLogIsNeverCut(t *testing.T) {
 	c := newRenameCase(t)
 	before, err := os.ReadFile(c.rotated)

@@ -10,7 +10,7 @@ import (
 )
 
 // The kernel limits inotify instances and watches per user, and other programs may use them up. Logs are followed
-// without a watch, and watched when there is one.
+// without a watch, and are watched again when the kernel has one.
 func TestWithoutInotify(t *testing.T) {
 	if testutil.InUserNamespace(t) {
 		return

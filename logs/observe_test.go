@@ -43,7 +43,7 @@ func TestBatchesAreObserved(t *testing.T) {
 	}
 }
 
-// What a killed follower has written is not observed a second time.
+// Bytes that a killed follower has written are not observed again.
 func TestComparedBytesAreNotObserved(t *testing.T) {
 	var observed atomic.Int64
 	o := follow(t, 2, 1<<20)

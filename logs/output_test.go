@@ -34,7 +34,7 @@ func TestOutputModes(t *testing.T) {
 	testutil.Assert(t, got == 0, "the CRI log has mode %v", info.Mode())
 }
 
-// A write that fails half-way must not leave half a line, nor repeat any when it is tried again.
+// A write that fails half-way leaves no half line, and its repetition repeats no line.
 func TestFailedWriteIsTakenBack(t *testing.T) {
 	disk := smallDisk(t)
 	path := filepath.Join(disk, "0.log")

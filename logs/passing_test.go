@@ -23,7 +23,7 @@ func TestPassing(t *testing.T) {
 			[]bool{true, true, true, false, false}},
 		"elsewhere, out of order": {passing{until: 3, elsewhere: true}, []int64{1, 3, 2, 4},
 			[]bool{true, true, false, false}},
-		"elsewhere, younger is behind": {passing{until: 3, younger: []int64{5}, elsewhere: true}, []int64{5, 3, 5},
+		"elsewhere, younger comes after": {passing{until: 3, younger: []int64{5}, elsewhere: true}, []int64{5, 3, 5},
 			[]bool{true, true, false}},
 		"elsewhere, last was dropped": {passing{until: 3, elsewhere: true}, []int64{2, 4, 2},
 			[]bool{true, false, false}},
@@ -34,7 +34,7 @@ func TestPassing(t *testing.T) {
 				passed = append(passed, test.passing.covers(&entry{unixNano: at}))
 			}
 			testutil.Assert(t, slices.Equal(passed, test.passed),
-				"of the entries %v were passed over %v, want %v", test.entries, passed, test.passed)
+				"entries %v: skipped %v, want %v", test.entries, passed, test.passed)
 		})
 	}
 }

@@ -86,7 +86,7 @@ func cutPower(t *testing.T, position string, logPart, enginePart float64) {
 			continue // the marker of a gap
 		}
 		if seen[number]++; seen[number] > 1 || number < previous {
-			t.Errorf("line %d is there %d times, behind line %d", number, seen[number], previous)
+			t.Errorf("line %d is there %d times, after line %d", number, seen[number], previous)
 		}
 		previous = number
 	}

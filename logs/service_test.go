@@ -52,8 +52,8 @@ func TestRotations(t *testing.T) {
 	o.want(want)
 }
 
-// A follower that falls behind holds its present file open, so it has one file more than the engine keeps. Lines older
-// than that are lost, and the others come in order.
+// A follower that falls behind holds its present file open, so it has one file more than the engine keeps. Lines in
+// older files are lost, and the others come in order.
 func TestFollowerThatFallsBehind(t *testing.T) {
 	for name, again := range map[string]bool{"from the start": false, "resumed without a position": true} {
 		t.Run(name, func(t *testing.T) { testFollowerThatFallsBehind(t, again) })
@@ -196,7 +196,7 @@ func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
 	o.drain()
 	got := o.log()
 	testutil.Assert(t, strings.HasPrefix(got[3], markerStart),
-		"behind the kept lines comes %q, want the marker", got[3])
+		"after the kept lines comes %q, want the marker", got[3])
 	got = oneMarker(t, got)
 	testutil.Assert(t, slices.Equal(got[:3], before), "the log begins with %q, want %q", got[:3], before)
 	testutil.Assert(t, got[len(got)-1] == "stdout F line 60" && strings.HasPrefix(got[3], "stdout F line "),
@@ -273,7 +273,7 @@ func TestTornLastRecordWaits(t *testing.T) {
 	o.drain()
 }
 
-// The engine was killed in the middle of a record and went on behind it.
+// The engine was killed in the middle of a record, and writes the next record directly after it.
 func TestTornRecordIsPassedOver(t *testing.T) {
 	for _, where := range []string{"in the middle", "at the beginning", "at the end", "before a rotation",
 		"shortly before a rotation", "zeros"} {
