@@ -16,8 +16,9 @@ import (
 var errDiffers = errors.New("the CRI log does not go on with the entries after its saved position")
 
 // compare returns the place in the CRI log that corresponds to the end of batch, and the part of the batch that the log
-// lacks. With such a part, the place is the end of the file. It cuts off a torn last line that the batch does not
-// complete. It fails with errDiffers once. After a search, the batch goes after the last whole line.
+// lacks. If the log lacks a part, the place is the end of the file. compare cuts off a torn last line that the batch
+// does not complete. If whole lines differ, it fails with errDiffers before a search. After a search, the rest of the
+// batch goes after the last whole line.
 func (o *output) compare(batch []byte) (place int64, rest []byte, err error) {
 	place = o.size
 	for place < o.end && len(batch) > 0 {
@@ -57,7 +58,7 @@ func (o *output) passDifference(place int64) (int64, error) {
 	default:
 		if at, _ := o.lastTime(); at != 0 {
 			return lines, nil
-		} // otherwise it is not a log
+		} // without a time the file is not a log, and is cut
 	}
 	return place, o.cut(place)
 }
@@ -75,8 +76,8 @@ func (o *output) read(from, to int64) ([]byte, error) {
 	return there[:n], nil
 }
 
-// markerLen returns the length of the marker of a gap at the beginning of text, with the line before it that ends an
-// unfinished one. It is 0 if text begins with another line.
+// markerLen returns the length of a gap's marker at the beginning of text. If an empty entry that ends an unfinished
+// line precedes the marker, the length includes it. The length is 0 if text begins with another line.
 func markerLen(text []byte) int {
 	first := bytes.IndexByte(text, '\n') + 1
 	if isMarker(text[:first]) {

@@ -162,8 +162,8 @@ func (c *copier) read(b *buffers) (int, error) {
 	return 0, nil
 }
 
-// convert appends the whole records at the start of data to b.out, up to a batch, and returns how much of data they
-// are.
+// convert appends the whole records of data to b.out, up to a batch, and returns the progress. It skips bytes that
+// belong to no whole record.
 func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, error) {
 	done := progress{passing: c.passing}
 	var e entry

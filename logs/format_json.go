@@ -39,10 +39,10 @@ func (jsonFormat) decode(data []byte, e *entry) (int, error) {
 		return 0, errTorn
 	}
 	*e = entry{unixNano: record.Time.UnixNano(), stream: stream, partial: true}
+	// The engine omits an empty log. Such a record has no line feed, so its line continues.
 	if record.Log != nil {
 		e.line = []byte(*record.Log)
 	}
-	// The engine omits an empty log, which it writes for no line at all.
 	if line, whole := bytes.CutSuffix(e.line, []byte{'\n'}); whole {
 		e.line, e.partial = line, false
 	}

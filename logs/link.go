@@ -130,7 +130,7 @@ func moveOut(ctx context.Context, enginePath, path, copied string) error {
 	if err != nil {
 		return err
 	}
-	defer source.Close() // it was only read
+	defer source.Close() // its only change, Truncate, returns its own error
 	// Always a new file: an existing one may be a foreign link.
 	target, err := os.OpenFile(copied, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {

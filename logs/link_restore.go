@@ -14,8 +14,8 @@ import (
 // A kill may come between any two steps of ReopenLink: copy, rename over the link, emptying of the engine's file, new
 // link. Then the kubelet got no answer and renames the rotated log back. The files show the last step:
 //
-//   - If the engine's file still begins with the copy, it was not emptied. The copy becomes a link again. Otherwise its
-//     lines would be shown and copied twice.
+//   - If the engine's file still begins with the copy, it was not emptied. The copy becomes a link again. If the copy
+//     stayed, its lines would be shown and copied twice.
 //   - Any other copy at the log path is complete, and only the new link is missing. The copy is rotated and the link is
 //     put at the log path.
 
@@ -61,7 +61,7 @@ func freeName(path string) string {
 	}
 }
 
-// comparedWith reports whether a plain file is a copy of an engine's file, by its first record. begins reports whether
+// comparedWith reports whether a plain file is a copy of an engine's file, by its first bytes. begins reports whether
 // the engine's file still begins with the whole copy.
 func comparedWith(enginePath, path string) (copied, begins bool, err error) {
 	info, err := os.Lstat(path)

@@ -38,9 +38,9 @@ type output struct {
 	searched bool
 }
 
-// resumeOutput opens the CRI log of a position. same reports whether the inode and size fit the position. Then its
-// place is the position's place. If the kubelet has renamed the file, it is still written until a Reopen. If another
-// file is at the path, the log was reopened.
+// resumeOutput opens the CRI log of a position. same reports whether the opened file's inode and size fit the position.
+// If they fit, the place of the next entry is the position's. A file that the kubelet has renamed is written until a
+// Reopen, unless another file is already at the path.
 func resumeOutput(root, path string, at checkpoint.LogPosition) (o *output, same bool, err error) {
 	o, place := &output{root: root, path: path}, path
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && at.OutputInode != 0 {

@@ -90,7 +90,8 @@ func isSame(file *os.File, at checkpoint.LogPosition) bool {
 }
 
 // searchOutput makes the follower continue after the last entry of the CRI log, or of the newest rotated one if the log
-// is empty. Entries up to that one are skipped. The next converted entry is younger than since.
+// is empty. Entries up to that one are skipped. since is the time of the record before the follower's place in the
+// engine's file, 0 without one. If the last entry is not younger than since, there is nothing to skip.
 func (f *follower) searchOutput(since int64) error {
 	p := f.out.search()
 	if p.until == 0 {
@@ -100,7 +101,7 @@ func (f *follower) searchOutput(since int64) error {
 			return err
 		}
 		if open != "" && !f.source.Ended {
-			p.until-- // the pieces of a line have one time: repeat one rather than lose one
+			p.until-- // the pieces of a line have one time: a piece may be written twice, but none is lost
 		}
 	}
 	if p.until <= 0 && f.source.Resume == nil && f.source.Ended {

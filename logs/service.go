@@ -101,8 +101,10 @@ func New(options Options) *Service {
 // of the container is still being completed, it waits for that. It fails with
 //
 //   - ErrAlreadyExists while the container is followed,
-//   - ErrFailedPrecondition if anything but a plain file is at the log path,
+//   - ErrFailedPrecondition if anything but a plain file is at the log path, another process writes the log, or a link
+//     leads out of Source.Root,
 //   - ErrNotImplemented for a driver without readable files,
+//   - ErrUnavailable after Close,
 //   - fs.ErrNotExist if the engine has no directory for the container.
 func (s *Service) Start(ctx context.Context, source Source) error {
 	if source.LogPath == "" {
@@ -208,8 +210,8 @@ func (s *Service) Drain(ctx context.Context, containerID string) error {
 }
 
 // Reopen continues the container's log in a new file at its log path, after the kubelet has renamed the old one. When
-// it returns nil, the new file exists and the old one is complete. It fails with ErrFailedPrecondition if the container
-// is not followed.
+// it returns nil, the new file exists and the old one gets no more output. A log that was not renamed stays in use.
+// Reopen fails with ErrFailedPrecondition if the container is not followed.
 func (s *Service) Reopen(ctx context.Context, containerID string) error {
 	notFollowed := fmt.Errorf("the output of container %s is not being written, it does not run: %w", containerID,
 		errdefs.ErrFailedPrecondition)

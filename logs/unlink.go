@@ -14,9 +14,10 @@ import (
 )
 
 // A log that another shim has linked to the engine's json-file continues in the CRI format. A new file replaces the
-// link, and a follower fills it. Its position in the engine's files is as far back as the wanted history.
+// link, and a follower fills it. The follower begins in the engine's files at the position from which the wanted
+// history follows.
 
-// alignWindow bounds the search for a whole line before that position, in bytes.
+// alignWindow bounds the search for a whole line before the follower's position, in bytes.
 const alignWindow = maxRecord
 
 // Unlinked is a new CRI log that has not replaced the link yet. Save its Position first, then Commit. If the process
