@@ -62,7 +62,8 @@ func logDirectory(containerName, logPath string) string {
 	}
 }
 
-// continued returns the log to continue, nil for none. linked says that it is a link to the engine's file.
+// continued returns the log to continue, nil for none. linked says that the container's log is a link to the engine's
+// file.
 func continued(inspect *container.InspectResponse, linked bool) *logPlan {
 	if !linked || !isRunning(inspect) || inspect.HostConfig == nil ||
 		inspect.HostConfig.LogConfig.Type != logs.DriverJSONFile {

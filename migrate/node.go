@@ -52,9 +52,10 @@ type Node struct {
 // New returns a Node and changes nothing.
 func New(opts Options) *Node { return &Node{opts: opts} }
 
-// Adopt takes over the foreign pods in a list of the engine's containers. It fails if a pod cannot be recorded, for
-// example on a full disk. That pod must not be shown without an address, because its kubelet would replace it. While a
-// cri-dockerd runs on this engine, Adopt changes nothing.
+// Adopt takes over the foreign pods in a list of the engine's containers. It fails if a record cannot be saved, for
+// example on a full disk: the kubelet would replace a pod that is shown without its address. It only logs a pod that
+// the engine cannot describe, or whose log directory is gone. While a cri-dockerd runs on this engine, Adopt changes
+// nothing, and fails if a running pod has no record.
 func (n *Node) Adopt(ctx context.Context, list []container.Summary) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "migrate"))
 	ids, err := n.unknown(ctx, list)

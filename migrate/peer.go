@@ -10,7 +10,7 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// The flags of cri-dockerd v0.4.3 that name its engine.
+// The program of cri-dockerd v0.4.3, its flag for the engine's address, and the flag's default.
 const (
 	peerProgram      = "cri-dockerd"
 	peerEndpointFlag = "--docker-endpoint"
@@ -19,7 +19,7 @@ const (
 
 // errPeer says that a cri-dockerd still runs.
 func errPeer(pid int) error {
-	return fmt.Errorf("cri-dockerd runs on this engine (process %d): stop the kubelet and it first: %w",
+	return fmt.Errorf("cri-dockerd runs on this engine (process %d): stop the kubelet and cri-dockerd first: %w",
 		pid, errdefs.ErrUnavailable)
 }
 

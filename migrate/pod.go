@@ -174,7 +174,7 @@ func (s *seen) connect(pod *podPlan) {
 		}
 	} else {
 		pod.notes = append(pod.notes,
-			"no entry in a CNI cache, the pod will leave its network by the present configuration")
+			"no entry in a CNI cache, CNI DEL will use the present network configuration")
 	}
 	if s.addressErr != nil {
 		pod.notes = append(pod.notes, fmt.Sprintf("its network namespace could not be visited: %v", s.addressErr))
