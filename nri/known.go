@@ -19,7 +19,8 @@ func knownOf(snapshot *state.Snapshot) known {
 	return k
 }
 
-// see adds a change. A change of before a removal still shows the removed pod or container: see leaves out ids in gone.
+// see adds a change. It leaves out ids in gone, because a change that was queued before a removal still shows the
+// removed pod or container.
 func (k known) see(change state.Change, gone map[string]bool) {
 	if pod := change.Pod; pod != nil && !gone[pod.ID] {
 		k.pods[pod.ID] = pod
@@ -51,8 +52,9 @@ func (k known) missing(now known) map[string]bool {
 	return ids
 }
 
-// until returns the ends and removals until now, containers first. A pod or container that came and went in between is
-// unknown. A container of an unknown pod has no end, as in the changes of a subscription.
+// until returns the ends and removals until now, containers first. It misses a pod or container that came and went
+// meanwhile, and repeats the ends of containers that had ended before. A container of an unknown pod has no end, as in
+// the changes of a subscription.
 func (k known) until(now known) []state.Change {
 	var changes []state.Change
 	for id, c := range now.containers {

@@ -108,10 +108,11 @@ func (s *Service) follow(ctx context.Context, changes *state.Subscription, seen 
 	}
 }
 
-// catchUp reports the changes since the caller saw seen, and returns the present pods and containers. gone are removed
-// ones. A subscription of before the call may still have their changes, which must not be reported again.
+// catchUp reports the changes since the caller saw seen, and returns the present pods and containers. gone has the ids
+// of removed pods and containers. A subscription from before the call may still deliver their changes, which must not
+// be reported again.
 func (s *Service) catchUp(ctx context.Context, seen known) (now known, gone map[string]bool) {
-	ids := s.reported.ids() // of before the snapshot: one that it lacks is of a removed pod or container
+	ids := s.reported.ids() // read before the snapshot, so an id that the snapshot lacks was removed
 	now = knownOf(s.opts.Cache.Snapshot())
 	gone = seen.missing(now)
 	for _, change := range seen.until(now) {
