@@ -68,7 +68,7 @@ func await(base *os.File) error {
 	}
 }
 
-// own makes and locks the file of a new directory that says that a process uses it.
+// own makes and locks the lock file of a new directory. The lock shows other starts that the directory is in use.
 func own(dir string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -25,7 +25,7 @@ type Process struct {
 	endErr         error
 
 	mu sync.Mutex
-	// terminal is the command's, until Terminal or Release is called.
+	// terminal is the command's terminal, nil once Terminal or Release has taken it.
 	terminal *os.File
 	released bool
 }
@@ -105,7 +105,7 @@ func (p *Process) Terminal() *os.File {
 	return terminal
 }
 
-// Release closes the terminal of a command that the caller does not use, now or when it comes.
+// Release closes a terminal that the caller does not use, at once or when the runtime sends it.
 func (p *Process) Release() {
 	p.mu.Lock()
 	p.released = true
@@ -118,11 +118,11 @@ func (p *Process) Release() {
 // Cancel ends the start of a command, even if the runtime hangs. A command that has started is left alone.
 func (p *Process) Cancel() { p.cancel() }
 
-// Ending is closed when the command has ended, or its keeper.
+// Ending returns a channel that is closed when the command or its keeper has ended.
 func (p *Process) Ending() <-chan struct{} { return p.ended }
 
-// Started waits until the command runs, and returns its process id. The error is a StartError if it does not run. With
-// another error and a process id, the command runs but the caller cannot use it.
+// Started waits until the command runs, and returns its process id. The error is a StartError if the runtime did not
+// start the command. With another error and a process id, the command may run, but the caller cannot use it.
 func (p *Process) Started(ctx context.Context) (int, error) {
 	select {
 	case <-p.started:

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaces are the kinds that a container may lack. Then its commands have the runtime's.
+// namespaces are the compared kinds. If a container has no namespace of a kind, its commands are in the runtime's.
 var namespaces = []string{"mnt", "pid", "user", "uts", "ipc", "net", "cgroup", "time"}
 
 // sameInheritance fails with ErrUnsuitable if a command would inherit something else from this program than from the

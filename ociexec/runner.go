@@ -119,7 +119,7 @@ func (r *Runner) ask(p *Process, ask request, streams [3]*os.File) error {
 	return err
 }
 
-// join sees to it that there is a keeper. The caller holds mu.
+// join starts a keeper if none runs. The caller holds mu.
 func (r *Runner) join() error {
 	if r.closed {
 		return errors.New("the server ends")
