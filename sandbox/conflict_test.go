@@ -52,7 +52,7 @@ func TestLeftoverOfALostCreateIsReplaced(t *testing.T) {
 	}
 }
 
-// A lost answer in the middle of a set-up leaves a pod that is seen.
+// If the answer to a create is lost, the pod is listed as NOTREADY and can be removed.
 func TestLostAnswerOfCreateLeavesAPodThatCanBeRemoved(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.engine.Inject("CreateContainer", dockertest.Fault{Err: errTest, AfterEffect: true, Times: 1})

@@ -28,7 +28,8 @@ func (c procs) ProcsFile(driver, parent, id string) string {
 
 func (procs) ParentDirs(string, string) map[string]string { return nil }
 
-// showProcesses lets the node find a pod's process while the engine starts it, which goes on for that long.
+// showProcesses lists a pod's processes in the file of procs while the engine starts the sandbox. The start call then
+// goes on for goesOn. pids gets the sandbox's own process and returns the processes to list.
 func (n *node) showProcesses(goesOn time.Duration, pids func(own int) []int) {
 	c := procs{n.TempDir()}
 	n.opts.Cgroups = c
@@ -47,7 +48,7 @@ func (n *node) showProcesses(goesOn time.Duration, pids func(own int) []int) {
 
 func onlyItsOwn(own int) []int { return []int{own} }
 
-// joins notes when pods are joined.
+// joins records the times at which pods are joined.
 func (n *node) joins() *[]time.Time {
 	var times []time.Time
 	n.network.set(func() {
@@ -65,9 +66,9 @@ func TestPodIsJoinedWhileItsSandboxStarts(t *testing.T) {
 		config func(*runtimeapi.PodSandboxConfig)
 		early  bool
 	}{
-		"its process":                      {onlyItsOwn, nil, true},
-		"a process before it has its own":  {func(own int) []int { return []int{os.Getpid(), own} }, nil, true},
-		"no process with a network of its": {func(int) []int { return []int{os.Getpid(), 1 << 30, 0} }, nil, false},
+		"its process":                 {onlyItsOwn, nil, true},
+		"after a process of the node": {func(own int) []int { return []int{os.Getpid(), own} }, nil, true},
+		"no process with a network":   {func(int) []int { return []int{os.Getpid(), 1 << 30, 0} }, nil, false},
 		"sysctls for new interfaces": {onlyItsOwn, func(config *runtimeapi.PodSandboxConfig) {
 			config.Linux.Sysctls = map[string]string{"net.ipv4.conf.default.rp_filter": "2"}
 		}, false},

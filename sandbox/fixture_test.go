@@ -270,13 +270,13 @@ func (n *node) wantRunning(id string, want bool) {
 	n.Helper()
 	if record, err := n.store.Load(n.Context(), id); err == nil && record.Namespaces != nil {
 		if _, err := os.Stat(record.Namespaces.Dir); (err == nil) != want {
-			n.Errorf("the namespaces of pod %s: being there is not %v (%v)", id[:8], want, err)
+			n.Errorf("the namespaces of pod %s exist: want %v (%v)", id[:8], want, err)
 		}
 		return
 	}
 	inspect, err := n.engine.InspectContainer(n.Context(), id)
 	testutil.Assert(n, err == nil && inspect.State.Running == want,
-		"container %s: running is not %v (%v)", id[:8], want, err)
+		"container %s runs: want %v (%v)", id[:8], want, err)
 }
 
 func (n *node) phase(id string) checkpoint.Phase {

@@ -13,7 +13,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A CNI plugin that hangs holds up the pods that it hangs for, and no longer than their next StopPodSandbox can bear.
+// A hanging CNI plugin delays only its own pods. Recover gives up each of them before the kubelet's next StopPodSandbox
+// times out.
 func TestRecoveryWithAHangingPlugin(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		const hung, healthy = 20, 5
@@ -44,7 +45,7 @@ func TestRecoveryWithAHangingPlugin(t *testing.T) {
 			testutil.Assert(n, netns.Open(n.netnsPath(id)).Alive() && n.files.complete(id),
 				"pod %s has no pin or files after a second", id[:8])
 		}
-		// The kubelet's StopPodSandbox, whose time-out is two minutes, for each.
+		// The kubelet calls StopPodSandbox for each pod, with a timeout of two minutes.
 		time.Sleep(30 * time.Second)
 		n.network.failDel(nil) // the plugin works again
 		for _, id := range stuck {

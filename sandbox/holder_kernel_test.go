@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// creates is how many containers the engine was asked for.
+// creates returns the number of CreateContainer calls.
 func (n *node) creates() int { return n.engine.Calls("CreateContainer") }
 
 // A pod is made and ended without a word to the engine, and its namespaces are its own.
@@ -51,7 +51,7 @@ func TestPodOfTheKernel(t *testing.T) {
 	})
 }
 
-// What the kernel cannot hold has a container.
+// A pod gets a sandbox container if the kernel cannot or must not hold its namespaces.
 func TestPodThatNeedsASandboxContainerHasOne(t *testing.T) {
 	for name, change := range map[string]func(*node, *runtimeapi.PodSandboxConfig){
 		"shares its PID namespace": func(_ *node, c *runtimeapi.PodSandboxConfig) {
@@ -79,7 +79,7 @@ func TestPodThatNeedsASandboxContainerHasOne(t *testing.T) {
 	}
 }
 
-// A pod lives on over a restart of the program, and with the other kind beside it.
+// A pod without a sandbox container survives restarts, even if new pods get sandbox containers again.
 func TestPodOfTheKernelOutlivesTheProgram(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		id := n.run("web")
@@ -102,7 +102,7 @@ func TestPodOfTheKernelOutlivesTheProgram(t *testing.T) {
 	})
 }
 
-// rebootKernel takes away what a machine does not keep.
+// rebootKernel removes what a reboot removes: the pod's pins and its directory.
 func (n *node) rebootKernel(id string) {
 	n.Helper()
 	record, err := n.store.Load(n.Context(), id)
@@ -165,7 +165,7 @@ func TestPodOfTheKernelWhoseRecordIsLost(t *testing.T) {
 	}
 }
 
-// What a crash left before there was a record is swept, and another criadapter's is not.
+// Namespaces that a crash left without a record are removed. Another criadapter's namespaces stay.
 func TestNamespacesWithoutAPodAreSwept(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		mine, theirs := n.run("mine"), n.run("theirs")
@@ -192,7 +192,7 @@ func TestNamespacesWithoutAPodAreSwept(t *testing.T) {
 	})
 }
 
-// A failed set-up of each step leaves nothing.
+// A set-up that fails at any step leaves nothing.
 func TestPodOfTheKernelThatFailsLeavesNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		breakIt func(*node, *runtimeapi.PodSandboxConfig)
@@ -258,7 +258,8 @@ func TestAliveIsOfTheKernelAlone(t *testing.T) {
 	testutil.Assert(t, !alive && err == nil, "a pod with a sandbox container is alive without it: %v, %v", alive, err)
 }
 
-// A crash while a pod's directory is made or removed leaves one that has no owner, and goes all the same.
+// Unfinished directories of this criadapter are removed, with and without an owner file. Another criadapter's
+// directories stay.
 func TestUnfinishedDirectoriesAreSwept(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		living := n.run("living")
@@ -288,8 +289,8 @@ func (n *node) withoutFiles(do func()) {
 	do()
 }
 
-// Pods run on while the program has too many files open to look at their namespaces. One whose namespaces were out of
-// sight is READY again when they are back.
+// Pods stay READY while the program has too many files open to look at their namespaces. A pod that was taken for ended
+// is READY again when its namespaces are found again.
 func TestPodOfTheKernelThatCannotBeSeenGoesOn(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		web, other := n.run("web"), n.run("other")
@@ -317,8 +318,8 @@ func TestPodOfTheKernelThatCannotBeSeenGoesOn(t *testing.T) {
 	})
 }
 
-// A pod whose /dev/shm was unmounted is not ready, and goes with all that was written since. Nothing that is
-// mounted in its directory loses a file.
+// A pod whose /dev/shm was unmounted is not ready. Its removal deletes the files that were written into its directory
+// since, but no file of a mount there.
 func TestPodOfTheKernelWhoseShmIsUnmounted(t *testing.T) {
 	for name, mess := range map[string]func(n *node, dir, shm string){
 		"unmounted":     func(*node, string, string) {},

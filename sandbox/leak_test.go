@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// loseRecord removes a pod's checkpoint while the program is away.
+// loseRecord removes a pod's checkpoint while the program is stopped.
 func (n *node) loseRecord(id string) {
 	n.Helper()
 	n.must(os.Remove(filepath.Join(n.storeDir(), id+".json")))

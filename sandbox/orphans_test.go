@@ -38,7 +38,7 @@ func TestOrphansGiveTheirAddressesBack(t *testing.T) {
 		n.opts.NetworkGC = true
 		orphan, living, stopped, unrecorded := n.run("orphan"), n.run("living"), n.run("stopped"), n.run("unrecorded")
 		n.must(n.engine.Exit(stopped, 137))
-		// Another runtime's, and another criadapter's, in the same cache directory.
+		// Another runtime and another criadapter use the same directory of the CNI cache.
 		n.network.join(cni.Pod{ID: "theirs", NetnsPath: "/run/netns/cni-1234"})
 		features, err := n.engine.Features(n.Context())
 		n.must(err)
@@ -67,7 +67,7 @@ func TestOrphansGiveTheirAddressesBack(t *testing.T) {
 			n.Errorf("GC got %v, want %v once", n.network.collected, want)
 		}
 
-		// One that is lost while the program runs, found at the slow period.
+		// A pod that is lost while the program runs is found after orphanPeriod.
 		n.must(n.store.Delete(n.Context(), living))
 		n.must(n.engine.RemoveContainer(n.Context(), living))
 		time.Sleep(time.Minute)

@@ -22,7 +22,8 @@ func (c parents) ParentDirs(driver, parent string) map[string]string {
 	return map[string]string{"": filepath.Join(c.dir, driver, parent)}
 }
 
-// limitedPod is a pod with a cgroup of its own, which the engine makes at its start unless it is there.
+// limitedPod returns the configuration of a pod with its own cgroup, and the cgroup's directory. The engine makes a
+// missing directory when it starts the pod.
 func (n *node) limitedPod(c parents) (*runtimeapi.PodSandboxConfig, string) {
 	n.opts.Cgroups = c
 	config := podConfig("web")
@@ -116,7 +117,7 @@ func TestPodsOwnCgroupGoesWithIt(t *testing.T) {
 
 		config.Linux.Resources = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20}
 		_, err = n.Run(n.Context(), config, "")
-		testutil.Assert(n, err != nil, "a pod without the limits that it was to have")
+		testutil.Assert(n, err != nil, "a pod was made whose limits cannot be set")
 		_, err = os.Stat(dir)
 		testutil.Assert(n, errors.Is(err, os.ErrNotExist), "a pod that failed leaves %s, %v", dir, err)
 	})
@@ -130,7 +131,7 @@ func TestUpdateResourcesRefuses(t *testing.T) {
 		}
 		testutil.Fails(n, update("feed", nil), errdefs.IsNotFound, "an unknown pod")
 		testutil.Fails(n, update(id, &runtimeapi.LinuxContainerResources{CpuShares: -1}), errdefs.IsInvalidArgument,
-			"shares that are none")
+			"negative CPU shares")
 		n.must(n.Stop(n.Context(), id))
 		testutil.Fails(n, update(id, nil), errdefs.IsFailedPrecondition, "a stopped pod")
 	})

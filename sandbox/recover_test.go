@@ -13,11 +13,10 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// crash ends the program in the middle of a set-up, as kill -9 does: nothing is
-// rolled back. during is called when CNI ADD has given the address.
+// crashDuringSetUp leaves a pod as kill -9 does in the middle of its set-up: CNI ADD has given the address, and nothing
+// is rolled back.
 func (n *node) crashDuringSetUp(name string) {
 	n.Helper()
-	// What is durable at that moment is put back after the roll-back's end.
 	var record checkpoint.Record
 	var given cni.Pod
 	n.network.set(func() {
@@ -230,11 +229,12 @@ func (n *node) lose(id string, parts byte) {
 	}
 }
 
-// onlyThePin is what is left of a pod of which nothing says any more whose it was. It is on a tmpfs.
+// onlyThePin has the lost parts of a pod of which only the pin is left. Nothing names the pin's owner. The pin is on a
+// tmpfs, so a reboot removes it.
 const onlyThePin = 0b11011
 
-// FuzzRecovery takes any parts away from two attempts of a pod, one of which is in any phase, and restarts. Whatever is
-// left, Recover and the kubelet's garbage collection end with nothing, and the next attempt is READY meanwhile.
+// FuzzRecovery takes parts away from two attempts of a pod, one of them in any phase, and restarts. Then the next
+// attempt becomes READY, and the kubelet's garbage collection leaves nothing of any attempt.
 func FuzzRecovery(f *testing.F) {
 	for lost := range byte(1 << 5) {
 		f.Add(lost%2 == 0, lost, byte(0), lost%3)

@@ -87,7 +87,7 @@ func (r *rig) start(sandboxID string, pod *runtimeapi.PodSandboxConfig, name str
 	return created.GetContainerId()
 }
 
-// exec is what a command says in a container.
+// exec runs a shell command in a container and returns its output.
 func (r *rig) exec(id, command string) string {
 	r.Helper()
 	response, err := r.runtime().ExecSync(r.Context(),

@@ -62,8 +62,8 @@ func newProbeRefuser(t *testing.T, env *rigenv.Env) *probeRefuser {
 }
 
 // TestPodsOutliveAFailedProof restarts criadapter on an engine that cannot make another container to prove the runtime.
-// What an earlier start has proved counts. Without that, pods that the runtime holds get containers as before and new
-// pods get sandbox containers. The runtime is used again within seconds after it works.
+// A proof of an earlier start still counts. Without a proof, pods that the runtime holds get containers as before, and
+// new pods get sandbox containers. The runtime is used again within seconds after it works.
 func TestPodsOutliveAFailedProof(t *testing.T) {
 	// The engine's own process has the shim on its PATH, and not the proxy that stands for it here.
 	env := rigenv.Require(t)
@@ -76,7 +76,7 @@ func TestPodsOutliveAFailedProof(t *testing.T) {
 		Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
 	})
 	r.must(err)
-	// made fails unless the pod has a sandbox container or has none, and runs a container in it.
+	// made checks that the pod has a sandbox container, or none if held is set. Then it runs a container in the pod.
 	containers := 0
 	made := func(id, name string, held bool) {
 		t.Helper()
@@ -101,7 +101,7 @@ func TestPodsOutliveAFailedProof(t *testing.T) {
 	}
 
 	r.must(r.server.Stop(t.Context()))
-	r.must(os.Remove(filepath.Join(notes, "proof.json"))) // as after an upgrade of the engine, of which it says nothing
+	r.must(os.Remove(filepath.Join(notes, "proof.json"))) // as after an upgrade: nothing proves the new engine
 	r.must(r.server.Start(t.Context()))
 	r.wantReady(old)
 	r.must(r.announced(false))
@@ -125,7 +125,7 @@ func (r *rig) hasSandboxContainer(id string) bool {
 	return err == nil
 }
 
-// announced fails unless the features that the OCI runtime adds are announced, or are not.
+// announced fails unless want says whether Status announces the features that the OCI runtime adds.
 func (r *rig) announced(want bool) error {
 	status, err := r.runtime().Status(r.Context(), &runtimeapi.StatusRequest{})
 	if err != nil {

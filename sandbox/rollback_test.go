@@ -111,12 +111,12 @@ func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 				testutil.Assert(n, joined == tt.joined, "holds an address: %v", joined)
 				_, err = n.engine.InspectContainer(n.Context(), id)
 				testutil.Assert(n, (err == nil) == tt.container, "the container: %v", err)
-				// Its name is taken until then.
+				// The pod's name is taken until the pod is removed.
 				n.network.failAdd(nil)
 				again, err := n.Run(n.Context(), podConfig("web"), "")
 				testutil.Assert(n, err != nil, "the same request made %s", again)
 
-				// A repeated Stop of the kubelet, first while it still fails.
+				// The kubelet repeats StopPodSandbox. The first call cannot release an address.
 				stopErr := n.Stop(n.Context(), id)
 				testutil.Assert(n, !tt.joined || errors.Is(stopErr, errTest),
 					"Stop returned %v, want why the address cannot be given back", stopErr)
@@ -132,7 +132,7 @@ func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 	}
 }
 
-// An ADD that took itself back needs no DEL: it would fail without a plugin and leave a pod for each attempt.
+// DEL is not called after an ADD that undid itself. Without a plugin, DEL would fail and leave a pod for each attempt.
 func TestFailedAddThatUndidItselfIsNotDeleted(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		n.network.failAdd(errTest)

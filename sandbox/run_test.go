@@ -90,7 +90,7 @@ func TestRunOnTheEnginesBridge(t *testing.T) {
 	})
 }
 
-// Nothing but the look at the container would find out.
+// Only the inspect after the start shows that the sandbox has ended.
 func TestSandboxThatEndsAtOnceOnTheHostsNetwork(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.engine.started = func(id string) { _ = n.engine.Exit(id, 1) }

@@ -68,7 +68,7 @@ func TestPodWithUsersOfItsOwn(t *testing.T) {
 	})
 }
 
-// A failed set-up leaves no user namespace, and neither does one whose pin a crash has left before there was a pod.
+// A failed set-up leaves no user namespace, even if a crash had left a file at the path of its pin.
 func TestPodWithUsersThatFailsLeavesNothing(t *testing.T) {
 	onEachMapped(t, func(n *node, config *runtimeapi.PodSandboxConfig) {
 		left := n.users.path(sandboxName("web"))
@@ -105,7 +105,7 @@ func TestUsersOfAPodThatIsThereStay(t *testing.T) {
 	})
 }
 
-// What a crash left before there was a pod is swept, and another criadapter's is not, nor a pod's.
+// Pins that a crash left without a pod are removed. The pins of pods and of another criadapter stay.
 func TestUserNamespacesWithoutAPodAreSwept(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		id, err := n.Run(n.Context(), mappedConfig("web", runtimeapi.NamespaceMode_POD), "")
