@@ -33,12 +33,12 @@ type podOptions struct {
 	Containers []string `json:"containers"`
 }
 
-// podOptionsVersion is what this version writes, and reads.
+// podOptionsVersion is the only version of podOptions that this program writes and reads.
 const podOptionsVersion = 1
 
-// Checkpoint writes containers of a ready pod into an empty directory, all as of one moment (CRI CheckpointPod). They
-// run on, whatever becomes of it. It fails with ErrFailedPrecondition where the engine cannot checkpoint, saying what
-// is missing. After an error the directory is empty again.
+// Checkpoint writes containers of a ready pod into an empty directory, all as of one moment (CRI CheckpointPod). The
+// containers keep running, even after an error. If the engine cannot checkpoint, Checkpoint fails with
+// ErrFailedPrecondition and says what is missing. After an error the directory is empty again.
 func (s *Service) Checkpoint(ctx context.Context, id, dir string, containerIDs []string) (err error) {
 	if err := s.checkCRIU(ctx); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s *Service) checkCRIU(ctx context.Context) error {
 	return features.CheckCheckpoint()
 }
 
-// describePod writes what a checkpoint says of the pod itself.
+// describePod writes the pod's configuration and the names of the checkpointed containers.
 func (s *Service) describePod(pod *state.Pod, containerIDs []string, dir string) error {
 	options := podOptions{Version: podOptionsVersion}
 	for _, id := range containerIDs {
@@ -96,11 +96,11 @@ func (s *Service) describePod(pod *state.Pod, containerIDs []string, dir string)
 	if err := os.WriteFile(filepath.Join(dir, podDumpFile), config, dumpFileMode); err != nil {
 		return err
 	}
-	// Last: with it the checkpoint is whole.
+	// This file comes last: it shows that the checkpoint is complete.
 	return os.WriteFile(filepath.Join(dir, podOptionsFile), encoded, dumpFileMode)
 }
 
-// checkEmpty accepts the directory that a checkpoint is to be written to.
+// checkEmpty fails unless dir is the absolute path of an empty directory.
 func checkEmpty(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("output_path: %q is not an absolute path: %w", dir, errdefs.ErrInvalidArgument)
@@ -124,9 +124,9 @@ func removeIn(dir string) error {
 	return err
 }
 
-// Restore makes a pod from a checkpoint, with containers that are CREATED and begin, when they are started, where it
-// ended (CRI RestorePod). It returns the pod's id, and the containers' by name. configs must be of just the containers
-// that the checkpoint has. After an error the pod is removed again.
+// Restore makes a pod from a checkpoint (CRI RestorePod). Its containers are CREATED, and continue at the checkpoint
+// when they are started. Restore returns the pod's id, and the containers' ids by name. configs must name exactly the
+// containers of the checkpoint. After an error the pod is removed again.
 func (s *Service) Restore(
 	ctx context.Context, dir string, config *runtimeapi.PodSandboxConfig, handler string,
 	configs []*runtimeapi.ContainerConfig,

@@ -113,7 +113,7 @@ func (f *Files) remove(sandboxID string) error {
 	return os.RemoveAll(filepath.Join(f.dir, sandboxID))
 }
 
-// resolvConf is the pod's own DNS configuration, on the host's network too, or else the node's.
+// resolvConf returns the pod's own DNS configuration, on the host's network too, and the node's file without one.
 func (f *Files) resolvConf(config *runtimeapi.PodSandboxConfig) ([]byte, error) {
 	dns := config.GetDnsConfig()
 	if len(dns.GetServers())+len(dns.GetSearches())+len(dns.GetOptions()) == 0 {

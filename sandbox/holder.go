@@ -35,7 +35,7 @@ type holderSetUp interface {
 	abandon(p *pending)
 	// entry is what the cache shows of a pod that was set up.
 	entry(ctx context.Context, p *pending) state.Pod
-	// remove is the holder's.
+	// remove is the holder's remove.
 	remove(ctx context.Context, id string) error
 }
 

@@ -17,16 +17,17 @@ import (
 )
 
 // kernelHolder has the kernel keep a pod's namespaces: they are pinned, and the pod's /dev/shm is mounted, without any
-// process. Nothing of that outlives the machine. What it has of a pod beside its network namespace is in one directory:
+// process. Nothing of that survives a reboot. Except for the pin of the network namespace, all of it is in one
+// directory per pod:
 //
 //	owner  whose pod it is, and a copy of its first record
 //	ipc    the pin of the IPC namespace, unless the pod uses the node's
 //	uts    the pin of the UTS namespace, unless the pod uses the node's
 //	user   the pin of the user namespace, if the pod has one of its own: the others belong to it
-//	shm    a tmpfs, the /dev/shm of those who are in the IPC namespace
+//	shm    a tmpfs, the /dev/shm of the containers in the IPC namespace
 //
-// An earlier version has to take pods of a later one down, so the names keep their meaning. Versions that write records
-// of schema 1 cannot remove a directory that holds more than these files.
+// An earlier version must be able to remove the pods of a later one, so the names keep their meaning. Versions that
+// write records of schema 1 cannot remove a directory that holds more than these files.
 type kernelHolder struct {
 	opts       *Options
 	network    podNetwork
@@ -87,7 +88,7 @@ func setOf(record checkpoint.Record) netns.Set {
 // dirOf is the directory of a pod.
 func (h kernelHolder) dirOf(id string) string { return filepath.Join(h.opts.podsDir, id) }
 
-// namespacesOf is what a pod has there, whose record is lost.
+// namespacesOf returns the paths that a pod's namespaces have in its directory, whether or not they exist.
 func (h kernelHolder) namespacesOf(id string) *checkpoint.Namespaces {
 	dir := h.dirOf(id)
 	return &checkpoint.Namespaces{
@@ -95,10 +96,10 @@ func (h kernelHolder) namespacesOf(id string) *checkpoint.Namespaces {
 	}
 }
 
-// repair implements holder: a pod that has lost a namespace does not run, and one that runs has them all.
+// repair implements holder. It does nothing, because a running pod has all its namespaces, see Alive.
 func (h kernelHolder) repair(context.Context, *state.Pod, checkpoint.Record) error { return nil }
 
-// stop implements holder. Containers that still run keep what they have.
+// stop implements holder. Containers that still run keep their namespaces.
 func (h kernelHolder) stop(ctx context.Context, id string) error {
 	if err := h.remove(ctx, id); err != nil {
 		return err
@@ -107,7 +108,7 @@ func (h kernelHolder) stop(ctx context.Context, id string) error {
 	return nil
 }
 
-// remove implements holder. The directory goes after all that is in it.
+// remove implements holder. It removes the directory last.
 func (h kernelHolder) remove(_ context.Context, id string) error {
 	ns := h.namespacesOf(id)
 	if _, err := os.Lstat(ns.Dir); err != nil && ignoreMissing(err) == nil {
@@ -137,7 +138,7 @@ func unmountShm(dir string) error {
 	return nil
 }
 
-// holds reports whether a pod of this criadapter, whose record may be lost, has a directory.
+// holds reports whether a pod has a directory that this criadapter owns, even if the pod's record is lost.
 func (h kernelHolder) holds(id string) bool {
 	found, err := readOwner(h.dirOf(id))
 	return err == nil && found.RootDirectory == h.opts.RootDirectory

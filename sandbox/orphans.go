@@ -34,7 +34,7 @@ func (s *Service) CollectOrphans(ctx context.Context) {
 	}
 }
 
-// collectOrphans does it once.
+// collectOrphans makes one pass of CollectOrphans.
 func (s *Service) collectOrphans(ctx context.Context) error {
 	if s.opts.Cache.Err() != nil {
 		return nil // without the engine the list of pods may be incomplete
@@ -59,7 +59,7 @@ func (s *Service) collectNetwork(ctx context.Context, snapshot *state.Snapshot) 
 }
 
 // sweepUsers removes pins of user namespaces without a pod, which a crash left. It lists the pins first, then the pods
-// under way, then the existing pods: a pod appears there in the other order.
+// that are being set up, then the existing pods. So a pod whose set-up ends meanwhile keeps its pin.
 func (s *Service) sweepUsers() error {
 	pins, err := filepath.Glob(s.users.prefix() + "*")
 	if err != nil || len(pins) == 0 {

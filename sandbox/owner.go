@@ -108,7 +108,7 @@ func Unrecorded(rootDirectory string) []checkpoint.Record {
 	return ownedPods(defaultPodsDir, rootDirectory)
 }
 
-// ownedPods leaves out unreadable owners.
+// ownedPods returns the records in the pods' directories of one root directory. It leaves out unreadable owner files.
 func ownedPods(dir, rootDirectory string) []checkpoint.Record {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -40,7 +40,7 @@ func (p presence) decide() action {
 	case p.shown && p.phase == checkpoint.PhaseReady && p.running:
 		return actRepair
 	case !p.shown && p.phase == "" && (p.joined || p.owned):
-		return actRelease // one with a record is being set up
+		return actRelease // a pod with a record is still being set up
 	}
 	return actLeave
 }

@@ -38,8 +38,8 @@ func (s *Service) recordOf(ctx context.Context, pod *state.Pod) (checkpoint.Reco
 	return record, err
 }
 
-// mayBeJoined reports whether a pod without a checkpoint may have been joined to a CNI network: any pod with a network
-// of its own. With EngineBridge it is one that the CNI cache or a pin names.
+// mayBeJoined reports whether a pod without a checkpoint may have been joined to a CNI network. Any pod with a network
+// of its own may. With EngineBridge, the CNI cache or a pin must name the pod.
 func (s *Service) mayBeJoined(pod *state.Pod) (bool, error) {
 	switch {
 	case pod.Meta.HostNetwork:

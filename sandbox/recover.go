@@ -34,9 +34,9 @@ func (s *Service) Recover(ctx context.Context) error {
 	return err
 }
 
-// look finds all pods and what is left of them. It lists the network and the directories before the records, and the
-// records before the cache: a pod appears there in the other order. Pods whose record cannot be read are left alone,
-// and the error names them.
+// look finds all pods and what is left of them. It lists the network and the directories first, then the cache, and
+// reads the records last. A pod that is being set up has a record before it has an address. Its record is complete
+// before it is in the cache. Pods whose record cannot be read are left alone, and the error names them.
 func (s *Service) look(ctx context.Context) (map[string]presence, error) {
 	found := map[string]presence{}
 	attached, err := s.opts.Network.Attached()
@@ -162,7 +162,7 @@ func named(pod *state.Pod, err error) error {
 	return fmt.Errorf("pod %s: %w", pod.Meta.Name, err)
 }
 
-// recoverFiles writes the pod's files for its next containers.
+// recoverFiles writes the pod's files again if one is missing, for the pod's next containers.
 func (s *Service) recoverFiles(pod *state.Pod) error {
 	if s.opts.Files.complete(pod.ID) {
 		return nil

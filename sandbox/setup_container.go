@@ -107,7 +107,7 @@ func (c *containerSetUp) clearPin(ctx context.Context, name string, set netns.Se
 
 // start implements holderSetUp. It writes the intent while the engine starts the sandbox. The intent is on disk before
 // CNI ADD. A crash in between leaves a container of ours without a record, which is never shown as READY. CNI ADD may
-// begin before the engine has done, see earlyJoin.
+// begin before the engine's start call returns, see earlyJoin.
 func (c *containerSetUp) start(ctx context.Context, p *pending) error {
 	id := p.record.SandboxID
 	group, groupCtx := errgroup.WithContext(ctx)

@@ -26,7 +26,7 @@ type kernelSetUp struct {
 	pod translate.KernelPod
 }
 
-// create implements holderSetUp. The engine never uses an id twice, and neither does chance.
+// create implements holderSetUp. The id is random and as long as the engine's ids, so it is never used twice.
 func (k *kernelSetUp) create(_ context.Context, p *pending) (string, error) {
 	random := make([]byte, 32)
 	_, _ = rand.Read(random) // it never fails
@@ -59,7 +59,6 @@ func (k *kernelSetUp) start(ctx context.Context, p *pending) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	// Now that the record is there: files are found by it alone.
 	return k.opts.Files.write(p.record.SandboxID, p.config)
 }
 

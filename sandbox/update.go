@@ -14,10 +14,12 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// UpdateResources changes what limits a running pod (CRI UpdatePodSandboxResources): what is nil stays. A kubelet tells
-// of a resize before it writes the pod's cgroup, and takes any error for a refusal; then only the record changes, which
-// PodSandboxStatus shows. It fails with ErrNotFound for an unknown id, ErrInvalidArgument naming the field, and
-// ErrFailedPrecondition for a pod that is not ready. On an error the old limits are in force.
+// UpdateResources changes the limits of a running pod (CRI UpdatePodSandboxResources). A nil argument changes nothing.
+// A kubelet calls it before it resizes the pod's cgroup itself, and takes any error for a refusal. In a kubelet's
+// cgroup nothing is written: only the record and PodSandboxStatus change.
+//
+// It fails with ErrNotFound for an unknown id and with ErrFailedPrecondition for a pod that is not ready.
+// ErrInvalidArgument names the field. After an error the old limits are in force.
 func (s *Service) UpdateResources(ctx context.Context, id string, overhead,
 	resources *runtimeapi.LinuxContainerResources) error {
 	pod, err := s.opts.Cache.Snapshot().Pod(id)
