@@ -17,13 +17,12 @@ func rules() []rule {
 	return []rule{
 		{
 			fields: of("ImageSpec", "annotations"), ignored: true,
-			why: "They are for runtimes that choose among architectures, and a kubelet sends the pod's with each " +
-				"pull; " +
-				"the engine pulls what is for its own. A container's come back unchanged.",
+			why: "Other runtimes choose an architecture by them; the engine pulls images of its own. A kubelet " +
+				"sends the pod's annotations with each pull. A container's image annotations come back unchanged.",
 		},
 		{
 			fields: of("PullImageRequest", "sandbox_config"), ignored: true,
-			why: "It holds no credentials, which are in auth; the log names the pod that asks.",
+			why: "The log names the pod that the pull is for. Credentials are in auth.",
 		},
 		{
 			fields: of("VersionRequest", "version"), ignored: true,
@@ -31,13 +30,13 @@ func rules() []rule {
 		},
 		{
 			fields: of("UpdateContainerResourcesRequest", "annotations"),
-			why:    "The engine has no limits that are said by annotations.",
+			why:    "The engine has no limits that annotations can set.",
 		},
 		{
 			fields: slices.Concat(of("CheckpointPodRequest", "options"), of("RestorePodRequest", "options")),
 			why:    "There are no options.",
 		},
-		{fields: windowsFields(), why: "The pods are of Linux."},
+		{fields: windowsFields(), why: "All pods run on Linux."},
 	}
 }
 

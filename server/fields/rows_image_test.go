@@ -25,9 +25,9 @@ func imageRows() []row {
 		},
 		{
 			fields: of("ImageSpec", "runtime_handler"),
-			says: "A pull, a container and a mount refuse one that the engine does not have; images are the " +
-				"same for all of them.",
-			unseen: "all that it does is to be refused, which the cases of this row show",
+			says: "A pull, a container and a mount refuse a handler that the engine does not have; all " +
+				"handlers share the same images.",
+			unseen: "its only effect is a refusal, which the cases of this row show",
 			containers: []refusal{
 				{"unknown runtime for the image", invalid, "config.image.runtime_handler", func(r *request) {
 					r.container.Image = &runtimeapi.ImageSpec{Image: "x", RuntimeHandler: "kata"}
@@ -41,8 +41,8 @@ func imageRows() []row {
 		{
 			fields: of("ImageSpec", "image_ref"),
 			by:     "container",
-			says: "A container's status shows with each mounted image its name by digest, or its id; what a " +
-				"client sends there is not read.",
+			says: "A container's status shows each mounted image here, by its name with the digest or by its id; a " +
+				"value from a client is not read.",
 			seen: []string{"test/e2e.TestImageVolumes"},
 		},
 		{

@@ -246,7 +246,7 @@ func podRows() []row {
 		},
 		{
 			fields: of("UserNamespace", "mode"),
-			says:   "It is what the row of userns_options is about.",
+			says:   "See the row of userns_options.",
 			seen:   []string{usersTest},
 			pods: []refusal{
 				{"user namespace per container", invalid,
@@ -265,7 +265,7 @@ func podRows() []row {
 			fields: append(of("UserNamespace", "uids", "gids"),
 				of("IDMapping", "host_id", "container_id", "length")...),
 			by:   "sandbox",
-			says: "The one mapping of users and the one of groups, which begin with 0; they go with the mode POD.",
+			says: "With the mode POD, there is one mapping of users and one of groups; both begin with 0.",
 			seen: []string{usersTest},
 		},
 	}

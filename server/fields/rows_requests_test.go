@@ -143,7 +143,7 @@ func containerRequestRows() []row {
 		},
 		{
 			fields: of("UpdateContainerResourcesRequest", "linux"),
-			says:   "What is set there replaces what is in force, all or nothing.",
+			says:   "Values that are set replace the values in force, all of them or none.",
 			seen:   []string{"container.TestRigUpdate", "container.TestRigUpdateOfTheOOMScore"},
 		},
 		{
