@@ -85,7 +85,7 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// request is one that a client has sent.
+// request is a request to one RPC.
 type request struct {
 	rpc     string
 	message proto.Message
@@ -97,15 +97,15 @@ type flood struct {
 	stack *stack
 	rpcs  map[string]rpc
 	names []string
-	// host takes the place of the root directory in paths on the host: what requests ask for is made there.
+	// host is the directory below which requests make files and directories of the host.
 	host     string
 	recorded []request
 	failures atomic.Int64
 	codes    map[codes.Code]*atomic.Int64
 }
 
-// run sends that many requests, some at a time, and now and then puts the pod and the image back that they have
-// removed.
+// run sends total requests, several at a time. After each batch it removes all pods, and makes the pod and the image
+// again that the next requests name.
 func (f *flood) run(random *rand.Rand, total int) {
 	const batch, workers = 2000, 50
 	for sent := 0; sent < total && f.failures.Load() < 10 && !f.t.Failed(); sent += batch {
@@ -145,10 +145,10 @@ func (f *flood) next(random *rand.Rand) request {
 	return made
 }
 
-// ends are the RPCs that end what the other requests mean.
+// ends matches the RPCs that end or remove the pod, the container or the image of other requests.
 var ends = regexp.MustCompile("/(Stop|Remove)(PodSandbox|Container|Image)$")
 
-// aim lets most requests mean the pod and the container that are there.
+// aim makes most requests name the pod, the container and the image that exist.
 func (f *flood) aim(message protoreflect.Message, random *rand.Rand) {
 	for name, value := range map[protoreflect.Name]string{"pod_sandbox_id": f.stack.pod,
 		"container_id": f.stack.container} {
@@ -170,7 +170,7 @@ func (f *flood) aim(message protoreflect.Message, random *rand.Rand) {
 var hostPaths = map[protoreflect.Name]bool{"host_path": true, "log_directory": true, "location": true,
 	"output_path": true, "checkpoint_path": true}
 
-// confine lets absolute paths on the host begin at a directory of the test.
+// confine moves absolute paths on the host below f.host.
 func (f *flood) confine(message protoreflect.Message) {
 	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
@@ -205,13 +205,13 @@ func (f *flood) send(made request) {
 	}
 }
 
-// timedOut says that a command took longer than its request allows, which is a second at times.
+// timedOut reports whether an ExecSync exceeded its own timeout, which may be as short as a second.
 func timedOut(made request, code codes.Code) bool {
 	exec, is := made.message.(*runtimeapi.ExecSyncRequest)
 	return is && exec.Timeout > 0 && code == codes.DeadlineExceeded
 }
 
-// knownToKubelets says that an error of code Unknown is one of the sentinels, which have no other.
+// knownToKubelets reports whether an error is one of kubeletSentinels, which all have the code Unknown.
 func knownToKubelets(err error) bool {
 	for _, sentinel := range kubeletSentinels {
 		if status.Code(err) == codes.Unknown && strings.HasPrefix(status.Convert(err).Message(), sentinel.Error()) {
@@ -239,7 +239,7 @@ func (f *flood) tidy() {
 	}
 }
 
-// refill shows that a good request works, and gives the next ones something to mean.
+// refill makes the pod, the container and the image that the next requests name. It checks that good requests work.
 func (f *flood) refill() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -259,7 +259,7 @@ func (f *flood) refill() {
 	good(err)
 }
 
-// change changes one field, of the message or of one of those below it.
+// change changes one field, of the message or of a message below it.
 func change(message protoreflect.Message, random *rand.Rand) {
 	all := message.Descriptor().Fields()
 	if all.Len() == 0 {

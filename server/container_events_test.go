@@ -94,7 +94,7 @@ func TestEventsOfAPodsLife(t *testing.T) {
 	}
 }
 
-// TestEventsWaitWhileNothingHappens and end with the client.
+// TestEventsWaitWhileNothingHappens: a stream sends nothing while nothing happens, and ends with its client.
 func TestEventsWaitWhileNothingHappens(t *testing.T) {
 	n := nodeWithPod()
 	conn := n.dial(t)

@@ -368,8 +368,7 @@ func TestUnknownIDs(t *testing.T) {
 	}
 }
 
-// TestUnknownIDsWhileTheEngineIsAway shows that a Stop or Remove is not taken for
-// done on the word of a cache that is behind.
+// TestUnknownIDsWhileTheEngineIsAway: a Stop or Remove of an unknown id fails while the cache may lack the object.
 func TestUnknownIDsWhileTheEngineIsAway(t *testing.T) {
 	n := nodeWithPod()
 	n.cache.err = errdefs.ErrUnavailable.WithMessage("the engine is away")

@@ -194,8 +194,8 @@ var understandable = map[codes.Code]bool{
 	codes.FailedPrecondition: true, codes.Unimplemented: true,
 }
 
-// TestServicesSurviveRequestsWithoutAField is TestRequestsWithoutAField all the way down: requests that make sense, but
-// for one message field that is missing, and requests full of nonsense with the same.
+// TestServicesSurviveRequestsWithoutAField is TestRequestsWithoutAField with the real services. It sends requests that
+// make sense and requests full of nonsense, each whole and without each of its message fields.
 func TestServicesSurviveRequestsWithoutAField(t *testing.T) {
 	w := newStackWithPod(t)
 	made := 0

@@ -22,8 +22,9 @@ const (
 	featuresWait = time.Second
 )
 
-// snapshot returns the pods and containers of the node. It fails with ErrUnavailable before the cache's first relist:
-// the kubelet would start every missing pod again, and take a Stop of one as done.
+// snapshot returns the pods and containers of the node. Before the cache's first relist it fails with ErrUnavailable,
+// or with ctx's error. With an incomplete list, the kubelet would start missing pods again, and a Stop of a missing pod
+// would count as done.
 func (s *Server) snapshot(ctx context.Context) (*state.Snapshot, error) {
 	if s.synced.Load() {
 		return s.opts.Cache.Snapshot(), nil
@@ -35,8 +36,8 @@ func (s *Server) snapshot(ctx context.Context) (*state.Snapshot, error) {
 	return s.opts.Cache.Snapshot(), nil
 }
 
-// waitSynced waits for the cache's first relist: for firstSync in any case, and without errors of the engine about as
-// long as the caller waits.
+// waitSynced waits for the cache's first relist, for firstSync. If the engine then has no error, it waits on for at
+// most longestSync, and ends answerTime before the caller's deadline.
 func (s *Server) waitSynced(ctx context.Context) bool {
 	if s.syncedWithin(ctx, s.firstSync) {
 		return true
