@@ -1,8 +1,8 @@
 package state
 
-// mergePod merges an inspect of a sandbox into the known pod. The pod's namespace, addresses, limits and Stopping are
-// set by our services and stay. A pod without a pinned namespace has the addresses that the engine's bridge gave it at
-// the last start.
+// mergePod merges an inspect of a sandbox into the known pod. The pod's pinned network namespace, addresses, limits and
+// Stopping are set by our services and stay. A pod without a pinned namespace has the addresses that the engine's
+// bridge gave it at the last start.
 func mergePod(old, now *Pod) *Pod {
 	if old == nil {
 		return now

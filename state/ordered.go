@@ -125,7 +125,7 @@ func (o ordered[T]) replaced(p place, n int, entries ...*T) ordered[T] {
 	var blocks [][]*T
 	switch half := len(block) / 2; {
 	case len(block) > blockSize:
-		// An array of both would keep the entries of one half as long as the other.
+		// One array for both halves would keep its entries in memory as long as either half is used.
 		blocks = [][]*T{slices.Clone(block[:half]), slices.Clone(block[half:])}
 	case len(block) > 0:
 		blocks = [][]*T{block}

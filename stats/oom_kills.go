@@ -7,8 +7,9 @@ import (
 )
 
 // OOMKills counts the processes that the kernel killed for want of memory in cgroups below a container's cgroup parent.
-// It counts cgroups that are gone, and the one of the container id, which has ended and may be empty. The parent is as
-// in the engine: a slice's name, or a path. OOMKills returns false where no cgroup of version 2 counts these kills.
+// It counts kills in cgroups that no longer exist, and in the cgroup of the container id, which has ended. An empty id
+// counts the former alone. The parent is as in the engine: a slice's name, or a path. OOMKills returns false where no
+// cgroup of version 2 counts these kills.
 //
 // The kernel's file memory.events of a cgroup has the kills of all cgroups below it, also of removed ones
 // (Documentation/admin-guide/cgroup-v2.rst).

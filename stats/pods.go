@@ -12,7 +12,7 @@ import (
 )
 
 // Pods returns the stats of the pods with a running sandbox, in their order. It leaves out a pod that ends meanwhile.
-// snapshot must be the one that has the pods. It has their containers.
+// snapshot must be the one that has the pods and their containers.
 func (c *Collector) Pods(
 	ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod,
 ) []*runtimeapi.PodSandboxStats {

@@ -22,8 +22,7 @@ type Sandboxes interface {
 type Usage struct {
 	// CPU is in nanoseconds since the container's start, Memory in bytes.
 	CPU, Memory uint64
-	// Processes counts processes.
-	Processes uint64
+	Processes   uint64
 }
 
 // sampleSandboxed asks the runtime about a container that has no process of its own on the node.
