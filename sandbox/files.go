@@ -23,7 +23,7 @@ type Files struct {
 	node nodeFiles
 }
 
-// NewFiles keeps the files below dir, a directory per pod.
+// NewFiles returns Files that keep each pod's files in a directory below dir.
 func NewFiles(dir string) *Files {
 	return &Files{dir: dir, node: nodeFiles{
 		resolvConf:         "/etc/resolv.conf",

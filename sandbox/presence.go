@@ -34,7 +34,7 @@ const (
 func (p presence) decide() action {
 	switch {
 	case p.unreadable:
-		return actLeave // the record may say more than the rest does
+		return actLeave // only its record says what the pod holds
 	case p.shown && p.phase == checkpoint.PhaseIntent:
 		return actFinish
 	case p.shown && p.phase == checkpoint.PhaseReady && p.running:
