@@ -36,9 +36,9 @@ func describe(ctx context.Context, source string) (string, error) {
 // the tree is dirty.
 var described = regexp.MustCompile(`^v?(\d+\.\d+\.\d+)(-(?:alpha|beta|rc)\.?\d+)?(?:-(\d+)-g([0-9a-f]+))?(-dirty)?$`)
 
-// packageVersion returns a version that deb and rpm order correctly. Commits after a tag are newer than the tag. Commits
-// without a tag are older than the first release, in the order of their times. An apk package of a commit after a tag
-// has the tag's own version, see versionFor.
+// packageVersion returns a version that deb and rpm order correctly. Commits after a tag are newer than the tag.
+// Commits without a tag are older than the first release, in the order of their times. An apk package of a commit after
+// a tag has the tag's own version, see versionFor.
 func packageVersion(name string, at time.Time) (string, error) {
 	if m := described.FindStringSubmatch(name); m != nil {
 		version := m[1] + m[2]
