@@ -8,7 +8,8 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// bindAddress resolves host:port. It refuses plain HTTP on an address that other machines can reach.
+// bindAddress resolves host:port. Without AllowPlaintext, it refuses plain HTTP on an address that other machines can
+// reach.
 func bindAddress(opts Options) (*net.TCPAddr, error) {
 	address, err := net.ResolveTCPAddr("tcp", opts.Address)
 	if err != nil {

@@ -21,8 +21,9 @@ const (
 	lingerTime = 5 * time.Second
 )
 
-// listener accepts at most limit connections at a time, which notice that their client is gone. It closes a connection
-// beyond the limit at once: any process of the node can open one, and the whole server shares the descriptors.
+// listener accepts at most limit connections at a time. Each of them notices when its client is gone. A connection
+// beyond the limit is closed at once: any process of the node can open one, and the whole server shares the
+// descriptors.
 type listener struct {
 	*net.TCPListener
 	idle  time.Duration
@@ -86,7 +87,8 @@ func clientOf(ctx context.Context) (*client, bool) {
 	return c, ok
 }
 
-// Read notices the end of the connection. It ignores deadlines, because net/http uses them to interrupt reads.
+// Read notices the end of the connection. A timeout does not count as the end, because net/http interrupts reads with
+// deadlines.
 func (c *client) Read(p []byte) (int, error) {
 	c.reading.Add(1)
 	defer c.reading.Add(-1)
@@ -173,8 +175,8 @@ func (c *client) guard() (release func()) {
 	}
 }
 
-// present reports whether the client is still there, as far as the kernel shows. No client closes its own direction
-// early.
+// present reports whether the client is still there, as far as the kernel shows. A client that has closed its own
+// direction counts as gone, because no client does that before it leaves.
 func (c *client) present() bool {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -51,7 +51,7 @@ func dialAddress(ctx context.Context, network Network, to netip.AddrPort) (*net.
 	return conn, nil
 }
 
-// openSocket creates a TCP socket in the network. A socket stays in the network of its first thread.
+// openSocket creates a TCP socket in the network. A socket stays in the network of the thread that created it.
 func openSocket(ctx context.Context, network Network, family int) (fd int, err error) {
 	open := func() (err error) {
 		fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)

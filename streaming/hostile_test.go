@@ -115,7 +115,7 @@ func TestSessionWithoutAnErrorStream(t *testing.T) {
 	c.open(3, remotecommand.StreamType, remotecommand.StreamTypeStdout)
 	select {
 	case <-begun:
-		t.Error("the command runs although its end cannot be said")
+		t.Error("the command runs although its result cannot be sent")
 	case <-time.After(500 * time.Millisecond):
 	}
 }

@@ -202,8 +202,8 @@ func TestIPv6AfterIPv4(t *testing.T) {
 	testutil.Assert(t, err == nil && string(answer) == "got 0 bytes", "%q, %v", answer, err)
 }
 
-// The older WebSocket protocol names its ports beforehand and has two channels
-// for each; the first message in each is the port.
+// The older WebSocket protocol names its ports beforehand. Each port has two channels, and the first message of a
+// channel is the port.
 func TestOlderWebSocketProtocol(t *testing.T) {
 	port := listen(t, "tcp4", "127.0.0.1:0", func(conn *net.TCPConn) {
 		input := make([]byte, 5)
@@ -337,7 +337,8 @@ func bringUpLoopback() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// A port of the pod is the pod's, whatever listens on the same port of the host's loopback, over IPv4 and IPv6.
+// A forwarded connection reaches the pod's port, whatever listens on the same port of the host's loopback. This holds
+// for IPv4 and IPv6.
 func TestTheHostsLoopbackIsNotReached(t *testing.T) {
 	ns := podNamespace(t)
 	reached := make(chan string, 100)

@@ -33,8 +33,8 @@ const (
 type Options struct {
 	// Runtime is required.
 	Runtime Runtime
-	// Address is the host:port to listen on, port 0 for any. A host other than
-	// loopback needs a certificate or AllowPlaintext.
+	// Address is the host:port to listen on, port 0 for any. A host other than loopback needs a certificate or
+	// AllowPlaintext.
 	Address string
 	// CertFile and KeyFile are PEM files. With both, the server uses TLS.
 	CertFile, KeyFile string

@@ -9,7 +9,7 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
 
-// maxSize bounds the text of one terminal size in bytes. It has some 30.
+// maxSize bounds the text of one terminal size in bytes. Clients send some 30 bytes.
 const maxSize = 4 << 10
 
 // followSizes reads the sizes of a terminal until the client sends no more. It discards other text, because unread

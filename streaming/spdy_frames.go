@@ -40,7 +40,7 @@ type frameReader struct {
 	head []byte
 	// payload is the number of bytes after the header.
 	payload int
-	// rest is the number of bytes that later pieces of a data frame have. stream and flags are of that frame.
+	// rest is the number of bytes of a data frame after the current piece. stream and flags belong to that frame.
 	rest   int
 	stream uint32
 	flags  byte

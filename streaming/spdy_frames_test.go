@@ -49,7 +49,7 @@ func TestLargeDataFrameComesInPieces(t *testing.T) {
 		got = append(got, piece.Data...)
 		ended = piece.Flags&spdy.DataFlagFin != 0
 	}
-	testutil.Assert(t, bytes.Equal(got, content), "%d of %d bytes, or others", len(got), len(content))
+	testutil.Assert(t, bytes.Equal(got, content), "got %d of %d bytes, or wrong bytes", len(got), len(content))
 	frame, err = from.ReadFrame()
 	testutil.Assert(t, err == nil && frame.(*spdy.DataFrame).StreamId == 3 &&
 		frame.(*spdy.DataFrame).Flags == spdy.DataFlagFin, "an empty frame: %+v, %v", frame, err)

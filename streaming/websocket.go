@@ -27,8 +27,8 @@ const (
 	channelCount
 )
 
-// serveWebSocket serves exec and attach with a channel for each of the client's ends. The kubelet's protocols differ in
-// the encoding of bytes and result.
+// serveWebSocket serves exec and attach with one channel for each stream of the client. The kubelet's protocols differ
+// in the encoding of bytes and result.
 func (c connector) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	asked := c.process.options
 	types := channelTypes(asked)
