@@ -107,9 +107,9 @@ func (s *Server) SetHang(hang bool) {
 	s.hang = hang
 }
 
-// SetFail makes the server call fail before each request for one object, with the request in the form of Calls. If fail
-// returns an error, the request gets this error as its answer. An error that is no API status becomes an internal
-// error. fail must not call the server. SetFail(nil) ends the failures.
+// SetFail sets a function that the server calls before each request for one object. Its argument is the request in the
+// form of Calls. If fail returns an error, the server answers with that error. An error that is no API status becomes
+// an internal error. fail must not call the server. SetFail(nil) ends the failures.
 func (s *Server) SetFail(fail func(call string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

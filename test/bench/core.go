@@ -101,7 +101,7 @@ func (c *core) wait(ctx context.Context, check func() error) error {
 	}
 }
 
-// nothingLeft says whether the runtime has no pod of this kubelet core.
+// nothingLeft returns an error while the runtime has pods of this kubelet core.
 func (c *core) nothingLeft(ctx context.Context) error {
 	response, err := c.server.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
 		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: c.name}},

@@ -28,7 +28,7 @@ func (b *bench) measureInProcess(ctx context.Context) error {
 		servers[i] = newInProcess(size)
 	}
 	err := turns(listRounds+1, len(sizes), func(round, i int) error {
-		runtime.GC() // the garbage of one must not be another's time
+		runtime.GC() // the garbage of one list must not cost time in the next
 		began := time.Now()
 		if err := servers[i].writeAndList(ctx); err != nil {
 			return err

@@ -130,7 +130,7 @@ func (s *criServer) runAndCount(ctx context.Context, id, path string) error {
 		}
 		time.Sleep(pollInterval)
 	}
-	// At the exit the log is complete, unless the server does not say so.
+	// A server may report the exit before the log is complete. Then the log must still grow.
 	for lines := -1; ; time.Sleep(pollInterval) {
 		before := lines
 		var err error

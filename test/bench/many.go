@@ -81,7 +81,7 @@ func (b *bench) measureMany(ctx context.Context) (err error) {
 		var group errgroup.Group
 		for _, c := range crowds {
 			if c.name == nameCRIDockerd {
-				continue // they are measured no more, and end with the rig
+				continue // its pods are not measured again, and end with the rig
 			}
 			group.Go(func() error { return c.shrink(context.WithoutCancel(ctx), 0) })
 		}

@@ -53,8 +53,8 @@ type plan struct {
 	logLines int
 	// slow bounds the time for the samples of one figure of one server.
 	slow time.Duration
-	// podsAtOnce, images and sessions are how many of each the part scale makes. It measures at each number of dead
-	// containers in dead, and restarts each server that often.
+	// podsAtOnce, images and sessions are how many of each the part scale makes. dead has the numbers of dead
+	// containers at which it measures, and restarts is how often it measures a start and a life.
 	podsAtOnce, images, sessions, restarts int
 	dead                                   []int
 	// suiteTurns is how often each server runs each suite. stress is the time of a run of containerd-stress, and
@@ -101,12 +101,12 @@ func parts() []part {
 	}
 }
 
-// scalePart is the name of the part that makes many of all.
+// scalePart is the name of the part that measures nodes with many sessions, pods, dead containers or images.
 const scalePart = "scale"
 
 // namedParts returns the parts that run only if -parts names them, because they take long.
 func namedParts() []part {
-	return append(suiteParts(), part{scalePart, "many of all", (*bench).measureScale, nil})
+	return append(suiteParts(), part{scalePart, "large numbers of one thing", (*bench).measureScale, nil})
 }
 
 func partNames() string {

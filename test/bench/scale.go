@@ -15,7 +15,7 @@ import (
 	procs "github.com/criadapter/criadapter/test/rig/usage"
 )
 
-// scaleStep has the times and the memory of servers on a node that has much of something.
+// scaleStep has the times and the memory of servers on a node with a large number of one thing.
 type scaleStep struct {
 	// With says what the node has, such as "10000 dead containers".
 	With  string `json:"with"`
@@ -32,7 +32,7 @@ const (
 	rowEngineList = "list of the engine"
 )
 
-// measureScale gives a node much of one thing after the other, on criadapter-oci and on containerd.
+// measureScale measures criadapter-oci and containerd with many sessions, then pods, dead containers and images.
 func (b *bench) measureScale(ctx context.Context) error {
 	var crowds []*crowd
 	for _, s := range b.those(nameWithOCI, nameContainerd) {
@@ -48,7 +48,7 @@ func (b *bench) measureScale(ctx context.Context) error {
 	return nil
 }
 
-// beginStep adds a step to the result. It restarts the servers, so that none has memory of the step before.
+// beginStep adds a step to the result. It restarts the servers, so that no memory of the previous step counts.
 func (b *bench) beginStep(ctx context.Context, with string, crowds []*crowd) (*scaleStep, error) {
 	fmt.Fprintf(os.Stderr, "bench: %s …\n", with)
 	for _, c := range crowds {

@@ -27,7 +27,8 @@ const (
 	echoPort = 9000
 	// answerTime bounds the wait for the first output of a session, and for the pod's answer.
 	answerTime = 30 * time.Second
-	// spareDescriptors is how many more a server may keep than before: connections of its own.
+	// spareDescriptors is how many more descriptors a server may have open after the sessions than before. They are
+	// its own connections, such as idle ones to the engine.
 	spareDescriptors = 20
 )
 

@@ -16,12 +16,12 @@ import (
 const (
 	// stressGrace is how long a run of containerd-stress may take beyond its duration.
 	stressGrace = 2 * time.Minute
-	// stressFailure is in the line that it logs for a failed RunPodSandbox. The failures in its JSON output are
-	// always 0.
+	// stressFailure is in the line that containerd-stress logs for a failed RunPodSandbox. The failures in its JSON
+	// output are always 0.
 	stressFailure = "running container"
 )
 
-// stressResult has the fields of its output that are needed.
+// stressResult has the needed fields of the JSON output of containerd-stress.
 type stressResult struct{ SecondsPerContainer float64 }
 
 func buildStress(ctx context.Context) error {

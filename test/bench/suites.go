@@ -35,7 +35,7 @@ type suite struct {
 	Failed map[string][]string `json:"failed,omitempty"`
 
 	times table
-	// samples is how many times a row has of each server on which nothing failed.
+	// samples is the number of times in a row for each server on which nothing failed.
 	samples int
 }
 
@@ -64,8 +64,8 @@ func (p part) isSuite() bool { return p.build != nil }
 // pods of both suites share a PID namespace with their containers, so they keep a sandbox container.
 func suitePeers() []string { return []string{nameCRIDockerd, nameContainerd} }
 
-// runSuite runs a suite on criadapter and its peers in turns. run gives the times of one run to the clock, perTurn of
-// each row, and returns the reasons why something failed.
+// runSuite runs a suite on criadapter and its peers in turns. run gives perTurn times of each row to the clock, and
+// returns a reason for each failure.
 func (b *bench) runSuite(ctx context.Context, name, what string, perTurn int,
 	run func(ctx context.Context, s *criServer, tell clock) ([]string, error)) error {
 	one := &suite{Name: name, What: what, Failed: map[string][]string{}, samples: b.plan.suiteTurns * perTurn}
@@ -98,7 +98,7 @@ func (b *bench) runSuite(ctx context.Context, name, what string, perTurn int,
 	b.suites.Suites = append(b.suites.Suites, one)
 	for _, cgroup := range parentCgroups() {
 		if !slices.Contains(cgroups, cgroup) {
-			_ = os.Remove(cgroup) // one with pods stays
+			_ = os.Remove(cgroup) // a cgroup with pods stays
 		}
 	}
 	return err

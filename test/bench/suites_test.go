@@ -44,7 +44,7 @@ func TestSuiteIsComparedAndReported(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "2 failures, the first: no pod"), "error %v", err)
 }
 
-// A failed run has no times, so what comes after it has another index than on the other server.
+// A failed run has no times. So the times of later runs have other indexes than on the other server.
 func TestFailedRunLeavesNoRatio(t *testing.T) {
 	one := &suite{samples: 2}
 	for _, name := range []string{nameCriadapter, nameCRIDockerd, nameCriadapter, nameContainerd, nameContainerd} {
