@@ -163,7 +163,7 @@ func (c *churned) judge() {
 		if err == nil &&
 			(len(sandboxes) != 1 || sandboxes[0].GetId() != k.toldPod ||
 				sandboxes[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY) {
-			err = fmt.Errorf("the answer had %s, there are %v", k.toldPod, sandboxes)
+			err = fmt.Errorf("the last answer named sandbox %s, the server lists %v", k.toldPod, sandboxes)
 		}
 		return err
 	})

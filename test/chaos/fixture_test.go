@@ -70,7 +70,7 @@ func (w *writer) siblings(n int, script string) []*writer {
 	return writers
 }
 
-// run creates and starts the container. The script has its name as $0.
+// run creates and starts the container. $0 of the script is the container's name.
 func (w *writer) run(name, script string) (err error) {
 	w.logPath = filepath.Join(w.config.GetLogDirectory(), name, "0.log")
 	if err := os.MkdirAll(filepath.Dir(w.logPath), 0o755); err != nil {

@@ -61,7 +61,7 @@ func newKubelet(server *adapter.Server, env rigenv.Env, base string, port int32)
 	k.containers = []*runtimeapi.ContainerConfig{{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
 		Image:    &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
-		// It ends at once when it is asked to.
+		// The container ends at once on SIGTERM.
 		Command: []string{"sh", "-c", "trap 'exit 0' TERM; echo started; sleep 100000 & wait"},
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources: &runtimeapi.LinuxContainerResources{CpuShares: 100, OomScoreAdj: 100},
@@ -222,7 +222,8 @@ func (k *kubelet) drop(ctx context.Context, id string) error {
 
 // bring syncs until there is nothing to do, and looks whether the pod works.
 func (k *kubelet) bring(ctx context.Context) error {
-	// A sandbox, its container, the next attempt of a container that ended, the removal of the earlier one, a look.
+	// One round each makes the sandbox, makes the container, restarts an ended container, and removes its earlier
+	// attempt. The last round finds nothing to do.
 	const rounds = 5
 	for range rounds {
 		done, err := k.sync(ctx)

@@ -18,7 +18,7 @@ import (
 func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 	const (
 		containers = 100
-		lines      = 300                          // 12 MB in all
+		lines      = 300                          // 3 MB of output in all, and about 4 MB in the CRI format
 		inTurn     = containers * 2 * time.Second // each exit waits two seconds for room
 	)
 	env := rigenv.Require(t)

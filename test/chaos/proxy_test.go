@@ -31,7 +31,7 @@ type faultyEngine struct {
 	made   map[string]int
 }
 
-// newFaultyEngine starts a proxy in front of the engine of env and puts it in its place.
+// newFaultyEngine starts a proxy in front of the engine of env, and changes env to use the proxy.
 func newFaultyEngine(t *testing.T, env *rigenv.Env, seed uint64) *faultyEngine {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "p") // short, for the socket in it
@@ -53,7 +53,7 @@ func newFaultyEngine(t *testing.T, env *rigenv.Env, seed uint64) *faultyEngine {
 		Transport:      transport,
 		FlushInterval:  -1,
 		ModifyResponse: f.answered,
-		// The engine itself is away: the client sees the same.
+		// Without the engine, the connection breaks off, as a client of a dead engine sees it.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:     log.New(io.Discard, "", 0), // it logs each answer that is cut
 	}
@@ -123,7 +123,7 @@ func pause(ctx context.Context, wait time.Duration, calm <-chan struct{}) {
 	}
 }
 
-// answered spoils an answer: the engine has done the request.
+// answered spoils the answer to a request that the engine has carried out.
 func (f *faultyEngine) answered(response *http.Response) error {
 	if strings.HasSuffix(response.Request.URL.Path, "/events") {
 		response.Body = f.spoilEvents(response.Body)

@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// These are the objects in the answers that a kubelet got.
+// These are the ids of the pod and the container in the last answers to a kubelet.
 type told struct{ pod, container string }
 
 func (k *kubelet) told() told { return told{k.toldPod, k.toldContainer} }
