@@ -51,7 +51,7 @@ const (
 const kubelet = "kubelet"
 
 // program is a program to build: its name, its module's directory in test/cluster/tools, its import path and linker
-// flags. A program with a version has no such directory: its own module pins the release's other versions.
+// flags. A program with a version has no such directory: its own module pins all other versions.
 type program struct {
 	name, tools, pkg, linkerFlags, version string
 	// isTest says that the program is the compiled tests of the package, and cgo that it has parts in C.

@@ -50,8 +50,8 @@ func (t *trial) applyAddon(ctx context.Context, name string, daemonSets ...strin
 	return nil
 }
 
-// removeAddon deletes what applyAddon has applied, and waits for the end of its pods. The pods of the users, DaemonSets
-// of the namespace default, end first: a volume or a claim is taken back by its driver.
+// removeAddon deletes what applyAddon has applied, and waits for the end of its pods. users are DaemonSets of the
+// namespace default. Their pods end first, while the driver still runs to take back volumes and claims.
 func (t *trial) removeAddon(ctx context.Context, name string, users ...string) error {
 	for _, user := range users {
 		if _, err := t.kubectl(ctx, "delete", "daemonset/"+user, "--cascade=foreground", "--timeout=2m"); err != nil {
@@ -63,8 +63,8 @@ func (t *trial) removeAddon(ctx context.Context, name string, users ...string) e
 	return err
 }
 
-// ociRuntime gives node1's engine criadapter's OCI runtime, which CDI devices need there, in the way of
-// docs/oci-runtime.md: one line in daemon.json and a reload. All containers go on.
+// ociRuntime adds criadapter's OCI runtime to node1's engine, because CDI devices need it there. As docs/oci-runtime.md
+// says, it adds one line to daemon.json and reloads the engine. All containers must keep running.
 func (t *trial) ociRuntime(ctx context.Context) error {
 	m := t.machines["node1"]
 	before, err := m.Run(ctx, "docker", "ps", "--quiet")

@@ -10,13 +10,14 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 )
 
-// Config has the settings that differ from node to node. Everything but DiskLeft and More is required.
+// Config has the settings that differ from node to node. Everything but Cgroup, DiskLeft and More is required.
 type Config struct {
 	// Endpoint is the address of the CRI server, unix:///….
 	Endpoint string
 	// Manifests is the directory of static pods, PodLogs the directory of container logs, VolumePlugins an empty one.
 	Manifests, PodLogs, VolumePlugins string
-	// Cgroup is the parent of all pods' cgroups, without a leading slash; MakeCgroups makes it.
+	// Cgroup is the parent of all pods' cgroups, without a leading slash; MakeCgroups makes it. Empty means the root
+	// cgroup.
 	Cgroup string
 	// Address is the listening address of the kubelet.
 	Address string
