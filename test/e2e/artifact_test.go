@@ -21,7 +21,8 @@ func pushArtifact(t *testing.T) string {
 	return ref
 }
 
-// TestArtifactVolumes mounts an OCI artifact (KEP-4639): all of it, a file and a directory, over a crash.
+// TestArtifactVolumes mounts an OCI artifact (KEP-4639): all of it, a file and a directory. The mounts must survive a
+// crash of the server.
 func TestArtifactVolumes(t *testing.T) {
 	n := newImageNode(t)
 	n.mounted = n.pull(pushArtifact(t))

@@ -16,8 +16,8 @@ import (
 // versionPrefix is what the paths of the engine's API begin with.
 var versionPrefix = regexp.MustCompile(`/v1\.[0-9]+/`)
 
-// A container as a kubelet asks for it, with the image's id, costs the engine two calls: one makes it, one shows it. A
-// look at the image would cost as much as half a container where images are in containerd.
+// A kubelet names the image by its id. Then CreateContainer costs the engine two calls: create and inspect. With images
+// in containerd, an inspect of the image would take half as long as the creation of the container.
 func TestCreateContainerAsksTheEngineTwice(t *testing.T) {
 	env := rigenv.Require(t)
 	counter := countCalls(t, env)
@@ -36,7 +36,7 @@ func TestCreateContainerAsksTheEngineTwice(t *testing.T) {
 	for _, call := range counter.awaitSilence(t) {
 		got = append(got, strings.ReplaceAll(versionPrefix.ReplaceAllString(call, "/"), id, "ID"))
 	}
-	// Where the engine's event is known before its answer, the event is looked into, too.
+	// If the engine's event arrives before its answer, the cache also inspects the container.
 	got = slices.Compact(got)
 	want := []string{"POST /containers/create", "GET /containers/ID/json"}
 	testutil.Assert(t, slices.Equal(got, want), "the engine was asked %q, want %q", got, want)

@@ -9,7 +9,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// Pulls an image, finds it under every name that crictl may ask for, and removes it. The image is this test's alone.
+// TestCrictlImages pulls an image, finds it under every name that crictl may ask for, and removes it. No other test
+// uses the image.
 func TestCrictlImages(t *testing.T) {
 	c := newCrictl(t)
 	name := c.env.Image("test/crictl:latest")

@@ -38,7 +38,7 @@ func TestCrictlStats(t *testing.T) {
 	// The engine may have pods of tests that run at the same time.
 	i := slices.IndexFunc(metrics.PodMetrics, func(pod podMetric) bool { return pod.PodSandboxID == p.id })
 	testutil.Require(t, i >= 0 && len(metrics.PodMetrics[i].ContainerMetrics) == 1,
-		"pod %s has not one container in the metrics: %+v", p.id, metrics)
+		"want one container of pod %s in the metrics: %+v", p.id, metrics)
 	same(t, "container of the metrics", metrics.PodMetrics[i].ContainerMetrics[0].ContainerID, id)
 	for _, metric := range metrics.PodMetrics[i].ContainerMetrics[0].Metrics {
 		if metric.Name == "" || metric.MetricType == "" || len(metric.LabelValues) < 6 || metric.Value.Value == "" {

@@ -136,7 +136,7 @@ func (n *fieldsNode) mountsWithOptions(t *testing.T) {
 		same(t, "a program of a plain mount", n.sh(id, "/plain/script"), "ran")
 		same(t, "a program of a mount with noexec", n.sh(id, "/options/script"),
 			"sh: /options/script: Permission denied")
-		same(t, "a program of a recursive one", n.sh(id, "/recursive/script"),
+		same(t, "a program of a recursive read-only mount", n.sh(id, "/recursive/script"),
 			"sh: /recursive/script: Permission denied")
 		line := n.mountAt(pid, "/options")
 		testutil.Assert(t, strings.Contains(line, " rw,nosuid,nodev,noexec,noatime "),
@@ -146,12 +146,12 @@ func (n *fieldsNode) mountsWithOptions(t *testing.T) {
 	})
 	t.Run("recursive read-only", func(t *testing.T) {
 		same(t, "a file below a read-only mount", n.sh(id, "touch /readonly/below/x && echo written"), "written")
-		same(t, "one below a recursive one", n.sh(id, "touch /recursive/below/y && echo written"),
+		same(t, "a file below a recursive read-only mount", n.sh(id, "touch /recursive/below/y && echo written"),
 			"touch: /recursive/below/y: Read-only file system")
 		line := n.mountAt(pid, "/recursive/below")
 		testutil.Assert(t, strings.Contains(line, " ro,"), "from outside the mount below is %q", line)
 	})
-	t.Run("an option that is none", func(t *testing.T) {
+	t.Run("an unsupported option", func(t *testing.T) {
 		config := noted("shared", nil)
 		config.Mounts = []*runtimeapi.Mount{{HostPath: n.dir, ContainerPath: "/x", MountOptions: []string{"rshared"}}}
 		_, err := n.create(config)

@@ -16,8 +16,8 @@ func (n *fieldsNode) hostPorts(count int) (ports []int32) {
 	return ports
 }
 
-// wantForwarded looks at the node's rules: ports of each protocol lead to the pod, on both IP families. SCTP and UDP
-// packets prove no more than these, and this kernel has no SCTP sockets.
+// wantForwarded checks the node's rules: ports of each protocol lead to the pod, on both IP families. The test sends no
+// packets, because a kernel may have no SCTP sockets, and packets would prove no more than the rules.
 func (n *fieldsNode) wantForwarded(ports []int32, ip4, ip6 string) {
 	n.Helper()
 	for program, ip := range map[string]string{"iptables": ip4, "ip6tables": "[" + ip6 + "]"} {

@@ -32,7 +32,7 @@ type nriPlugin struct {
 	lost       bool
 }
 
-// startPlugin connects a plugin to the socket and waits until it may ask.
+// startPlugin connects a plugin to the socket, and waits until the server has synchronized it.
 func startPlugin(t *testing.T, socket, index, name string, p *nriPlugin) *nriPlugin {
 	t.Helper()
 	p.t, p.containers, p.pods = t, map[string]*api.Container{}, map[string]*api.PodSandbox{}

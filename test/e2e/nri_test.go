@@ -99,7 +99,7 @@ func TestNRIEvents(t *testing.T) {
 	testutil.Assert(t, pid > 0, "no process")
 }
 
-// ordered is a text in which the end of a container comes before the end of its pod: either may come first.
+// ordered puts the stop of a container before the stop of its pod, because a plugin may hear of them in either order.
 func ordered(text string) string {
 	return strings.Replace(text, "StopPodSandbox POD\nStopContainer main", "StopContainer main\nStopPodSandbox POD", 1)
 }

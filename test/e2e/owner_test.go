@@ -29,7 +29,7 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name},
 		LogDirectory: filepath.Join(first.Dir, "logs"),
-		// With a sandbox container, whose name identifies the pod: the pod shares its PID namespace.
+		// The shared PID namespace gives the pod a sandbox container, whose name identifies the pod.
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
 		},
@@ -52,7 +52,7 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 		}
 		return err
 	})
-	// As after a rotation: a new follower does not see that the line was written.
+	// The log is empty, as after a rotation. A second follower of the container would write the line again.
 	testutil.Must(t, os.Truncate(logPath, 0))
 
 	second := adapter.ForTest(t, adapter.Options{Env: env})

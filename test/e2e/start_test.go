@@ -82,7 +82,7 @@ func TestPlainFileInTheSocketsPlaceStays(t *testing.T) {
 // The engine may come later than criadapter, go away, and come back.
 func TestEngineComesGoesAndComesBack(t *testing.T) {
 	env := rigenv.Require(t)
-	// The client that this test uses wants to see the engine when it connects, so both are up once before.
+	// The test's client can connect only while the server sees the engine. So server and engine run once before.
 	dockerd := engine.ForTest(t, engine.Options{Env: env})
 	e := newEndpoint(t)
 	server := adapter.ForTest(t,

@@ -88,7 +88,7 @@ func TestExecLargeInput(t *testing.T) {
 		testutil.Assert(t, code == 0, "exit code %d: %s", code, s.stderr)
 		got := s.stdout.String()
 		testutil.Assert(t, sha256.Sum256([]byte(got)) == sha256.Sum256(sent),
-			"%d bytes came back of %d, or other ones", len(got), len(sent))
+			"%d bytes came back of %d, or wrong bytes", len(got), len(sent))
 	})
 }
 
@@ -307,8 +307,8 @@ func (c *crictl) execs(id string) int {
 	return count
 }
 
-// openFiles counts the open files of a process, unix sockets apart: criadapter's lead to the engine, and to one client
-// at a time.
+// openFiles counts the open unix sockets of a process, and its other open files. criadapter's unix sockets lead to the
+// engine, and to one client at a time.
 func openFiles(t *testing.T, pid int) (unixSockets, others int) {
 	t.Helper()
 	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/unix", pid))
