@@ -61,7 +61,7 @@ func (e *endpoint) get(path string) (int, string, error) {
 	return response.StatusCode, string(body), err
 }
 
-// wantReady waits until /readyz answers with the status want. /healthz must be OK all the time.
+// wantReady waits until /readyz answers with the status want. Then /healthz must be OK.
 func (e *endpoint) wantReady(want int) {
 	e.t.Helper()
 	testutil.Eventually(e.t, func() error {
