@@ -30,7 +30,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// kubeletAPI is a kubelet's API before the runtime under test, with the pods of a kubelet-core.
+// kubeletAPI is a client of a kubelet's API. The API serves the runtime under test and the pods of a kubelet-core.
 type kubeletAPI struct {
 	t      *testing.T
 	config *rest.Config
@@ -79,7 +79,7 @@ func serveAPI(t *testing.T, n *node) *kubeletAPI {
 	return &kubeletAPI{t: t, config: config, http: asks}
 }
 
-// podList is pods for an API: none while the kubelet does not answer.
+// podList returns the kubelet's pods for the API. It returns none while the kubelet does not answer.
 func (n *node) podList() []*v1.Pod {
 	listed, err := n.pods()
 	if err != nil {
@@ -92,7 +92,7 @@ func (n *node) podList() []*v1.Pod {
 	return pods
 }
 
-// ask reads a path.
+// ask sends a request without a body to a path of the API. It returns the answer's body and status code.
 func (a *kubeletAPI) ask(method, path string) (string, int) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
@@ -114,7 +114,7 @@ func (a *kubeletAPI) url(path string) *url.URL {
 	return parsed
 }
 
-// protocol is one over which commands run: API servers speak SPDY, newer clients WebSockets.
+// protocol makes an executor that runs a command over SPDY, as API servers do, or over WebSockets, as newer clients do.
 type protocol func(a *kubeletAPI, path string) (remotecommand.Executor, error)
 
 func overSPDY(a *kubeletAPI, path string) (remotecommand.Executor, error) {
@@ -168,7 +168,8 @@ func TestAPICommandsOverWebSocket(t *testing.T) {
 	a.commands(n.ready("web"), overWebSocket)
 }
 
-// commands are run in a pod's containers over one protocol.
+// commands checks commands in a pod's containers over one protocol: output, exit code, input, terminal size, a missing
+// program and attach.
 func (a *kubeletAPI) commands(pod *v1.Pod, over protocol) {
 	a.t.Helper()
 	exec := fmt.Sprintf("/exec/%s/%s/main?", pod.Namespace, pod.Name)
@@ -223,7 +224,7 @@ func (s *silent) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// attached says something to a container's process and hears of it.
+// attached sends the line way to a container's process and waits for the process's answer.
 func attached(t *testing.T, way string, executor func() (remotecommand.Executor, error)) {
 	t.Helper()
 	attach, err := executor()
@@ -238,7 +239,7 @@ func attached(t *testing.T, way string, executor func() (remotecommand.Executor,
 	out.has(t, "heard "+way+"\n")
 	cancel()
 	feed.Close()
-	<-ended // it was given up
+	<-ended // an error does not count, because the client hung up
 }
 
 // TestAPIPortForward reaches a port of a pod through the kubelet's API, over SPDY.
@@ -255,7 +256,7 @@ func TestAPIPortForward(t *testing.T) {
 	})
 }
 
-// TestAPIPortForwardOverWebSocket reaches it as newer clients do, SPDY in a tunnel.
+// TestAPIPortForwardOverWebSocket reaches a port of a pod as newer clients do: SPDY inside a WebSocket.
 func TestAPIPortForwardOverWebSocket(t *testing.T) {
 	criadapterOnly(t)
 	n := newNode(t)
@@ -272,7 +273,7 @@ func portForwardPath(pod *v1.Pod) string {
 	return fmt.Sprintf("/portForward/%s/%s", pod.Namespace, pod.Name)
 }
 
-// forwarded asks the pod's HTTP service some times through one session.
+// forwarded asks the pod's HTTP service five times through one port-forward session.
 func forwarded(
 	t *testing.T, forward func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error),
 ) {

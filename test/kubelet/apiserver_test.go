@@ -45,8 +45,8 @@ func prepareClusterNode(t *testing.T, flags ...string) *clusterNode {
 	return c
 }
 
-// bind gives the node a pod, as the scheduler would. Its name ends as names of pods from manifests do, and is its UID:
-// tests beside this one have pods of other names.
+// bind gives the node a pod, as the scheduler would. The pod's name ends with the node's name, like the name of a
+// static pod. The name is also the UID. So parallel tests never share a pod.
 func (c *clusterNode) bind(text string) *v1.Pod {
 	c.t.Helper()
 	pod := &v1.Pod{}

@@ -29,7 +29,7 @@ func (o *output) has(t *testing.T, want string) {
 	})
 }
 
-// command is one of a person's commands, for this node.
+// command returns a kubelet-core command for this node. It inserts --read-address before a `--` argument.
 func (n *node) command(ctx context.Context, args ...string) *exec.Cmd {
 	at := len(args)
 	for i, arg := range args {
@@ -87,7 +87,7 @@ spec:
   - {name: other, image: SHELL, command: [sh, -c, "echo other; sleep 1000"]}
 `
 
-// TestGetAndDescribe reads the tables of a person without a cluster.
+// TestGetAndDescribe checks what get and describe print without a cluster.
 func TestGetAndDescribe(t *testing.T) {
 	n := newNode(t)
 	_, stderr, code := n.person("", "get", "pods")
@@ -151,7 +151,7 @@ func TestClearErrors(t *testing.T) {
 		"without a kubelet: %d, %s", code, stderr)
 }
 
-// TestLogs reads logs: of one container, to its end and on, of the one before a restart.
+// TestLogs reads logs: of one container, up to its end with -f, and of the attempt before a restart with -p.
 func TestLogs(t *testing.T) {
 	n := newNode(t)
 	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
@@ -213,7 +213,8 @@ func TestExec(t *testing.T) {
 		"%d bytes of %d came back, %q, %d", len(stdout), len(large), stderr, code)
 }
 
-// TestExecTerminal has a session as a person would.
+// TestExecTerminal uses a container's shell at a terminal: it types, resizes the terminal, interrupts a program and
+// exits.
 func TestExecTerminal(t *testing.T) {
 	n := newNode(t)
 	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// runsOnce says whether the runtime has one ready sandbox of the pod and one running container.
+// runsOnce fails unless the runtime has one ready sandbox of the pod and one running container.
 func (n *node) runsOnce(pod *v1.Pod) error {
 	sandboxes := n.sandboxes(pod, false)
 	containers, err := n.cri.ListContainers(n.t.Context(), &runtimeapi.ContainerFilter{
@@ -27,8 +27,8 @@ func (n *node) runsOnce(pod *v1.Pod) error {
 	return nil
 }
 
-// TestKubeletCrashWhileStarting kills the kubelet at several moments of a pod's start: each pod runs once afterwards,
-// and one that ran before runs on.
+// TestKubeletCrashWhileStarting kills the kubelet at several moments of a pod's start. Each pod runs once afterwards.
+// An earlier pod runs on without a restart.
 func TestKubeletCrashWhileStarting(t *testing.T) {
 	n := newNode(t)
 	before := n.run("pod", "sleep 1000")

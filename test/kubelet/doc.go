@@ -1,5 +1,5 @@
-// Package kubelet runs the kubelet core on the rig: pods from a directory of manifests, with real containers, on
-// criadapter or, as proof that the core speaks CRI only, on Debian's containerd. Every test has a server, a
-// kubelet-core and a node name of its own, and leaves nothing behind; they run beside each other. Which tests end
-// otherwise on containerd, and why, is in differences.yaml; command differences compares.
+// Package kubelet runs the kubelet core on the rig, with real containers of pods from a directory of manifests. The
+// runtime is criadapter, or Debian's containerd, which proves that the core speaks only CRI. Each test has a server, a
+// kubelet-core and a node name of its own, and leaves nothing behind. Tests run beside each other. differences.yaml
+// lists the tests with another outcome on containerd, each with the cause. Command differences compares the runtimes.
 package kubelet

@@ -9,7 +9,7 @@ import (
 )
 
 // TestEmptyDirLivesAsLongAsItsPod checks that files of a volume, on disk and in memory, survive the death of a
-// container and of the sandbox. The pod that replaces it after an edit begins with empty volumes.
+// container and of the sandbox. After an edit of the manifest, the new pod begins with empty volumes.
 func TestEmptyDirLivesAsLongAsItsPod(t *testing.T) {
 	n := newNode(t)
 	const manifest = `

@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestEphemeralContainer debugs a running pod. The container joins the pod and sees the processes of its target. It
-// restarts no other container. A new kubelet starts none of them again.
+// TestEphemeralContainer debugs a running pod. The ephemeral container joins the pod and sees the processes of its
+// target. No other container restarts. A new kubelet starts no ephemeral container again.
 func TestEphemeralContainer(t *testing.T) {
 	n := newClusterNode(t)
 	pod := n.bind(`

@@ -35,8 +35,8 @@ func (c *clusterNode) bindHungry(name, does, volume, limits string) *v1.Pod {
 	return c.bind(strings.NewReplacer("NAME", name, "DOES", does, "VOLUME", volume, "LIMITS", limits).Replace(hungry))
 }
 
-// evicts waits until a pod is evicted with a message that begins so. It waits longer than others do: the kubelet looks
-// every ten seconds, at figures that a runtime may have every ten seconds, and acts for one pod at a time.
+// evicts waits until a pod is evicted with a message that begins with message. It waits three times as long as other
+// checks. The kubelet looks every ten seconds, at figures that may be ten seconds old, and evicts one pod at a time.
 func (c *clusterNode) evicts(pod *v1.Pod, message string) *v1.Pod {
 	c.t.Helper()
 	var now *v1.Pod
@@ -50,7 +50,8 @@ func (c *clusterNode) evicts(pod *v1.Pod, message string) *v1.Pod {
 	return now
 }
 
-// evicted wants a pod to have failed, as one that the kubelet evicted, with a message that begins so.
+// evicted returns a check that a pod failed with the reason Evicted, a message that begins with message, and an ended
+// container main.
 func evicted(message string) func(*v1.Pod) error {
 	return func(pod *v1.Pod) error {
 		if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Evicted" ||
@@ -145,8 +146,8 @@ func (c *clusterNode) hasCondition(kind v1.NodeConditionType, status v1.Conditio
 	})
 }
 
-// TestMemoryPressure makes the node short of memory by a threshold that no machine holds: pods are evicted one after
-// the other, those without requests first, a critical one never, and pods without requests are refused.
+// TestMemoryPressure makes the node short of memory by a threshold above any free memory. Pods are evicted one after
+// the other, pods without requests first. A critical pod stays, and new pods without requests are refused.
 func TestMemoryPressure(t *testing.T) {
 	n := newClusterNode(t)
 	const text = `
@@ -196,8 +197,8 @@ spec:
 	testutil.Equal(t, status(n.showsReady(critical), "main").RestartCount, 0, "restarts of the critical pod")
 }
 
-// TestCriticalPodPreempts fills the node's CPU with a pod, and binds a critical one: the first fails with the kubelet's
-// reason, and the critical one runs.
+// TestCriticalPodPreempts fills the node's CPU with a pod. A pod that does not fit is refused. A critical pod preempts
+// the first pod and runs.
 func TestCriticalPodPreempts(t *testing.T) {
 	n := newClusterNode(t)
 	const text = `
@@ -232,8 +233,8 @@ spec:
 	})
 }
 
-// TestSoftEviction: below a soft threshold the condition begins at once, and a pod is evicted after the grace period.
-// The pod has its own time to end.
+// TestSoftEviction: below a soft threshold the condition begins at once. A pod is evicted after the threshold's grace
+// period, and has its own termination grace period to end.
 func TestSoftEviction(t *testing.T) {
 	n := prepareClusterNode(t, "--eviction-soft", "memory.available<99%", "--eviction-soft-grace-period",
 		"memory.available=15s", "--eviction-max-pod-grace-period", "20")
@@ -252,8 +253,8 @@ spec:
 	testutil.Equal(t, ended.ExitCode, 7, "exit code of a container that had its time to end")
 }
 
-// TestDiskPressure fills a small disk with a pod's volume: that pod is evicted, the other one stays, pods are refused,
-// and when the disk has room again they are not any more.
+// TestDiskPressure fills a small disk with a pod's volume. That pod is evicted, and the other pod stays. After the
+// pressure, a new pod runs.
 func TestDiskPressure(t *testing.T) {
 	n := prepareClusterNode(t, "--eviction-hard", "nodefs.available<50%", "--eviction-pressure-transition-period",
 		"15s")

@@ -42,12 +42,13 @@ type node struct {
 	t      testing.TB
 	env    rigenv.Env
 	server runtime
-	// cri is the kubelet's own client of the server.
+	// cri is the test's own client of the server, made with the kubelet's library.
 	cri internalapi.RuntimeService
 	// dir is for everything that belongs to the test.
 	dir string
-	// name is the node's name and the mark of its pods, whose names and UIDs depend on it: nothing else on the engine
-	// has it. manifests is the directory; logs the root of container logs; root the kubelet's own directory.
+	// name is the node's name and the owner label of the node's pods. Pod names end with it and UIDs depend on it, so
+	// no other pod on the engine has them. manifests is the watched directory, logs the root of container logs, and
+	// root the kubelet's --root-dir.
 	name, manifests, logs, root string
 	// flags are added to the kubelet's.
 	flags []string
@@ -144,7 +145,7 @@ func (n *node) start() {
 		"100ms",
 		"--housekeeping", "500ms", "--container-gc-period", "2s", "--image-gc-high-threshold", "100", "--log-level",
 		"debug",
-		// The machine's memory must decide no test but those in eviction_test.go.
+		// Only tests in eviction_test.go may depend on the machine's memory.
 		"--eviction-hard", "memory.available<0%",
 	}, n.flags...)
 	n.kubelet, err = process.Start(n.output, n.environment, n.program, args...)
@@ -366,7 +367,8 @@ func (n *node) event(pod, reason string) v1.Event {
 	return n.eventOf(pod, reason)
 }
 
-// eventOf waits for an event with that reason of the pod of that name; an empty name stands for everything.
+// eventOf waits for an event with that reason. pod is the name of the event's object. An empty name matches every
+// object.
 func (n *node) eventOf(pod, reason string) v1.Event {
 	n.t.Helper()
 	var found v1.Event

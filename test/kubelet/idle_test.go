@@ -13,7 +13,7 @@ import (
 )
 
 // TestIdlePodCostsListsAlone counts the CRI calls of a node whose only pod does nothing, with the runtime's events and
-// without them. All calls are about the whole node.
+// without them. Only calls about the whole node are allowed.
 func TestIdlePodCostsListsAlone(t *testing.T) {
 	criadapterOnly(t)
 	for name, flags := range map[string][]string{"events": nil, "lists": {"--no-runtime-events"}} {
@@ -31,7 +31,7 @@ func TestIdlePodCostsListsAlone(t *testing.T) {
 			}
 			settle(t, metrics)
 			before := calls(t, metrics)
-			time.Sleep(15 * time.Second) // logs are looked at each ten seconds
+			time.Sleep(15 * time.Second) // the kubelet core looks at logs every ten seconds
 			after := calls(t, metrics)
 			allowed := []string{"Status", "StreamPodSandboxStats", "StreamPodSandboxes", "StreamContainers"}
 			for _, method := range slices.Sorted(maps.Keys(after)) {
@@ -47,7 +47,7 @@ func TestIdlePodCostsListsAlone(t *testing.T) {
 	}
 }
 
-// settle waits until two seconds went by without a question for a pod's status.
+// settle waits until two seconds pass without a PodSandboxStatus call.
 func settle(t *testing.T, metrics *footprint.Metrics) {
 	t.Helper()
 	for last, deadline := -1, time.Now().Add(patience); ; time.Sleep(2 * time.Second) {

@@ -36,7 +36,8 @@ func TestPullPolicies(t *testing.T) {
 	}
 }
 
-// privateImage uploads an image that no other test has, and returns its name at the registry with an account.
+// privateImage uploads an image that no other test has. It returns the image's name at the registry that demands
+// credentials.
 func privateImage(n *node) string {
 	n.t.Helper()
 	name := strings.ToLower(rigenv.Unique(n.t.Name())) + ":1"

@@ -19,7 +19,7 @@ var (
 	histograms = regexp.MustCompile(`_(?:bucket|count)$`)
 )
 
-// writer is a static pod with a claim and an emptyDir. It writes 2 MiB, and its log.
+// writer is a static pod with a claim and an emptyDir. It writes 2 MiB to the emptyDir and one line to its log.
 const writer = `
   terminationGracePeriodSeconds: 0
   volumes: [{name: data, persistentVolumeClaim: {claimName: data}}, {name: scratch, emptyDir: {}}]

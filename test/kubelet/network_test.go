@@ -17,8 +17,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestNetworkNotReady takes the runtime's network away: pods of the host's network start, run and end, because what
-// makes the network ready may be one of them; others wait, which an event says, and start when it is back.
+// TestNetworkNotReady takes the runtime's network away. Pods on the host's network start, run and end, because one of
+// them may make the network ready. Other pods wait with an event, and start when the network is back.
 func TestNetworkNotReady(t *testing.T) {
 	n := newNode(t)
 	aside := filepath.Join(n.dir, "aside.conflist")
@@ -48,7 +48,8 @@ func TestNetworkNotReady(t *testing.T) {
 	n.ready("host")
 }
 
-// TestHostPortAfterTheSandboxDied leads to the new sandbox: the rule of the dead one, which came first, is gone.
+// TestHostPortAfterTheSandboxDied: after a sandbox died, the host port leads to the new sandbox. The rule of the dead
+// sandbox, which would win, is gone.
 func TestHostPortAfterTheSandboxDied(t *testing.T) {
 	n := newNode(t)
 	listener, err := net.Listen("tcp", ":0")
@@ -62,7 +63,7 @@ func TestHostPortAfterTheSandboxDied(t *testing.T) {
 `, port))
 	pod := n.ready("web")
 	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	// The bridge's address is the machine's; for loopback portmap needs a sysctl that is not everywhere.
+	// The bridge's address belongs to the machine. On loopback, portmap needs a sysctl that some machines lack.
 	address := pod.Status.PodIP[:strings.LastIndex(pod.Status.PodIP, ".")] + ".1"
 	answers := func() error {
 		answer, err := client.Get(fmt.Sprintf("http://%s:%d/", address, port))

@@ -25,7 +25,8 @@ func (n *node) cgroupFile(below, v1File, v2File string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// TestNodeLimits keeps what is reserved from all pods together, and a pod from having more processes than it may.
+// TestNodeLimits: all pods together get the memory that is not reserved for the system. One pod gets at most
+// --pod-max-pids processes.
 func TestNodeLimits(t *testing.T) {
 	rigenv.RequireControllers(t, "memory", "pids")
 	n := newNode(t, "--system-reserved", "memory=1Gi", "--pod-max-pids", "30")

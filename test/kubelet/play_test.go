@@ -53,7 +53,7 @@ func (n *node) playFiles(args ...string) (*output, *exec.Cmd, <-chan error) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	n.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // most have ended
+		_ = cmd.Process.Kill() // fails if the play has ended
 		if n.t.Failed() {
 			n.t.Logf("play:\n%s", out.String())
 		}
@@ -75,7 +75,7 @@ func (n *node) nothingLeft() {
 		&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: "play-" + n.name}})
 	testutil.Assert(n.t, err == nil && len(sandboxes) == 0, "sandboxes: %v, %v", sandboxes, err)
 	own := n.cgroup()
-	// of version 2 and 1
+	// cgroup v2, then the hierarchies of cgroup v1
 	for _, pattern := range []string{filepath.Join("/sys/fs/cgroup", own), filepath.Join("/sys/fs/cgroup", "*", own)} {
 		cgroups, err := filepath.Glob(pattern)
 		testutil.Assert(n.t, err == nil && len(cgroups) == 0, "cgroups: %v, %v", cgroups, err)
@@ -85,7 +85,7 @@ func (n *node) nothingLeft() {
 	}
 }
 
-// endsWith waits for the end of a command, and for its exit code.
+// endsWith waits for the end of a command and checks its exit code.
 func endsWith(t *testing.T, ended <-chan error, want int) {
 	t.Helper()
 	select {
@@ -195,7 +195,7 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// TestPlayURL reads the pods from a web server and publishes a port of one. The other finds it by its name.
+// TestPlayURL reads two pods from a web server and publishes a port of one. The other pod reaches the first by name.
 func TestPlayURL(t *testing.T) {
 	n := prepareNode(t)
 	text := n.expand(testutil.PodYAML("web", `

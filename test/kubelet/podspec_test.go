@@ -227,7 +227,8 @@ func (n *node) cgroupDirectories(end string) []string {
 	return all
 }
 
-// podCgroup reads the first of files that exists in a hierarchy.
+// podCgroup returns the content of the first of files that exists in a cgroup. end is the cgroup's path below the
+// node's.
 func (n *node) podCgroup(end string, files []string) string {
 	n.t.Helper()
 	for _, directory := range n.cgroupDirectories(end) {

@@ -31,7 +31,7 @@ func TestLivenessProbe(t *testing.T) {
 	testutil.Assert(t, strings.Contains(unhealthy.Message, "Liveness probe failed") &&
 		unhealthy.InvolvedObject.FieldPath == "spec.containers{main}", "event %+v", unhealthy)
 	testutil.Equal(t, status(pod, "other").RestartCount, 0, "restarts of the other container")
-	n.write("end.yaml", simple("end", "sleep 1000")) // the node works on
+	n.write("end.yaml", simple("end", "sleep 1000")) // other pods still start
 	n.ready("end")
 	// The manifest stays, because the pod's own grace period would outlast the test; the clean-up stops the sandbox.
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// unchanged fails if the container was replaced.
+// unchanged fails if the pod named pod is not ready, or if its container was replaced.
 func (n *node) unchanged(before *v1.Pod, container string) error {
 	pod, err := n.find("pod")
 	if err != nil {

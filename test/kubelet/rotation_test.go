@@ -16,8 +16,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// TestLogRotationLosesNothing counts lines while their log is rotated again and again: each is in one of the files,
-// once and in its place.
+// TestLogRotationLosesNothing counts lines while their log is rotated repeatedly. Each line is in one of the files,
+// once and in order.
 func TestLogRotationLosesNothing(t *testing.T) {
 	const lines, maxSize = 800, 2000
 	n := newNode(t, "--container-log-max-size", strconv.Itoa(maxSize), "--container-log-max-files", "100",
@@ -52,7 +52,7 @@ func TestLogRotationLosesNothing(t *testing.T) {
 	testutil.Assert(t, at == lines, "%d lines, want %d", at, lines)
 }
 
-// logHasLast waits until a text stands in the log, or in the file that it was rotated to last.
+// logHasLast waits until the log, or one of its uncompressed rotated files, has a text.
 func (n *node) logHasLast(path, want string) {
 	n.t.Helper()
 	eventually(n.t, "the last line", func() error {

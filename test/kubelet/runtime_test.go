@@ -27,11 +27,10 @@ const runtimeVar = "E2E_RUNTIME"
 type runtime interface {
 	// Name is what the server calls itself: container ids in statuses begin with it.
 	Name() string
-	// Endpoint is the CRI socket, unix:///…, and Directory the one for everything that belongs to the server and the
-	// test.
+	// Endpoint is the CRI socket, unix:///…. Directory holds everything that belongs to the server and the test.
 	Endpoint() string
 	Directory() string
-	// Start starts the server, again after Stop, which ends it in order, or Kill, which crashes it. Pods live on.
+	// Start starts the server, also after Stop or Kill. Stop ends it in order, and Kill crashes it. Pods live on.
 	Start(ctx context.Context) error
 	Stop(ctx context.Context) error
 	Kill()
@@ -67,7 +66,7 @@ func startRuntime(t testing.TB, env rigenv.Env) runtime {
 	return under
 }
 
-// criadapter is ours, on the rig's engine.
+// criadapter is this tree's server, on the rig's engine.
 type criadapter struct {
 	*adapter.Server
 	engine string
@@ -92,7 +91,7 @@ func (c criadapter) KillContainer(ctx context.Context, id string) error {
 	return nil
 }
 
-// containerd is Debian's, with its CRI plugin.
+// containerd is Debian's containerd, with its CRI plugin.
 type containerd struct{ *peers.Containerd }
 
 // networks numbers the pod networks of this process's containerds.

@@ -21,7 +21,7 @@ func TestNodeShutdown(t *testing.T) {
 	machine := login1.Start(t, time.Hour)
 	n.environment = []string{"DBUS_SYSTEM_BUS_ADDRESS=" + machine.Address}
 	n.start()
-	// Each pod writes a line when it ends. The plain one waits for the test before.
+	// Each pod writes a file when it gets SIGTERM, and ends when the test calls let.
 	const text = `
 metadata: {name: NAME}
 spec:

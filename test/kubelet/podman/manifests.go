@@ -1,5 +1,5 @@
-// Package podman reads the manifests of podman's own tests of `podman kube play`, and the report with what
-// `kubelet-core play` makes of them. The manifests are constants of a Go file; they are read, and not kept here.
+// Package podman reads the manifests of podman's own tests of `podman kube play`. It also reads the report of what
+// `kubelet-core play` does with them. The manifests are string variables in a Go file of podman's module.
 package podman
 
 import (
