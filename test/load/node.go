@@ -58,8 +58,8 @@ func measure(ctx context.Context, on single.Options, opts options, tell func(str
 	return f, nil
 }
 
-// prepare makes the namespace and its watch, and finds the processes. A pod of each kind comes and goes first: it
-// brings the images, the network's bridge and warm caches.
+// prepare makes the namespace and its watch, and finds the processes. One pod of each kind comes and goes first, which
+// brings the images, makes the network's bridge and warms caches.
 func (n *node) prepare(ctx context.Context, on single.Options) error {
 	if err := n.MakeNamespace(ctx, namespace); err != nil {
 		return err

@@ -68,16 +68,16 @@ func readFlags(args []string, help io.Writer) (o options, err error) {
 	flags.SetOutput(io.Discard) // the caller prints the error
 	flags.Usage = func() {}
 	flags.IntVar(&o.pods, "pods", 100, "how many pods of one container")
-	flags.DurationVar(&o.rest, "rest", time.Minute, "how long they are left alone")
-	flags.IntVar(&o.churn, "churn", 5, "how many are to be replaced each second")
+	flags.DurationVar(&o.rest, "rest", time.Minute, "how long the pods are left alone")
+	flags.IntVar(&o.churn, "churn", 5, "how many pods are to be replaced each second")
 	flags.DurationVar(&o.churned, "churned", 5*time.Minute, "how long pods are replaced")
 	flags.IntVar(&o.probes, "probes", 1000, "how many probes a minute the kubelet is to make")
 	flags.DurationVar(&o.probed, "probed", time.Minute, "how long probes are counted")
 	short := flags.Bool("quick", false,
 		"20 s of rest, 30 s of probes, a minute of churn, where no flag names another time")
 	servers := flags.String("servers", strings.Join(single.Servers(), ","),
-		"measure only these, a comma-separated `list`")
-	nodes := flags.String("nodes", "", "measure these on criadapter, a comma-separated `list` of "+
+		"measure only these servers, a comma-separated `list`")
+	nodes := flags.String("nodes", "", "measure these kubelets on criadapter, a comma-separated `list` of "+
 		strings.Join(single.Nodes(), " and "))
 	flags.StringVar(&o.report, "report", "build/load", "the `directory` for logs and the result")
 	flags.BoolVar(&o.cached, "cached", false, "do nothing where the programs would have to be built first")

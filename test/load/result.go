@@ -135,7 +135,7 @@ func forEngine(name, engineName, suffix string) string {
 	return name + suffix
 }
 
-// write keeps the result for the drawing.
+// write writes the result as JSON. make figures draws it.
 func (r result) write(path string) error {
 	return program.WriteJSON(path, r)
 }

@@ -38,7 +38,7 @@ const (
 
 // Service stands in for logind.
 type Service struct {
-	// Address is the bus's, for DBUS_SYSTEM_BUS_ADDRESS.
+	// Address is the bus's address, for DBUS_SYSTEM_BUS_ADDRESS.
 	Address string
 
 	t          testing.TB
@@ -143,9 +143,9 @@ func (s *Service) Locks() []string {
 	return list
 }
 
-// PrepareForShutdown sets the property and sends the signal: a shutdown begins, or was given up. Before the call,
-// clients must have received the inhibitors that they asked for. The returned channel is closed when the last inhibitor
-// is released.
+// PrepareForShutdown sets the property PreparingForShutdown and sends the signal: a shutdown begins, or is cancelled.
+// Before the call, clients must have received the inhibitors that they asked for. The returned channel is closed when
+// the last inhibitor is released.
 func (s *Service) PrepareForShutdown(begins bool) (released <-chan struct{}) {
 	s.t.Helper()
 	s.mu.Lock()

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// mobyEngine is the engine that has the version of its tests.
+	// mobyEngine is the engine of the same release as the tests.
 	mobyEngine = "29-containerd"
 	// mobyExpected lists the tests that do not pass with runc, each with its cause.
 	mobyExpected = "test/ocisuite/expected-moby.yaml"
@@ -34,8 +34,8 @@ const (
 )
 
 // compareMoby runs the engine's own tests of containers on two engines. The second one finds criadapter-oci as runc,
-// and so do engines that the tests start themselves. It also fails if a test with runc ends otherwise than the list
-// says.
+// and so do engines that the tests start themselves. It also fails if a test with runc has another outcome than
+// mobyExpected lists.
 func compareMoby(ctx context.Context, suite string, env rigenv.Env, behind, reportDir string) error {
 	expected, err := report.ReadExpected(mobyExpected)
 	if err != nil {
@@ -69,7 +69,7 @@ func compareMoby(ctx context.Context, suite string, env rigenv.Env, behind, repo
 		conclude("the engine's tests", passes(alone), passes(noted)))
 }
 
-// limitFlaky fails if more tests passed only the second time than by chance.
+// limitFlaky fails if more tests passed only in their second run than chance explains.
 func limitFlaky(tests []results.Test) error {
 	if count := results.CountOf(tests); count.TooFlaky() {
 		return fmt.Errorf("behind criadapter-oci %d of the engine's tests passed only the second time, which is more "+

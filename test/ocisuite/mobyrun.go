@@ -69,6 +69,6 @@ func (r mobyRun) run(ctx context.Context, log io.Writer, pattern string) ([]resu
 		return nil, err
 	}
 	pkg := results.NewPackage(mobyTests)
-	_ = pkg.Read(events, log) // without all events, tests lack their results
+	_ = pkg.Read(events, log) // after an error, a test without its last event counts as failed
 	return pkg.Finish(cmd.Wait()), ctx.Err()
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// notedName is the name under which this program is the runtime of the suite: criadapter-oci in front of runc, with a
-// note that changes nothing. An engine finds it on PATH as runc. The variables name criadapter-oci, the directory of
-// notes, and runc. The link with the name is beside the directory of notes.
+// notedName is this program's name when it is the runtime of a suite. It then runs criadapter-oci in front of runc,
+// with an OCI note that changes nothing. An engine finds the name on PATH as runc. The variables name criadapter-oci,
+// the directory of OCI notes, and runc. The link is in the parent of the directory of notes.
 const (
 	notedName     = "runc"
 	programVar    = "OCISUITE_PROGRAM"
@@ -32,13 +32,13 @@ const (
 var suiteID = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|test(_[a-z]+)*|` +
 	`ctr|(target|attached)_ctr|(target|in)_userns|no_such_container)$`)
 
-// engineID matches an id of Docker Engine. Notes need no other.
+// engineID matches a container id of Docker Engine, which a note takes as it is.
 var engineID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // makingVerbs are the commands that make a container. Its note must exist before.
 var makingVerbs = []string{"create", "run", "restore"}
 
-// globalValued are runc's flags before the command that have a value.
+// globalValued are runc's global flags that take a value as the next argument.
 var globalValued = []string{"--root", "--log", "--log-format", "--criu"}
 
 // printingVerbs are the commands whose output has the container's id.
