@@ -80,9 +80,9 @@ func sandboxContainers(mode string) string {
 		`
 }
 
-// earlier installs an earlier release over the running pods of this one, and this one over the running pods of the
-// earlier one. Pods are with and without a sandbox container, and none of their processes ends. No kubelet runs
-// meanwhile, because it would replace the pods that the earlier release does not know.
+// earlier downgrades criadapter to an earlier release while pods run, makes more pods there, and upgrades again. Pods
+// have a sandbox container or none, and none of their processes ends. No kubelet runs meanwhile, because it would
+// replace the pods that the earlier release does not know.
 func (s *suite) earlier(ctx context.Context) error {
 	if has, err := s.machine.Shell(ctx, "ls /mnt | grep -x "+earlierVersion+" || true"); err != nil || has == "" {
 		fmt.Println("     left out: the history of this clone does not have commit " + earlierCommit)

@@ -23,8 +23,8 @@ func (s *suite) deb(version, name string) string {
 	return filepath.Join("/mnt", version, name+"_"+version+"_"+architecture+".deb")
 }
 
-// serves waits until a socket answers, and the process behind it is the program of that version. CRI's own version is
-// the engine's.
+// serves waits until a socket answers, and a service of criadapter runs the program of that version. The version in
+// CRI's answer is the engine's.
 func (s *suite) serves(ctx context.Context, socket, version string) error {
 	return s.eventually(ctx, func() error {
 		out, err := s.machine.Shell(ctx, `
@@ -81,7 +81,7 @@ func (s *suite) install(ctx context.Context) error {
 	return s.serves(ctx, ownSocket, oldVersion)
 }
 
-// recovered restarts the service over running pods: systemd hears that it is ready when it knows them, not before.
+// recovered restarts the service over running pods. systemd must see the service as ready only when it knows the pods.
 func (s *suite) recovered(ctx context.Context) error {
 	_, err := s.machine.Shell(ctx, `
 		before=$(systemctl show --property MainPID --value criadapter)
@@ -93,7 +93,8 @@ func (s *suite) recovered(ctx context.Context) error {
 	return errors.Join(err, s.untouched(ctx))
 }
 
-// upgrade installs the next release over running pods, while a client asks and the configuration is an operator's own.
+// upgrade installs the next release over running pods while a client sends requests. The operator's change of the
+// configuration must stay.
 func (s *suite) upgrade(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, "echo 'log-level: debug' >> /etc/criadapter/config.yaml"); err != nil {
 		return err
@@ -122,7 +123,7 @@ func (s *suite) upgrade(ctx context.Context) error {
 	return s.ready(ctx, "web", "agent")
 }
 
-// takeNames installs the second package over running pods.
+// takeNames installs the package criadapter-cri-docker over running pods.
 func (s *suite) takeNames(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		dpkg --install `+s.deb(newVersion, "criadapter-cri-docker")+`
@@ -186,8 +187,8 @@ func (s *suite) minikube(ctx context.Context) error {
 	return errors.Join(s.serves(ctx, dropInSocket, newVersion), s.untouched(ctx))
 }
 
-// kubeadm looks for the socket as kubeadm does (cmd/kubeadm/app/util/runtime): a socket at a path that it knows, which
-// answers a CRI status; and starts cri-dockerd with the command lines that its users have in their units.
+// kubeadm looks for the socket as kubeadm does (cmd/kubeadm/app/util/runtime): at cri-dockerd's path, with a CRI status
+// as answer. It also starts cri-dockerd with the command lines that users have in their units.
 func (s *suite) kubeadm(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		test -S /var/run/cri-dockerd.sock
@@ -223,7 +224,7 @@ func (s *suite) standalone(ctx context.Context, flags string) error {
 	return s.serves(ctx, dropInSocket, newVersion)
 }
 
-// dropNames removes the second package: criadapter serves under its own names again.
+// dropNames removes the package criadapter-cri-docker: criadapter serves under its own names again.
 func (s *suite) dropNames(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		dpkg --purge criadapter-cri-docker

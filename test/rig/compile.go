@@ -71,9 +71,9 @@ func (p goPackage) testsSystem() (bool, error) {
 	return false, nil
 }
 
-// compile vets what opts names and puts the compiled tests of each of the packages into dir. It links them in another
-// directory, where they stay: the go command leaves a binary as it is when its inputs are the same, which saves most of
-// the time. What does not compile is in failed, one entry for a package.
+// compile vets the packages of opts and puts the compiled tests of packages into dir. It links them in the directory
+// linked, where they stay: the go command keeps a binary whose inputs are the same, which saves most of the time.
+// failed has an entry for each package that does not compile, and one if vetting fails.
 func compile(
 	ctx context.Context, linked, dir string, packages []goPackage, opts testOptions,
 ) (binaries []testBinary, failed []results.Test, err error) {
@@ -142,7 +142,7 @@ func (p goPackage) short() string {
 	return path.Clean(short)
 }
 
-// listPackages returns the packages that have tests, those first that take long: rigs beside each other then end at
+// listPackages returns the packages that have tests, the slowest first. Rigs that run beside each other then end at
 // about the same time.
 func listPackages(ctx context.Context, patterns []string) ([]goPackage, error) {
 	const fields = "-json=ImportPath,Dir,Module,TestGoFiles,XTestGoFiles,TestImports,XTestImports"

@@ -118,7 +118,7 @@ func (l *leg) runPrivate(ctx context.Context, opts testOptions) error {
 	})
 }
 
-// runPlan runs a plan's tests, so many packages beside each other, and returns their outcomes.
+// runPlan runs a plan's tests, beside packages at a time, and returns their outcomes.
 type runPlan func(tests testPlan, beside int) ([]results.Test, error)
 
 // runTwice runs a plan's tests with run, and adds their outcomes to the leg's. In a run of everything the tests that
@@ -162,7 +162,8 @@ func runBeside(ctx context.Context, p plan, n int) ([]results.Test, error) {
 	return tests, err
 }
 
-// runInRig makes a rig, runs the tests there whose numbers it takes from the queue, and returns their outcomes.
+// runInRig makes a rig and takes numbers of tests from the queue. It runs these tests in the rig and returns their
+// outcomes.
 func runInRig(ctx context.Context, p plan, queue *os.File) (tests []results.Test, err error) {
 	s, err := newScratch()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/results"
 )
 
-// Each engine is judged by itself: one's failure is not hidden behind the other's success, and the list of skips is
-// held against the leg alone that has all tests.
+// Each engine is judged by itself. A failure on one engine counts although another engine passes. Only the leg with all
+// tests is compared with the list of skips.
 func TestVerdictOfLegs(t *testing.T) {
 	skips, err := results.ParseSkips(strings.NewReader("room TestS # reason"))
 	testutil.Must(t, err)

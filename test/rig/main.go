@@ -10,11 +10,11 @@
 //	rig up                        keeps the rig running until interrupted, and says how to get in
 //	rig engines                   builds the engines that are not installed
 //
-// The environment variable ENGINE names the engine, see package test/rig/engine; the installed one is taken otherwise.
-// Tests take several, with commas between. For each, several rigs run beside each other, because tests mostly wait: a
-// rig runs one package's tests at a time, and takes the next package from a list that all share.
-// RUNTIME_MODE is rigenv.Env.Mode, and REGISTRATION is rigenv.Env.Registration, for all of them or with commas for
-// each.
+// The environment variable ENGINE names the engine, see package test/rig/engine. Without ENGINE, the rig takes the
+// installed one. `rig test` accepts several engines, separated by commas. For each engine several rigs run beside each
+// other, because tests mostly wait. A rig runs the tests of one package at a time, and takes the next package from a
+// list that the rigs share. RUNTIME_MODE is rigenv.Env.Mode, and REGISTRATION is rigenv.Env.Registration. Each has one
+// value for all engines, or one for each, separated by commas.
 //
 // The rig builds and downloads everything before it enters the namespaces, which have no network. It fetches or refuses
 // missing programs first of all, before minutes of compiling. Package rigenv describes what tests and commands find
@@ -41,8 +41,8 @@ const usage = `usage:
   rig exec command [args]       run one command inside the rig
   rig up                        keep the rig running until interrupted
   rig engines                   build the engines that are not installed
-ENGINE=name says on which engine, RUNTIME_MODE=oci or container which kind of pods its servers make,
-REGISTRATION=shim or daemon.json how it knows the OCI runtime`
+ENGINE=name names the engine. RUNTIME_MODE=oci or container is the kind of pods that its servers make.
+REGISTRATION=shim or daemon.json is how the engine finds the OCI runtime.`
 
 func main() {
 	if len(os.Args) > 1 {
@@ -122,7 +122,7 @@ func buildEngines(ctx context.Context) error {
 	return nil
 }
 
-// insideCommand makes a rig for a plan without tests and returns the exit code of what ran inside.
+// insideCommand makes a rig for a plan without tests. It returns the exit code of the plan's command.
 func insideCommand(ctx context.Context, on target, p plan) (code int, err error) {
 	s, err := newScratch()
 	if err != nil {

@@ -82,14 +82,14 @@ func cachedOnly(w io.Writer, targets []target) ([]target, error) {
 	return rest, nil
 }
 
-// withoutControllers takes out the tests that were skipped because they need control groups with other controllers than
-// this engine's, and says how many they are.
+// withoutControllers takes out the tests that were skipped because this engine lacks their cgroup controllers. It
+// prints the number of these tests.
 func withoutControllers(w io.Writer, tests []results.Test) []results.Test {
 	rest := slices.DeleteFunc(slices.Clone(tests), func(t results.Test) bool {
 		return t.Outcome == results.Skip && rigenv.LackedControllers(t.Output)
 	})
 	if n := len(tests) - len(rest); n > 0 {
-		fmt.Fprintf(w, "\n%d tests left out, for want of cgroup controllers that are not here\n", n)
+		fmt.Fprintf(w, "\n%d tests left out: this engine lacks their cgroup controllers\n", n)
 	}
 	return rest
 }

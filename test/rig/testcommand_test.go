@@ -74,7 +74,7 @@ func TestBinaryArguments(t *testing.T) {
 	}
 }
 
-// What this engine has no controllers for is neither passed nor an unlisted skip.
+// A test that was skipped for a missing controller is neither passed nor an unlisted skip.
 func TestWithoutControllers(t *testing.T) {
 	output := ""
 	t.Run("skipped", func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 // closeTimeout bounds the cleanup of one test.
 const closeTimeout = time.Minute
 
-// ForTest starts a server for the duration of a test. When the test ends, the server is closed; an error from that
+// ForTest starts a server for the duration of a test. When the test ends, the server is closed, and an error of Close
 // fails the test. The output of a failed test has the end of the server's log.
 func ForTest(t testing.TB, opts Options) *Server {
 	t.Helper()

@@ -14,9 +14,9 @@ import (
 
 // Recipe is an image of programs that were built elsewhere.
 type Recipe struct {
-	// Name is the image's, without a registry and a tag.
+	// Name is the image's name, without a registry and a tag.
 	Name string
-	// Files are paths on this host by their paths in the image, which has them executable.
+	// Files maps paths in the image to paths on this host. The files are executable in the image.
 	Files map[string]string
 	// Base is the path of a tar archive with a file system, which the image has below its files. It may be empty.
 	Base string

@@ -21,8 +21,8 @@ import (
 // SpecsPrefix is the repository prefix of the images that Kubernetes' own specs pull; the pause image has none.
 const SpecsPrefix = e2ePrefix
 
-// SpecsRepositories is the file that has Kubernetes' own specs pull from a registry, a host:port, instead of the public
-// registries. Of the registries that specs here name, two stay: one does not exist, and the other needs an account.
+// SpecsRepositories returns the file that makes Kubernetes' own specs pull from a registry, a host:port, instead of the
+// public registries. Two registries of the specs keep their names: one does not exist, and the other needs an account.
 func SpecsRepositories(registry string) string {
 	return fmt.Sprintf("promoterE2eRegistry: %[1]s/%[2]s\nsigStorageRegistry: %[1]s/%[3]s\ngcRegistry: %[1]s\n"+
 		"gcEtcdRegistry: %[1]s\n", registry, path.Clean(SpecsPrefix), path.Clean(storagePrefix))
@@ -98,7 +98,8 @@ func withoutOthers(entries, others []entry) []entry {
 	return left
 }
 
-// nmeter is all that specs use of the applet, which Debian's busybox lacks: the time of the day in milliseconds.
+// nmeter replaces the applet that Debian's busybox lacks. It prints the time of the day in milliseconds, and specs use
+// nothing else of the applet.
 const nmeter = `#!/bin/bash
 now=$EPOCHREALTIME
 TZ=UTC printf '%(%T)T.%s\n' "${now%.*}" "${now: -6:3}"

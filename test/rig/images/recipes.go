@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// BigLayerSize is the size of the one layer of test/big:latest in bytes. It is random, hence as large on the wire.
+// BigLayerSize is the size of the one layer of test/big:latest in bytes. The content is random, hence as large on the
+// wire.
 const BigLayerSize = 20 << 20
 
 // Moby is an image with the groups that the engine's own tests look for.
@@ -19,7 +20,7 @@ const Moby = "test/moby:latest"
 
 // kitchen collects the images and holds what several of them share.
 type kitchen struct {
-	// architecture is the images'.
+	// architecture is a value of GOARCH, for all images.
 	architecture string
 	images       map[string]v1.Image
 	// shell is the layer with busybox, and tools the layer of images with SpecTools above it.
@@ -102,7 +103,7 @@ func (k *kitchen) addShell(config v1.Config, entries []entry, names ...string) e
 	return k.add(config, layers, names...)
 }
 
-// own makes the images of our own suites that are well-behaved.
+// own makes the well-behaved images of our own suites.
 func (k *kitchen) own() error {
 	for _, name := range []string{"test/busybox:latest", "test/crictl:latest", "test/crictl-account:latest"} {
 		if err := k.addShell(v1.Config{}, marker(name), name); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/images"
 )
 
-// fill uploads the images, keyed "repository:tag", by calling the handler. A client would bring along everything that
+// fill uploads the images, keyed "repository:tag", by calling the handler. A registry client would add code that only
 // registries on the internet need.
 func fill(ctx context.Context, store http.Handler, images map[string]v1.Image) error {
 	for key, image := range images {

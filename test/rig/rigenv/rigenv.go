@@ -48,8 +48,8 @@ const (
 	RegistryPassword = "rig-password"
 )
 
-// Repository prefixes of Env.Registry behind which the same images are served by a registry in trouble; see the package
-// comment for what each does.
+// Repository prefixes of Env.Registry. Behind each, the registry serves the same images with one trouble, see the
+// package comment.
 const (
 	PrefixSlow        = "slow"
 	PrefixStalled     = "stalled"

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestCPUTimeIsWhatAProcessUses: its own work, and nothing while it sleeps.
+// TestCPUTimeIsWhatAProcessUses: the CPU time grows while the process works, and not while it sleeps.
 func TestCPUTimeIsWhatAProcessUses(t *testing.T) {
 	self := []int{os.Getpid()}
 	before, err := CPUTime(self)
