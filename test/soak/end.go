@@ -24,7 +24,7 @@ const (
 )
 
 // ofPods are the kinds of an inventory that have no entries on a node without pods. ofPodsBelow are the kinds that have
-// only directories there.
+// only directories on such a node.
 var (
 	ofPods = []string{"container", "log file", "pin", "directory of a pod", "note", "pod's directory",
 		"container log", "link to a log"}

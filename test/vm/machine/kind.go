@@ -68,7 +68,7 @@ func ARM64() Kind {
 	}
 }
 
-// Kinds are all of them. The first is the default.
+// Kinds returns all kinds. The first is the default.
 func Kinds() []Kind { return []Kind{AppArmor(), SELinux(), ARM64()} }
 
 // KindNames are the names of all kinds.

@@ -35,7 +35,7 @@ func (m *Machine) ssh(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // control is the socket of the shared connection. Each emulator has its own socket, because the connection to the
-// emulator before removes its socket late, when it notices the end.
+// previous emulator removes its socket late, when it notices the end.
 func (m *Machine) control() string { return filepath.Join(m.dir, "ssh-"+strconv.Itoa(m.port)) }
 
 // hangUp ends the shared connection: nothing of it must be in saved memory.
