@@ -142,8 +142,8 @@ func (p goPackage) short() string {
 	return path.Clean(short)
 }
 
-// listPackages returns the packages that have tests, the slowest first. Rigs that run beside each other then end at
-// about the same time.
+// listPackages returns the packages that have tests, ordered by weight, the slowest first. Rigs that run beside each
+// other then end at about the same time.
 func listPackages(ctx context.Context, patterns []string) ([]goPackage, error) {
 	const fields = "-json=ImportPath,Dir,Module,TestGoFiles,XTestGoFiles,TestImports,XTestImports"
 	args := append([]string{"list", "-e", fields}, patterns...)

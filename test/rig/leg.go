@@ -162,8 +162,8 @@ func runBeside(ctx context.Context, p plan, n int) ([]results.Test, error) {
 	return tests, err
 }
 
-// runInRig makes a rig and takes numbers of tests from the queue. It runs these tests in the rig and returns their
-// outcomes.
+// runInRig makes a rig and takes numbers of test binaries from the queue. It runs these binaries in the rig, one after
+// another, and returns the tests' outcomes.
 func runInRig(ctx context.Context, p plan, queue *os.File) (tests []results.Test, err error) {
 	s, err := newScratch()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // Each engine is judged by itself. A failure on one engine counts although another engine passes. Only the leg with all
-// tests is compared with the list of skips.
+// tests is checked for stale entries in the list of skips.
 func TestVerdictOfLegs(t *testing.T) {
 	skips, err := results.ParseSkips(strings.NewReader("room TestS # reason"))
 	testutil.Must(t, err)

@@ -24,7 +24,7 @@ type Plugins struct {
 }
 
 // Files of the directory. realPlugins leads to the real plugins. orderFile exists between Begin and End. callsFile has
-// a line for each call in that time.
+// a line for each call between Begin and End, and a later Begin adds to it.
 const (
 	realPlugins = "real"
 	orderFile   = "order"
@@ -93,7 +93,7 @@ func (p Plugins) Begin(seed uint64, percent int, faults ...string) error {
 // End ends the faults.
 func (p Plugins) End() error { return os.Remove(filepath.Join(p.Dir, orderFile)) }
 
-// Made counts the calls between Begin and End by their faults; calls under "none" went well.
+// Made counts all calls so far between a Begin and its End, by fault. Calls under "none" went well.
 func (p Plugins) Made() (map[string]int, error) {
 	text, err := os.ReadFile(filepath.Join(p.Dir, callsFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -249,8 +249,8 @@ func (e *Engine) KillContainerd() error {
 	return syscall.Kill(pid, syscall.SIGKILL)
 }
 
-// Close removes the engine's containers with their volumes, and ends dockerd. The directory stays. Like Terminate it is
-// bounded in time.
+// Close removes the engine's containers with their volumes, and ends dockerd. It does nothing if dockerd does not run.
+// The directory stays. Like Terminate it is bounded in time.
 func (e *Engine) Close(ctx context.Context) error {
 	if !e.process.Running() {
 		return nil
