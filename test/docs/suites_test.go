@@ -28,6 +28,7 @@ var elsewhere = []string{
 	"docs/kubelet-core.md: make e2e",
 	"docs/minikube.md: sudo minikube start --driver none --container-runtime docker",
 	"docs/minikube.md: minikube start --driver docker --container-runtime docker",
+	"docs/quick-start.md: tar --extract --gzip --file criadapter_*_linux_amd64.tar.gz",
 	"docs/reports/benchmark.md: make bench",
 	"docs/reports/oci-suites.md: make oci-suite",
 	"docs/reports/conformance.md: make conformance FAST=1",
