@@ -115,7 +115,8 @@ func containerRows() []row {
 		},
 		{
 			fields: of("ContainerConfig", "stdin", "stdin_once", "tty"),
-			says:   "The process has an open input, which ends with the first client that attached, and a terminal.",
+			says: "With stdin the process's input stays open. With stdin_once it ends with the input of the first " +
+				"client that attaches. With tty the process has a terminal.",
 			seen: []string{"test/e2e.TestAttachAgain", "test/e2e.TestAttachStdinOnce",
 				"test/e2e.TestAttachOnTerminal", kindsTest + "/a terminal"},
 		},

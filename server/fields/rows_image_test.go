@@ -51,8 +51,8 @@ func imageRows() []row {
 		},
 		{
 			fields: of("AuthConfig", "username", "password", "auth", "identity_token", "registry_token"),
-			says: "They are handed to the engine for this pull and kept nowhere; auth is the base64 form of " +
-				"user and password.",
+			says: "criadapter gives them to the engine for this pull and keeps them nowhere; auth is the base64 form " +
+				"of user and password.",
 			seen: []string{"image.TestRigPullWithCredentials"},
 			unseen: "the registry of the rig takes a user and a password: image's tests of credentials show that " +
 				"the engine gets the rest",

@@ -164,8 +164,8 @@ func podRows() []row {
 		},
 		{
 			fields: of("NamespaceOption", "network", "pid", "ipc"),
-			says: "The sandbox gets or leaves out the namespace, and containers join it, the node's, another " +
-				"container's or their own; a container's network is its pod's.",
+			says: "The mode says whose namespace a container uses: the pod's, the node's, another container's or " +
+				"its own. The network is always the pod's.",
 			seen: []string{kindsTest + "/nothing special", kindsTest + "/own PIDs",
 				kindsTest + "/the node's namespaces", kindsTest + "/own IPC"},
 			pods: []refusal{
@@ -214,8 +214,8 @@ func podRows() []row {
 		},
 		{
 			fields: of("NamespaceOption", "userns_options"),
-			says: "With POD the pod has a user namespace of its own, which its other namespaces belong to: " +
-				"its root is another user on the node.",
+			says: "With POD the pod has a user namespace of its own, which owns its other namespaces. Root in " +
+				"the pod is another user on the node.",
 			refuses: "mode `POD`, without that runtime, where Status does not announce it, with " +
 				"`--network-plugin=bridge`, or beside a namespace of the node: the Docker API has no user " +
 				"namespace per pod",

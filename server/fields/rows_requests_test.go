@@ -154,7 +154,7 @@ func containerRequestRows() []row {
 		{
 			fields: append(of("ExecRequest", "container_id", "cmd", "tty", "stdin", "stdout", "stderr"),
 				of("AttachRequest", "container_id", "tty", "stdin", "stdout", "stderr")...),
-			says: "The answer is a URL at which these streams of the command, or of the container, are.",
+			says: "The answer is a URL that serves these streams of the command or of the container.",
 			seen: []string{"test/e2e.TestExecStreams", "test/e2e.TestExecOnTerminal", "test/e2e.TestAttachAgain",
 				"test/e2e.TestAttachOnTerminal"},
 		},
@@ -189,8 +189,8 @@ func checkpointRows() []row {
 		},
 		{
 			fields: of("RestorePodRequest", "checkpoint_path", "config", "runtime_handler", "container_configs"),
-			says: "A pod is made with containers that begin, when they are started, where the checkpoint " +
-				"ended. Without what it needs the call fails and says what is missing.",
+			says: "A pod is made with containers. When they are started, they go on from the checkpoint. " +
+				"Without what it needs the call fails and says what is missing.",
 			unseen: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in " +
 				"memory, the tests of docker recorded answers",
 		},
