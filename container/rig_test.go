@@ -95,8 +95,7 @@ func TestRigStopKillsAfterTheGracePeriod(t *testing.T) {
 	start := time.Now()
 	testutil.Must(t, n.Stop(t.Context(), id, 300*time.Millisecond))
 	took := time.Since(start)
-	testutil.Assert(t, took >= 900*time.Millisecond && took <= longRun,
-		"took %v, want the grace period rounded up to a second", took)
+	testutil.Assert(t, took >= 300*time.Millisecond && took <= longRun, "took %v, want the grace period", took)
 	c := n.look(id)
 	testutil.Assert(t, c.Status.ExitCode == 137, "exit code %d", c.Status.ExitCode)
 }

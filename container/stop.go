@@ -10,10 +10,11 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Stop asks a container to end with its stop signal and kills it after grace, rounded up to whole seconds (CRI
+// Stop asks a container to end with its stop signal and kills it after grace, rounded up to seconds by the engine (CRI
 // StopContainer: "This call is idempotent, and must not return an error if the container has already been stopped").
 // Unknown ids succeed. Stop returns when the container has ended, and waits up to two seconds for the rest of its log.
-// When ctx ends first the engine finishes the stop by itself.
+// When ctx ends first, the container has its stop signal. The next Stop kills it, or the engine does if it sent the
+// signal.
 func (s *Service) Stop(ctx context.Context, id string, grace time.Duration) error {
 	c, err := s.afterStart(ctx, id)
 	if err != nil || c == nil {
@@ -23,7 +24,11 @@ func (s *Service) Stop(ctx context.Context, id string, grace time.Duration) erro
 	case runtimeapi.ContainerState_CONTAINER_CREATED, runtimeapi.ContainerState_CONTAINER_EXITED:
 		return nil
 	}
-	if err := docker.IgnoreNotFound(s.opts.Engine.StopContainer(ctx, c.ID, grace)); err != nil {
+	ended, rest, err := s.stopBySignal(ctx, c, grace)
+	if ended || err != nil {
+		return err
+	}
+	if err := docker.IgnoreNotFound(s.opts.Engine.StopContainer(ctx, c.ID, rest)); err != nil {
 		return err
 	}
 	return s.ended(ctx, c)

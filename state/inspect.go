@@ -205,6 +205,7 @@ func upperDir(inspect *container.InspectResponse) string {
 func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 	s := ContainerStatus{
 		Running:    inspect.State.Running || inspect.State.Paused || inspect.State.Restarting,
+		Paused:     inspect.State.Paused,
 		PID:        inspect.State.Pid,
 		StartedAt:  parseTime(inspect.State.StartedAt),
 		FinishedAt: parseTime(inspect.State.FinishedAt),

@@ -54,7 +54,7 @@ func TestContainerStatusFromInspect(t *testing.T) {
 		"paused": {
 			container.State{Status: container.StatePaused, Running: true, Paused: true, Pid: 42,
 				StartedAt: stampStarted, FinishedAt: stampZero},
-			ContainerStatus{Running: true, PID: 42, StartedAt: stamp(stampStarted)}, running,
+			ContainerStatus{Running: true, Paused: true, PID: 42, StartedAt: stamp(stampStarted)}, running,
 		},
 		"restarting by a policy of another shim": {
 			container.State{Status: container.StateRestarting, Restarting: true, StartedAt: stampStarted,

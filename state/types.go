@@ -131,6 +131,8 @@ type ContainerMeta struct {
 type ContainerStatus struct {
 	// Running says that the container's process runs or is paused.
 	Running bool
+	// Paused says that the container's process is paused.
+	Paused bool
 	// PID is its process in the host's PID namespace, 0 if it does not run.
 	PID        int
 	StartedAt  time.Time

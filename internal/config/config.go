@@ -88,8 +88,8 @@ type Config struct {
 	OCIRuntime string `json:"oci-runtime"`
 	// RuntimeAnnotations is a comma-separated list of patterns, see AnnotationPatterns.
 	RuntimeAnnotations string `json:"runtime-annotations"`
-	// ExecThroughEngine runs all commands in containers through the engine. If it is false, runc runs them without the
-	// engine where possible.
+	// ExecThroughEngine runs all commands in containers through the engine, which also sends stop signals. If it is
+	// false, runc runs commands and criadapter sends stop signals where possible.
 	ExecThroughEngine bool `json:"exec-through-engine"`
 	// SandboxContainer is SandboxContainerNeeded or sandboxContainerAlways.
 	SandboxContainer string `json:"sandbox-container"`

@@ -45,8 +45,8 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 			"gets; "+
 			"some annotations change what runc and other runtimes do (default: none)")
 	flags.BoolVar(&c.ExecThroughEngine, "exec-through-engine", c.ExecThroughEngine,
-		"run all commands in containers (exec, probes, hooks) through the engine; by default they go straight to runc "+
-			"where their confinement is the same")
+		"run all commands in containers (exec, probes, hooks) and send stop signals through the engine; by default "+
+			"commands go straight to runc where their confinement is the same, and signals to the process")
 	flags.StringVar(&c.SandboxContainer, "sandbox-container", c.SandboxContainer,
 		"new pods with a sandbox container: always (each pod), or needed (if criadapter-oci works, only pods that "+
 			"need one, "+

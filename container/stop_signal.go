@@ -1,0 +1,51 @@
+package container
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/log"
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/step"
+	"github.com/criadapter/criadapter/state"
+)
+
+// stopBySignal sends a container's process its stop signal without the engine, whose own way starts the OCI runtime. It
+// waits until the container has ended and its log is written, at most for grace. Otherwise rest is the grace period
+// that the engine gives the container: all of grace if the engine has to send the signal, and none after it was sent.
+// The engine stops paused containers, because it resumes them.
+func (s *Service) stopBySignal(
+	ctx context.Context, c *state.Container, grace time.Duration,
+) (ended bool, rest time.Duration, err error) {
+	signal := signalNumber(c.Meta.StopSignal)
+	if s.opts.Commands == nil || s.opts.Cache.Err() != nil || c.Status.Paused || signal == 0 || grace <= 0 {
+		return false, grace, nil
+	}
+	done := step.At("stop signal: send")
+	err = s.opts.Commands.Signal(ctx, c.ID, c.Status.PID, signal)
+	done()
+	if err != nil {
+		log.G(ctx).WithError(err).WithFields(c.LogFields()).Debug("stop signal goes through the engine")
+		return false, grace, ctx.Err()
+	}
+	limited, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	ended = s.opts.Cache.WaitEnded(limited, c) == nil
+	return ended, 0, ctx.Err()
+}
+
+// signalNumber returns the number of a signal in the engine's spelling: "SIGTERM", "term" or "15". It returns 0 for any
+// other text, such as the real-time signal "SIGRTMIN+3".
+func signalNumber(text string) unix.Signal {
+	const last = 64
+	if number, err := strconv.Atoi(text); err == nil {
+		if number < 1 || number > last {
+			return 0
+		}
+		return unix.Signal(number)
+	}
+	return unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(text), "SIG"))
+}
