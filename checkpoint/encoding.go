@@ -84,6 +84,15 @@ func decode(file []byte) (Record, error) {
 	return decodeRecord(env.Record)
 }
 
+// decodeOf is decode for the file of a sandbox. Another sandbox's record counts as corrupt.
+func decodeOf(sandboxID string, file []byte) (Record, error) {
+	record, err := decode(file)
+	if err == nil && record.SandboxID != sandboxID {
+		err = fmt.Errorf("it is the record of sandbox %q", record.SandboxID)
+	}
+	return record, err
+}
+
 // decodeRecord reads a record's JSON. It first compacts the JSON, so that a config from the file equals the same config
 // in memory. A field that Record does not have is a *refusal, because the next write would drop it.
 func decodeRecord(raw []byte) (Record, error) {

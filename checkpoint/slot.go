@@ -84,14 +84,11 @@ func (s *Store) current(ctx context.Context, sandboxID string, sl *slot) (*versi
 	if err != nil {
 		return nil, fmt.Errorf("reading the checkpoint of sandbox %s: %w", sandboxID, err)
 	}
-	record, err := decode(content)
+	record, err := decodeOf(sandboxID, content)
 	var refused *refusal
 	if errors.As(err, &refused) {
 		refused.head.SandboxID = sandboxID
 		return nil, &refusedError{path: s.file(sandboxID), reason: refused.reason, head: refused.head}
-	}
-	if err == nil && record.SandboxID != sandboxID {
-		err = fmt.Errorf("it is the record of sandbox %q", record.SandboxID)
 	}
 	if err != nil {
 		return nil, s.quarantine(ctx, sandboxID, err)

@@ -42,7 +42,7 @@ func migration(ctx context.Context, to io.Writer, request command.Migration) (er
 		return err
 	}
 	defer lock.Close()
-	store, err := checkpoint.Open(filepath.Join(cfg.RootDirectory, "pods"))
+	store, err := checkpoint.Open(cfg.RecordsDir())
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 	if err != nil {
 		return nil, err
 	}
-	if r.store, err = checkpoint.Open(filepath.Join(cfg.RootDirectory, "pods")); err != nil {
+	if r.store, err = checkpoint.Open(cfg.RecordsDir()); err != nil {
 		return nil, err
 	}
 	r.network, err = cni.New(cni.Options{

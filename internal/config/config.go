@@ -228,6 +228,9 @@ func (c Config) LogBufferBytes() int64 {
 	return quantity.Value()
 }
 
+// RecordsDir returns the directory of the pods' records.
+func (c Config) RecordsDir() string { return filepath.Join(c.RootDirectory, "pods") }
+
 // CacheDir returns CNICacheDir or its default.
 func (c Config) CacheDir() string {
 	if c.CNICacheDir != "" {

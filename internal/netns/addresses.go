@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -14,13 +15,22 @@ import (
 // counts.
 const podInterface = "eth0"
 
+// podPinPrefix begins the name of a pod's pin. The first podPinID characters of the pod's id follow.
+const (
+	podPinPrefix = "criadapter-"
+	podPinID     = 32
+)
+
 // PodPin returns the path of a pod's pin in dir, or in DefaultDir when dir is empty.
 func PodPin(dir, sandboxID string) string {
 	if dir == "" {
 		dir = DefaultDir
 	}
-	return filepath.Join(dir, "criadapter-"+sandboxID[:min(len(sandboxID), 32)])
+	return filepath.Join(dir, podPinPrefix+sandboxID[:min(len(sandboxID), podPinID)])
 }
+
+// PodOfPin returns the beginning of the pod's id in the file name of a pin. ok is false for other files.
+func PodOfPin(name string) (idPrefix string, ok bool) { return strings.CutPrefix(name, podPinPrefix) }
 
 // PodAddresses visits a pod's namespace and returns its addresses as the kubelet wants them: one of each family at
 // most, IPv4 first, global ones only. It is for a pod whose network another program set up. It returns the errors of Do

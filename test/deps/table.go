@@ -43,7 +43,7 @@ func programRules() []Rule {
 			"it shows the server's verbose Status, read from the outside"},
 		{"cmd/criadapter/bundle", []string{"cmd/criadapter/check", "cmd/criadapter/status", "internal/config"},
 			"it collects what the other commands show, so that one place decides which data may leave a node"},
-		{"cmd/criadapter/check", []string{"cmd/criadapter/status", "docker", "docker/translate", "cni",
+		{"cmd/criadapter/check", []string{"cmd/criadapter/status", "checkpoint", "docker", "docker/translate", "cni",
 			"image/trust", "internal/checklist", "internal/netns", "internal/config", "nri"},
 			"it looks at the node as the services would and starts none of them: what it finds must be true without " +
 				"a running server"},

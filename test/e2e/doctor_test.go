@@ -42,8 +42,9 @@ func settings(env rigenv.Env, s *adapter.Server) []string {
 	}
 }
 
-// TestDoctor checks a node with a pod that has a host port. Then the server is killed and the pod's container is
-// removed, and the remains are found. In the end the server has cleaned up.
+// TestDoctor checks a node with two pods that have host ports, one of them without a sandbox container. Then the server
+// is killed and the other pod's container is removed, and only its remains are found. In the end the server has cleaned
+// up.
 func TestDoctor(t *testing.T) {
 	env := rigenv.Require(t)
 	s := adapter.ForTest(t, adapter.Options{Env: env})
@@ -61,11 +62,23 @@ func TestDoctor(t *testing.T) {
 		},
 	}, "")
 	testutil.Must(t, err)
-	left := func() (names []string) {
+	// As production makes pods, this one has no sandbox container.
+	kernel := rigenv.Unique("doctor-kernel")
+	other, err := s.Runtime.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: kernel, Namespace: "default", Uid: kernel},
+		PortMappings: []*runtimeapi.PortMapping{
+			{Protocol: runtimeapi.Protocol_TCP, ContainerPort: 80, HostPort: 18081}},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}}},
+	}, "")
+	testutil.Must(t, err)
+	// left names the check of each thing that is left behind of a pod. A lease has no id, so all leases count.
+	left := func(id string) (names []string) {
 		for _, f := range command[checklist.Report](t, env, s, "check").Findings {
-			if slices.ContainsFunc(f.Things, func(thing string) bool { return strings.Contains(thing, id[:32]) }) ||
-				f.Check == "addresses" && len(f.Things) > 0 {
-				names = append(names, f.Check)
+			for _, thing := range f.Things {
+				if strings.Contains(thing, id[:32]) || f.Check == "addresses" {
+					names = append(names, f.Check)
+				}
 			}
 		}
 		return names
@@ -81,10 +94,12 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	got := left()
-	testutil.Assert(t, len(got) == 0, "a running pod is left behind: %q", got)
+	for _, pod := range []string{id, other} {
+		got := left(pod)
+		testutil.Assert(t, len(got) == 0, "a running pod is left behind: %q", got)
+	}
 	answer := command[status.Answer](t, env, s, "status")
-	if !answer.Ready() || answer.Report == nil || answer.Report.Pods["ready"] != 1 ||
+	if !answer.Ready() || answer.Report == nil || answer.Report.Pods["ready"] != 2 ||
 		answer.Report.LastEvent.IsZero() || answer.Engine == nil {
 		t.Errorf("got %+v, %+v", answer, answer.Report)
 	}
@@ -101,10 +116,12 @@ func TestDoctor(t *testing.T) {
 	s.Kill()
 	output, err = exec.CommandContext(t.Context(), "docker", "-H", env.DockerHost, "rm", "-f", id).CombinedOutput()
 	testutil.Require(t, err == nil, "%v: %s", err, output)
-	got, want := left(), []string{"network namespaces", "CNI attachments", "records", "addresses", "host ports"}
+	got, want := left(id), []string{"network namespaces", "CNI attachments", "records", "addresses", "host ports"}
 	testutil.Assert(t, slices.Equal(got, want), "left behind: %q, want %q", got, want)
+	got = left(other)
+	testutil.Assert(t, slices.Equal(got, []string{"addresses"}), "of the running pod is left behind: %q", got)
 	testutil.Must(t, s.Start(t.Context()))
 	testutil.Eventually(t, func() error { return s.Runtime.RemovePodSandbox(t.Context(), id) })
-	got = left()
+	got = left(id)
 	testutil.Assert(t, len(got) == 0, "still left behind: %q", got)
 }

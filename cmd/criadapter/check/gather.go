@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cmd/criadapter/status"
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker"
@@ -85,9 +88,10 @@ func configuredHosts(dir string) []string {
 	return hosts
 }
 
-// pods are the containers of an engine.
+// pods are the pods of a node.
 type pods struct {
-	// all are the ids of all containers, including foreign ones.
+	// all are the ids of all containers of the engine, including foreign ones, and of the pods without a sandbox
+	// container.
 	all map[string]bool
 	err error
 }
@@ -111,10 +115,33 @@ func gatherEngine(ctx context.Context, f *facts) pods {
 	f.OCIRuntime, f.OCIRuntimeErr = client.FindOCIRuntime(ctx)
 	list, err := client.ListContainers(ctx, nil)
 	found := pods{all: make(map[string]bool, len(list)), err: err}
-	for _, c := range list {
-		found.all[c.ID] = true
-	}
+	found.addListed(list)
 	return found
+}
+
+// addListed adds the containers of a list, and the pods that they belong to.
+func (p pods) addListed(list []container.Summary) {
+	for _, c := range list {
+		p.all[c.ID] = true
+		for _, name := range c.Names {
+			if _, pod, ok := translate.PodOfContainer(c.Labels, name); ok {
+				p.all[pod] = true
+			}
+		}
+	}
+}
+
+// addRecorded adds the pods without a sandbox container, which the engine does not list. A record that cannot be read
+// may be of such a pod.
+func (p pods) addRecorded(found checkpoint.Found) {
+	for _, record := range found.Records {
+		if record.Namespaces != nil {
+			p.all[record.SandboxID] = true
+		}
+	}
+	for _, id := range found.Unreadable {
+		p.all[id] = true
+	}
 }
 
 func readNetwork(ctx context.Context, cfg config.Config) networkFacts {

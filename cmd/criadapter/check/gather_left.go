@@ -11,23 +11,23 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// pinPrefix is the prefix of pinned network namespaces. The first 32 characters of the pod's id follow.
-const pinPrefix = "criadapter-"
-
-// findLeftovers compares the node with the engine's containers. It removes nothing.
-func findLeftovers(ctx context.Context, f facts, engine pods) leftovers {
-	l := leftovers{Quarantined: quarantined(f.Config.RootDirectory)}
-	if l.Unknown = engine.err; l.Unknown != nil {
+// findLeftovers compares the node with its pods. It removes nothing.
+func findLeftovers(ctx context.Context, f facts, known pods) leftovers {
+	records, err := checkpoint.Look(f.Config.RecordsDir())
+	l := leftovers{Quarantined: records.Quarantined}
+	if l.Unknown = errors.Join(known.err, err); l.Unknown != nil {
 		return l
 	}
-	gone := func(id string) bool { return id != "" && !engine.has(id) }
+	known.addRecorded(records)
+	gone := func(id string) bool { return id != "" && !known.has(id) }
 	l.Pins = stalePins(netns.DefaultDir, gone)
-	l.Records = staleRecords(f.Config.RootDirectory, gone)
+	l.Records = staleRecords(records, gone)
 	if network, err := openNetwork(f.Config); err == nil {
 		defer network.Close()
 		attached, err := network.Attached()
@@ -35,7 +35,7 @@ func findLeftovers(ctx context.Context, f facts, engine pods) leftovers {
 		for id, path := range attached {
 			// Another runtime may keep its attachments in the same directory (--cni-cache-dir). The namespaces of its
 			// pods are elsewhere.
-			if gone(id) && strings.HasPrefix(path, filepath.Join(netns.DefaultDir, pinPrefix)) {
+			if gone(id) && path == netns.PodPin("", id) {
 				l.Attachments = append(l.Attachments, id)
 			}
 		}
@@ -48,7 +48,7 @@ func findLeftovers(ctx context.Context, f facts, engine pods) leftovers {
 	return l
 }
 
-// has reports whether the engine has a container with that id or id prefix.
+// has reports whether there is a container or a pod with that id or id prefix.
 func (p pods) has(id string) bool {
 	if len(id) == 64 {
 		return p.all[id]
@@ -61,46 +61,29 @@ func (p pods) has(id string) bool {
 	return false
 }
 
+// stalePins returns the pins of pods that are gone. A directory that cannot be read has none.
 func stalePins(dir string, gone func(string) bool) []string {
 	var stale []string
-	for _, name := range names(dir) {
-		if id, ours := strings.CutPrefix(name, pinPrefix); ours && gone(id) {
-			stale = append(stale, filepath.Join(dir, name))
-		}
-	}
-	return stale
-}
-
-func staleRecords(root string, gone func(string) bool) []string {
-	var stale []string
-	for _, name := range names(filepath.Join(root, "pods")) {
-		if id, ok := strings.CutSuffix(name, ".json"); ok && gone(id) {
-			stale = append(stale, id)
-		}
-	}
-	return stale
-}
-
-func quarantined(root string) []string {
-	var files []string
-	dir := filepath.Join(root, "pods", "quarantine")
-	for _, name := range names(dir) {
-		files = append(files, filepath.Join(dir, name))
-	}
-	return files
-}
-
-// names lists a directory in order. It returns nothing if the directory cannot be read.
-func names(dir string) []string {
-	entries, err := os.ReadDir(dir)
+	pins, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
 	}
-	var list []string
-	for _, entry := range entries {
-		list = append(list, entry.Name())
+	for _, pin := range pins {
+		if id, ours := netns.PodOfPin(pin.Name()); ours && gone(id) {
+			stale = append(stale, filepath.Join(dir, pin.Name()))
+		}
 	}
-	return list
+	return stale
+}
+
+func staleRecords(found checkpoint.Found, gone func(string) bool) []string {
+	var stale []string
+	for _, record := range found.Records {
+		if gone(record.SandboxID) {
+			stale = append(stale, record.SandboxID)
+		}
+	}
+	return stale
 }
 
 // staleLeases returns the files of host-local's leases whose pods are gone, in the network of a configuration file.

@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/checklist"
 	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -123,14 +127,23 @@ func TestReadKubelet(t *testing.T) {
 	testutil.Assert(t, readKubelet(path).Err != nil, "a file that cannot be read passes")
 }
 
+// memberOf is a container whose pod has neither a sandbox container nor a record.
+func memberOf(pod string) container.Summary {
+	const name = "k8s_app_p_n_u_0"
+	return container.Summary{ID: strings.Repeat("e", 64), Names: []string{"/" + name}, Labels: map[string]string{
+		translate.LabelKind: translate.LabelKindContainer, translate.LabelSandboxID: pod,
+		translate.LabelRecord: `{"name":"` + name + `"}`,
+	}}
+}
+
 func TestLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	alive, dead := strings.Repeat("a", 64), strings.Repeat("d", 64)
-	engine := pods{all: map[string]bool{alive: true}}
-	gone := func(id string) bool { return id != "" && !engine.has(id) }
+	kernel, lost := strings.Repeat("b", 64), strings.Repeat("c", 64) // without sandbox containers
 	for path, content := range map[string]string{
 		"netns/criadapter-" + alive[:32]: "", "netns/criadapter-" + dead[:32]: "", "netns/someone-elses": "",
-		"root/pods/" + alive + ".json": "", "root/pods/" + dead + ".json": "", "root/pods/quarantine/x.json": "",
+		"netns/criadapter-" + kernel[:32]: "", "netns/criadapter-" + lost[:32]: "",
+		"root/pods/unreadable.json": "", "root/pods/quarantine/x.json": "",
 		"leases/net/10.0.0.2": alive + "\r\neth0", "leases/net/10.0.0.3": dead + "\r\neth0",
 		"leases/net/fd00::3":            dead + "\r\neth0",
 		"leases/net/last_reserved_ip.0": "10.0.0.3", "leases/net/lock": "", "leases/other/10.0.0.4": dead,
@@ -138,12 +151,23 @@ func TestLeftovers(t *testing.T) {
 	} {
 		write(t, filepath.Join(dir, path), content, 0o644)
 	}
+	store, err := checkpoint.Open(dir + "/root/pods")
+	testutil.Must(t, err)
+	for id, namespaces := range map[string]*checkpoint.Namespaces{alive: nil, dead: nil, kernel: {Dir: "/run/pod"}} {
+		testutil.Must(t, store.Save(t.Context(), checkpoint.Record{SandboxID: id, Namespaces: namespaces}))
+	}
+	records, err := checkpoint.Look(dir + "/root/pods")
+	testutil.Must(t, err)
+	known := pods{all: map[string]bool{}}
+	known.addListed([]container.Summary{{ID: alive}, memberOf(lost)})
+	known.addRecorded(records)
+	gone := func(id string) bool { return id != "" && !known.has(id) }
 	leases, err := staleLeases(dir+"/net.conf", gone)
 	testutil.Must(t, err)
 	for name, test := range map[string]struct{ got, want []string }{
 		"pins":       {stalePins(dir+"/netns", gone), []string{dir + "/netns/criadapter-" + dead[:32]}},
-		"records":    {staleRecords(dir+"/root", gone), []string{dead}},
-		"quarantine": {quarantined(dir + "/root"), []string{dir + "/root/pods/quarantine/x.json"}},
+		"records":    {staleRecords(records, gone), []string{dead}},
+		"quarantine": {records.Quarantined, []string{dir + "/root/pods/quarantine/x.json"}},
 		"leases":     {leases, []string{dir + "/leases/net/10.0.0.3", dir + "/leases/net/fd00::3"}},
 	} {
 		testutil.Assert(t, slices.Equal(test.got, test.want), "%s: got %q, want %q", name, test.got, test.want)

@@ -187,7 +187,7 @@ func judgeLimits(j *checklist.Group, f facts) {
 func judgeLeftovers(j *checklist.Group, f facts) {
 	l := f.Left
 	if l.Unknown != nil {
-		j.Warn("pods", "mend what is wrong with the engine, and check again", "not looked for: %v", l.Unknown)
+		j.Warn("pods", "mend the cause, and check again", "not looked for: %v", l.Unknown)
 	} else {
 		const waits = "start criadapter: the kubelet then removes these pods, and criadapter releases the rest every " +
 			"ten minutes"
