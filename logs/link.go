@@ -139,7 +139,10 @@ func moveOut(ctx context.Context, enginePath, path, copied string) error {
 	defer target.Close() // closed for good below
 	err = copyAll(ctx, target, source)
 	if err == nil {
-		err = errors.Join(target.Sync(), target.Close(), os.Rename(target.Name(), path))
+		err = errors.Join(target.Sync(), target.Close())
+	}
+	if err == nil { // some file systems report a failed write only above
+		err = os.Rename(target.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(target.Name()))
