@@ -37,10 +37,7 @@ func (f *follower) watchDir() error {
 		}
 		return err
 	}
-	if _, err := os.Stat(dir); err == nil {
-		notify(f.wake) // it was created before the watch began
-	}
-	return nil
+	return ignoreNotExist(f.arm(dir)) // it may have been created before the watch began
 }
 
 // arm watches a directory instead of the present one, or records that the follower must poll. It fails if the directory
