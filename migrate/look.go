@@ -203,7 +203,7 @@ func (n *Node) look(ctx context.Context, id string, containers []string) (*seen,
 			return nil, err
 		}
 		if inspect != nil {
-			s.containers = append(s.containers, lookAtLog(inspect))
+			s.containers = append(s.containers, lookAtLog(ctx, inspect))
 		}
 	}
 	if s.record == nil {
@@ -239,14 +239,20 @@ func (n *Node) inspectMember(ctx context.Context, id string) (*container.Inspect
 	return nil, nil
 }
 
-func lookAtLog(inspect *container.InspectResponse) seenContainer {
+// lookAtLog leaves a log a link if its size is unknown, since it may have no room. The next start tries again.
+func lookAtLog(ctx context.Context, inspect *container.InspectResponse) seenContainer {
 	c := seenContainer{inspect: inspect}
-	if path := translate.LogPath(inspect.Config.Labels); path != "" && inspect.LogPath != "" {
-		c.linked = logs.LinkedTo(inspect.LogPath, path)
+	path := translate.LogPath(inspect.Config.Labels)
+	if path == "" || inspect.LogPath == "" || !logs.LinkedTo(inspect.LogPath, path) {
+		return c
 	}
-	if c.linked {
-		c.kept, _ = logs.EngineHistory(inspect.LogPath) // on an error no history is converted
+	kept, err := logs.EngineHistory(inspect.LogPath)
+	if err != nil {
+		log.G(ctx).WithError(err).WithField("container", containerName(inspect)).
+			Warn("container log stays a link to the engine's file")
+		return c
 	}
+	c.linked, c.kept = true, kept
 	return c
 }
 

@@ -53,7 +53,7 @@ type seen struct {
 // seenContainer is a container of another shim in the pod.
 type seenContainer struct {
 	inspect *container.InspectResponse
-	// linked says that the container's log is a link to the engine's file. kept is the size of the engine's log, in
+	// linked says that the container's log is a link to the engine's file, whose size is known. kept is this size, in
 	// bytes.
 	linked bool
 	kept   int64

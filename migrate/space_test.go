@@ -4,7 +4,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/logs"
 )
 
 func TestGrant(t *testing.T) {
@@ -43,4 +47,16 @@ func TestGrantWithoutALogDirectory(t *testing.T) {
 	plan := &Plan{pods: []*podPlan{gone, left}}
 	(&Node{opts: Options{LogHistory: 1}}).grant(t.Context(), plan)
 	testutil.Assert(t, len(plan.pods) == 1 && plan.pods[0] == left, "planned are %v", plan.pods)
+}
+
+// A log of unknown size is not converted: it would not count against the free space.
+func TestLogOfUnknownSizeStaysALink(t *testing.T) {
+	dir := t.TempDir()
+	testutil.WriteFile(t, filepath.Join(dir, "file"), "")
+	for engine, linked := range map[string]bool{"no-such-directory/c.log": true, "file/c.log": false} {
+		inspect := &container.InspectResponse{LogPath: filepath.Join(dir, engine),
+			Config: &container.Config{Labels: map[string]string{translate.LabelLogPath: filepath.Join(dir, "0.log")}}}
+		testutil.Must(t, logs.Link(inspect.LogPath, filepath.Join(dir, "0.log")))
+		testutil.Equal(t, lookAtLog(t.Context(), inspect).linked, linked, "%s is a link to continue", engine)
+	}
 }
