@@ -46,17 +46,17 @@ func (n *Node) list(ctx context.Context) ([]container.Summary, error) {
 
 // plan reads the pods in ids, the result of unknown, and plans their migration.
 func (n *Node) plan(ctx context.Context, ids map[string][]string) (*Plan, error) {
-	pods := make([]*podPlan, len(ids))
+	pods, errs := make([]*podPlan, len(ids)), make([]error, len(ids))
+	sorted := slices.Sorted(maps.Keys(ids))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(maxLooks)
-	for i, id := range slices.Sorted(maps.Keys(ids)) {
+	for i, id := range sorted {
 		group.Go(func() (err error) {
 			pods[i], err = n.planPod(groupCtx, id, ids[id])
 			if err == nil || groupCtx.Err() != nil || errdefs.IsUnavailable(err) {
 				return err
 			}
-			// A container that the engine cannot describe must not hide the other pods.
-			log.G(ctx).WithError(err).WithField("podSandboxID", id).Warn("cannot take over pod of cri-dockerd")
+			errs[i] = err // a container that the engine cannot describe must not hide the other pods
 			return nil
 		})
 	}
@@ -65,7 +65,12 @@ func (n *Node) plan(ctx context.Context, ids map[string][]string) (*Plan, error)
 	}
 	plan := &Plan{pods: slices.DeleteFunc(pods, func(p *podPlan) bool { return p == nil })}
 	slices.SortStableFunc(plan.pods, func(a, b *podPlan) int { return cmp.Compare(a.name, b.name) })
-	n.grant(ctx, plan)
+	for i, id := range sorted {
+		if errs[i] != nil {
+			plan.left = append(plan.left, leftOut{id, errs[i]})
+		}
+	}
+	n.grant(plan)
 	return plan, nil
 }
 
@@ -304,14 +309,14 @@ func readBounded(path string) ([]byte, error) {
 
 // grant bounds the log history to convert, by the free space of each file system. It leaves out a pod whose log
 // directory is gone or cannot be read, which must not hide the other pods.
-func (n *Node) grant(ctx context.Context, plan *Plan) {
+func (n *Node) grant(plan *Plan) {
 	spaces, on := map[uint64]space{}, map[uint64][]*logPlan{}
 	plan.pods = slices.DeleteFunc(plan.pods, func(pod *podPlan) bool {
 		devices := make([]uint64, len(pod.logs))
 		for i, l := range pod.logs {
 			var err error
 			if devices[i], err = look(filepath.Dir(l.path), spaces); err != nil {
-				log.G(ctx).WithError(err).WithField("podSandboxID", pod.id).Warn("cannot take over pod of cri-dockerd")
+				plan.left = append(plan.left, leftOut{pod.id, err})
 				return true
 			}
 		}

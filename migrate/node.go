@@ -74,6 +74,9 @@ func (n *Node) Adopt(ctx context.Context, list []container.Summary) error {
 	if err != nil {
 		return err
 	}
+	for _, pod := range plan.left {
+		log.G(ctx).WithError(pod.err).WithField("podSandboxID", pod.id).Warn("cannot take over pod of cri-dockerd")
+	}
 	return n.apply(ctx, plan)
 }
 
@@ -94,12 +97,16 @@ func (n *Node) Plan(ctx context.Context) (*Plan, error) {
 	return plan, err
 }
 
-// Apply executes a plan.
+// Apply executes a plan. It fails for the pods that the plan leaves out, after it has taken over the others.
 func (n *Node) Apply(ctx context.Context, plan *Plan) error {
 	if plan.peer != 0 {
 		return errPeer(plan.peer)
 	}
-	return n.apply(log.WithLogger(ctx, log.L.WithField("component", "migrate")), plan)
+	err := n.apply(log.WithLogger(ctx, log.L.WithField("component", "migrate")), plan)
+	for _, pod := range plan.left {
+		err = errors.Join(err, fmt.Errorf("pod sandbox %s was not taken over: %w", pod.id, pod.err))
+	}
+	return err
 }
 
 // apply takes pods over concurrently, because each pod waits for the disk several times.

@@ -296,7 +296,7 @@ func (f failing) InspectContainer(context.Context, string) (*container.InspectRe
 
 func TestAnEngineThatCannotInspect(t *testing.T) {
 	f := newFixture(t)
-	f.sandbox(bound())
+	id := f.sandbox(bound())
 	list, err := f.node.list(t.Context())
 	testutil.Must(t, err)
 	for _, tc := range []struct{ fails, want error }{
@@ -307,6 +307,14 @@ func TestAnEngineThatCannotInspect(t *testing.T) {
 		opts.Engine = failing{f.engine, tc.fails}
 		testutil.FailsWith(t, New(opts).Adopt(t.Context(), list), tc.want, "with %v", tc.fails)
 	}
+	// The operator sees that the plan leaves the pod out.
+	f.opts.Engine = failing{f.engine, errdefs.ErrInternal}
+	f.node = New(f.opts)
+	var out strings.Builder
+	testutil.Must(t, f.plan().Print(&out))
+	testutil.Assert(t, strings.Contains(out.String(), id+" is left out"), "the plan is %s", out.String())
+	err = f.node.Apply(t.Context(), f.plan())
+	testutil.Assert(t, errdefs.IsInternal(err) && strings.Contains(err.Error(), id), "Apply without the pod: %v", err)
 }
 
 const asPeer = "CRIADAPTER_TEST_AS_PEER"

@@ -9,8 +9,16 @@ import (
 type Plan struct {
 	// pods are the pods that are not completely migrated yet.
 	pods []*podPlan
+	// left are pods that cannot be taken over.
+	left []leftOut
 	// peer is the process of a cri-dockerd that must be stopped first, 0 for none.
 	peer int
+}
+
+// leftOut is a pod that cannot be taken over, by its sandbox's id, with the reason.
+type leftOut struct {
+	id  string
+	err error
 }
 
 // podPlan is one pod of a plan.

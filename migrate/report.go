@@ -39,6 +39,9 @@ func (p *Plan) Print(to io.Writer) error {
 			out.line("%s: %s\n", pod.name, note)
 		}
 	}
+	for _, pod := range p.left {
+		out.line("pod sandbox %s is left out, the kubelet may replace it: %v\n", pod.id, pod.err)
+	}
 	if p.peer != 0 {
 		out.line("cri-dockerd runs on this engine (process %d): stop the kubelet and cri-dockerd before --apply\n",
 			p.peer)

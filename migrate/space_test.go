@@ -45,8 +45,9 @@ func TestGrantWithoutALogDirectory(t *testing.T) {
 	gone := &podPlan{id: "gone", logs: []*logPlan{{path: filepath.Join(dir, "0.log"), kept: 5},
 		{path: filepath.Join(dir, "gone", "0.log"), kept: 5}}}
 	plan := &Plan{pods: []*podPlan{gone, left}}
-	(&Node{opts: Options{LogHistory: 1}}).grant(t.Context(), plan)
+	(&Node{opts: Options{LogHistory: 1}}).grant(plan)
 	testutil.Assert(t, len(plan.pods) == 1 && plan.pods[0] == left, "planned are %v", plan.pods)
+	testutil.Assert(t, len(plan.left) == 1 && plan.left[0].id == "gone", "left out are %v", plan.left)
 }
 
 // A log of unknown size is not converted: it would not count against the free space.
