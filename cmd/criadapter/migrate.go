@@ -37,7 +37,8 @@ func migration(ctx context.Context, to io.Writer, request command.Migration) (er
 		return err
 	}
 	cfg := request.Config
-	lock, err := lockRoot(cfg.RootDirectory)
+	// A plan needs the lock as well: a running criadapter has its own view of the records.
+	lock, err := lockRoot(cfg.RootDirectory, "stop it first (systemctl stop criadapter.socket criadapter.service)")
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func run(ctx context.Context, settings command.Settings, hangups <-chan os.Signa
 	cfg := settings.Config
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "criadapter"))
 	warnOfKernel(ctx, kernelRelease)
-	lock, err := lockRoot(cfg.RootDirectory)
+	lock, err := lockRoot(cfg.RootDirectory, "stop it, or choose another --root-directory")
 	if err != nil {
 		return err
 	}

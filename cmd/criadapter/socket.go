@@ -84,8 +84,9 @@ const (
 	lockPause    = 20 * time.Millisecond
 )
 
-// lockRoot makes and locks the root directory. The kernel releases the lock when the process ends.
-func lockRoot(dir string) (*os.File, error) {
+// lockRoot makes and locks the root directory. The kernel releases the lock when the process ends. If another
+// criadapter has the lock, the error ends with the remedy.
+func lockRoot(dir, remedy string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("making --root-directory: %w", err)
 	}
@@ -102,7 +103,7 @@ func lockRoot(dir string) (*os.File, error) {
 	if err != nil {
 		file.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("another criadapter uses %s: stop it, or choose another --root-directory", dir)
+			return nil, fmt.Errorf("another criadapter uses %s: %s", dir, remedy)
 		}
 		return nil, fmt.Errorf("locking --root-directory: %w", err)
 	}

@@ -57,12 +57,12 @@ func TestListenWithoutSystemd(t *testing.T) {
 
 func TestOneServerPerRoot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "root")
-	lock, err := lockRoot(dir)
+	lock, err := lockRoot(dir, "stop it")
 	testutil.Must(t, err)
-	_, err = lockRoot(dir)
+	_, err = lockRoot(dir, "stop it")
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "another criadapter uses"), "a second lock: %v", err)
 	time.AfterFunc(lockPatience/4, func() { _ = lock.Close() }) // as if a plugin still held the lock
-	again, err := lockRoot(dir)
+	again, err := lockRoot(dir, "stop it")
 	testutil.Require(t, err == nil, "after the first one has ended: %v", err)
 	testutil.Check(t, again.Close())
 }
