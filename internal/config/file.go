@@ -26,7 +26,7 @@ func (e entry) place(path string) string { return fmt.Sprintf("%s:%d:%d", path, 
 func parseFile(path string, raw []byte) ([]entry, error) {
 	converted, err := yaml.YAMLToJSONStrict(raw) // it refuses a duplicate key
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, refusal(path, raw, err)
 	}
 	if bytes.Equal(bytes.TrimSpace(converted), []byte("null")) {
 		return nil, nil // the file has only comments
@@ -49,6 +49,25 @@ func parseFile(path string, raw []byte) ([]entry, error) {
 		}
 	}
 	return entries, errors.Join(errs...)
+}
+
+// setTwice finds the line and the key in the parser's message about a duplicate key.
+var setTwice = regexp.MustCompile(`line (\d+): key "(.+)" already set in map`)
+
+// refusal returns the error for a file that the parser refuses.
+func refusal(path string, raw []byte, err error) error {
+	twice := setTwice.FindAllStringSubmatch(err.Error(), -1)
+	if len(twice) == 0 {
+		return fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	var errs []error
+	for _, match := range twice {
+		line, key := match[1], match[2]
+		first, _ := find(raw, key)
+		errs = append(errs, fmt.Errorf("%s:%s: %q is already set in line %d, remove one of the lines", path, line, key,
+			first))
+	}
+	return errors.Join(errs...)
 }
 
 // find returns the line and the column of a key, counted from 1. The parser does not report them. All keys are at the

@@ -111,7 +111,7 @@ func TestFileErrorsHaveAPlace(t *testing.T) {
 		"\nruntime-request-timeout: 5\n":             {`:2:1: runtime-request-timeout: 5 is not a duration in quotes`},
 		"zzzzzzzzzzzzzzzzzzzzzz: 1\n":                {`criadapter config print shows all settings`},
 		"- a\n":                                      {"a list of settings is expected"},
-		"log-level: debug\nlog-level: info\n":        {"line 2", "already set"},
+		"log-level: debug\nlog-level: info\n":        {`:2: "log-level" is already set in line 1`},
 		"log-level: \"debug\n":                       {"line 2"},
 		"tracing-sampling-rate-per-million: often\n": {"whole number"},
 	} {
