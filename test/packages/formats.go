@@ -35,6 +35,9 @@ func (s *suite) rpm(ctx context.Context) error {
 	if err := s.serves(ctx, ownSocket, newVersion); err != nil {
 		return err
 	}
+	if err := s.dropInRPM(ctx); err != nil {
+		return err
+	}
 	_, err := s.machine.Shell(ctx, `
 		mkdir -p /run/criadapter/oci
 		note=/run/criadapter/oci/$(printf %064d 0)
@@ -52,6 +55,19 @@ func (s *suite) rpm(ctx context.Context) error {
 		grep -q 'log-level: debug' /etc/criadapter/config.yaml.rpmsave
 		rm -r /etc/criadapter /var/lib/criadapter`)
 	return errors.Join(err, s.coreRPM(ctx))
+}
+
+// dropInRPM installs and removes the rpm of cri-dockerd's names. The units of one name alone are enabled, or they would
+// end each other when the machine starts.
+func (s *suite) dropInRPM(ctx context.Context) error {
+	_, err := s.machine.Shell(ctx, `
+		rpm --install --nodeps --force-debian `+s.rpmOf("criadapter-cri-docker", newVersion)+`
+		for unit in `+dropInUnits+`; do systemctl is-enabled $unit; done
+		for unit in `+ownUnits+`; do not systemctl is-enabled $unit; done
+		rpm --erase --nodeps --force-debian criadapter-cri-docker
+		for unit in `+ownUnits+`; do systemctl is-enabled $unit; done
+		systemctl is-active `+ownUnits)
+	return err
 }
 
 // rpmOf returns the path of a package's rpm in the machine.
