@@ -26,7 +26,8 @@ type Collector struct {
 	trees   hierarchies
 	metrics metricSet
 	layers  *layerMeter
-	devices *deviceNames
+	// blockDevices is the constant of this name, except in tests.
+	blockDevices string
 	// sandboxes is nil if there are none.
 	sandboxes Sandboxes
 	// pageSizes are the sizes of huge pages.
@@ -70,15 +71,15 @@ func New(opts Options) (*Collector, error) {
 			Warn("cannot read cgroups of the node, there are no stats of containers")
 	}
 	return &Collector{
-		proc:      opts.procDir,
-		trees:     trees,
-		metrics:   metrics,
-		layers:    newLayerMeter(opts.procDir),
-		devices:   newDeviceNames(),
-		sandboxes: opts.Sandboxes,
-		pageSizes: hugePageSizes(hugePagesDir),
-		readers:   sync.Pool{New: func() any { return &reader{} }},
-		entries:   map[entryKey]*entry{},
+		proc:         opts.procDir,
+		trees:        trees,
+		metrics:      metrics,
+		layers:       newLayerMeter(opts.procDir),
+		blockDevices: blockDevices,
+		sandboxes:    opts.Sandboxes,
+		pageSizes:    hugePageSizes(hugePagesDir),
+		readers:      sync.Pool{New: func() any { return &reader{} }},
+		entries:      map[entryKey]*entry{},
 	}, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/moby/sys/mountinfo"
@@ -154,27 +153,29 @@ func unescape(text string) string {
 	return b.String()
 }
 
-// deviceNames maps block devices to their names. It is safe for concurrent use.
+// blockDevices is the kernel's directory of links from the numbers of block devices to the devices.
+const blockDevices = "/sys/dev/block"
+
+// deviceNames maps block devices to their names, for one answer. Later the kernel may give the number of a removed
+// device to another one, as with device mapper.
 type deviceNames struct {
-	mu    sync.Mutex
+	dir   string // blockDevices, except in tests
 	names map[device]string
 }
 
-func newDeviceNames() *deviceNames { return &deviceNames{names: map[device]string{}} }
+func newDeviceNames(dir string) *deviceNames {
+	return &deviceNames{dir: dir, names: map[device]string{}}
+}
 
 // name returns "/dev/sda", or the number of a device without a name.
 func (n *deviceNames) name(d device) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	if name, known := n.names[d]; known {
 		return name
 	}
-	number := strconv.FormatUint(uint64(d.major), 10) + ":" + strconv.FormatUint(uint64(d.minor), 10)
-	link, err := os.Readlink("/sys/dev/block/" + number)
-	if err != nil {
-		return number
+	name := strconv.FormatUint(uint64(d.major), 10) + ":" + strconv.FormatUint(uint64(d.minor), 10)
+	if link, err := os.Readlink(filepath.Join(n.dir, name)); err == nil {
+		name = "/dev/" + filepath.Base(link)
 	}
-	name := "/dev/" + filepath.Base(link)
 	n.names[d] = name
 	return name
 }

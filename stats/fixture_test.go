@@ -146,6 +146,15 @@ func (n *node) write(t testing.TB, name, content string) {
 	must(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
+// name gives the node's block devices names, by their numbers.
+func (n *node) name(t testing.TB, names map[string]string) {
+	t.Helper()
+	n.blockDevices = t.TempDir()
+	for number, name := range names {
+		must(t, os.Symlink("../../devices/virtual/block/"+name, filepath.Join(n.blockDevices, number)))
+	}
+}
+
 // containers asks for the stats of all containers.
 func (n *node) containers(t *testing.T) []*runtimeapi.ContainerStats {
 	t.Helper()

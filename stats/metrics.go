@@ -175,16 +175,17 @@ func (c *Collector) Metrics(ctx context.Context, snapshot *state.Snapshot) []*ru
 	if c.metrics.network {
 		c.addInterfaces(ctx, podSamples)
 	}
+	devices := newDeviceNames(c.blockDevices)
 	all := make([]*runtimeapi.PodSandboxMetrics, 0, len(podSamples))
 	for _, ps := range podSamples {
-		pod := &runtimeapi.PodSandboxMetrics{PodSandboxId: ps.pod.ID, Metrics: c.podMetrics(ps)}
+		pod := &runtimeapi.PodSandboxMetrics{PodSandboxId: ps.pod.ID, Metrics: c.podMetrics(ps, devices)}
 		for i, container := range ps.containers {
 			if ps.samples[i].cgroup == nil {
 				continue
 			}
 			pod.ContainerMetrics = append(pod.ContainerMetrics, &runtimeapi.ContainerMetrics{
 				ContainerId: container.ID,
-				Metrics:     c.containerMetrics(ps.pod, container, ps.samples[i]),
+				Metrics:     c.containerMetrics(ps.pod, container, ps.samples[i], devices),
 			})
 		}
 		all = append(all, pod)
@@ -194,12 +195,12 @@ func (c *Collector) Metrics(ctx context.Context, snapshot *state.Snapshot) []*ru
 
 // podMetrics returns the metrics of the pod's own cgroup, if it has one, and of its network. Network metrics have the
 // name of the sandbox container.
-func (c *Collector) podMetrics(ps podSample) []*runtimeapi.Metric {
+func (c *Collector) podMetrics(ps podSample, devices *deviceNames) []*runtimeapi.Metric {
 	pod := ps.pod
 	metadata := pod.Meta.Config.GetMetadata()
 	var metrics []*runtimeapi.Metric
 	if ps.ofCgroup {
-		of := &subject{sample: ps.whole, started: pod.Status.StartedAt, devices: c.devices}
+		of := &subject{sample: ps.whole, started: pod.Status.StartedAt, devices: devices}
 		metrics = c.metrics.collect(of, ofPod, labels{
 			"", ps.whole.cgroup.path, "", "", metadata.GetNamespace(), metadata.GetName(),
 		})
@@ -217,8 +218,10 @@ func (c *Collector) podMetrics(ps podSample) []*runtimeapi.Metric {
 	})...)
 }
 
-func (c *Collector) containerMetrics(pod *state.Pod, container *state.Container, found sample) []*runtimeapi.Metric {
-	s := &subject{sample: found, started: container.Status.StartedAt, container: container, devices: c.devices}
+func (c *Collector) containerMetrics(
+	pod *state.Pod, container *state.Container, found sample, devices *deviceNames,
+) []*runtimeapi.Metric {
+	s := &subject{sample: found, started: container.Status.StartedAt, container: container, devices: devices}
 	if c.metrics.disk {
 		if layer, ok := c.layers.get(container); ok {
 			s.layer = &layer

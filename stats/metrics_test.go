@@ -33,7 +33,7 @@ func TestMetrics(t *testing.T) {
 			n.write(t, "5000002/fd/0", "")
 			n.write(t, "5000002/fd/1", "")
 			must(t, os.Symlink("socket:[4711]", filepath.Join(n.proc, "5000002", "fd", "2")))
-			n.devices.names[device{253, 0}] = "/dev/vda"
+			n.name(t, map[string]string{"253:0": "vda"})
 			n.metricsOnce(t) // it starts a count of the layer
 			n.layers.work.Wait()
 			n.layers.mu.Lock() // fixed values instead of this machine's disk
@@ -58,6 +58,18 @@ func (n *node) compareExposition(t *testing.T, name string) {
 	want, err := os.ReadFile(golden)
 	must(t, err)
 	testutil.Assert(t, got == string(want), "not as in %s (-update writes it anew):\n%s", golden, got)
+}
+
+// The kernel gives the number of a removed device to the next one.
+func TestNumberOfARemovedDevice(t *testing.T) {
+	n := newTestNode(t, v2Systemd)
+	n.cache.PutPod(n.pod)
+	n.cache.PutContainer(n.container)
+	for _, name := range []string{"vda", "vdb"} {
+		n.name(t, map[string]string{"253:0": name})
+		text := n.exposition(t)
+		testutil.Assert(t, strings.Contains(text, "/dev/"+name), "no metric of %s: %s", name, text)
+	}
 }
 
 func (n *node) metricsOnce(t *testing.T) []*runtimeapi.PodSandboxMetrics {

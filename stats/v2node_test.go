@@ -76,10 +76,7 @@ func newV2Node(t *testing.T, view cgroupView) *node {
 	n.Collector, err = New(Options{procDir: n.proc})
 	must(t, err)
 	n.pageSizes = []string{"2MB", "1GB"}
-	for number, name := range map[device]string{{259, 0}: "/dev/nvme0n1", {253, 0}: "/dev/dm-0",
-		{253, 1}: "/dev/dm-1"} {
-		n.devices.names[number] = name
-	}
+	n.name(t, map[string]string{"259:0": "nvme0n1", "253:0": "dm-0", "253:1": "dm-1"})
 	t.Cleanup(n.Close)
 	return n
 }

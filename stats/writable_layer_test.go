@@ -219,7 +219,7 @@ func TestHugeLayerKeepsNoOtherWaiting(t *testing.T) {
 }
 
 func TestDeviceNames(t *testing.T) {
-	names := newDeviceNames()
+	names := newDeviceNames(blockDevices)
 	testutil.Equal(t, names.name(device{0, 999999}), "0:999999", "the name")
 	entries, err := os.ReadDir("/sys/dev/block")
 	if err != nil || len(entries) == 0 {
