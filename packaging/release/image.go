@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -75,23 +75,10 @@ func (r release) image(c container, builds []build) error {
 
 // packLayout packs an OCI layout into one archive.
 func (r release) packLayout(c container, dir string) error {
-	var files []file
-	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		relative, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		files = append(files, file{path: relative, mode: 0o644, content: content})
-		return err
-	})
+	files, err := readTree(dir)
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(files, func(a, b file) int { return bytes.Compare([]byte(a.path), []byte(b.path)) })
 	var packed bytes.Buffer
 	if err := writeTar(&packed, "", files, r.time); err != nil {
 		return err
@@ -146,5 +133,5 @@ func (r release) imageOf(c container, b build) (v1.Image, error) {
 
 // imageTag is the tag for a version. A tag cannot have a plus sign.
 func imageTag(version string) string {
-	return string(bytes.ReplaceAll([]byte(version), []byte("+"), []byte("-")))
+	return strings.ReplaceAll(version, "+", "-")
 }

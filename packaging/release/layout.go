@@ -91,6 +91,24 @@ func (r release) layout(b build, generated []file) ([]file, error) {
 	return files, nil
 }
 
+// readTree reads the files below a directory, in the order of their names. Their paths begin below it.
+func readTree(dir string) ([]file, error) {
+	var files []file
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		relative, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		files = append(files, file{path: relative, mode: 0o644, content: content})
+		return err
+	})
+	return files, err
+}
+
 // stageFiles writes files below dir with one time and a mode independent of the umask. nfpm makes the links of its
 // configuration.
 func stageFiles(dir string, files []file, at time.Time) error {

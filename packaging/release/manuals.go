@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -16,22 +14,13 @@ func (r release) manuals(ctx context.Context, dir string) ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	var files []file
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		relative, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		installed := filepath.Join("usr/share", relative)
-		if strings.Contains(entry.Name(), "kubelet-core") { // which has a package of its own
+	files, err := readTree(dir)
+	for i, f := range files {
+		installed := filepath.Join("usr/share", f.path)
+		if strings.Contains(filepath.Base(f.path), "kubelet-core") { // which has a package of its own
 			installed = filepath.Join("kubelet-core", installed)
 		}
-		files = append(files, file{path: installed, mode: 0o644, content: content})
-		return err
-	})
+		files[i].path = installed
+	}
 	return files, err
 }
