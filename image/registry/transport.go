@@ -35,7 +35,7 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // newTransport returns a transport with the registry's certificates in a directory as Docker Engine reads it: *.crt are
