@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/containerd/log"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/cmd/criadapter/status"
 	"github.com/criadapter/criadapter/internal/sdnotify"
 )
 
@@ -61,7 +60,7 @@ func checkSelf(ctx context.Context, socket string, stalled func() error) error {
 
 // askVersion sends a client's request that needs no engine.
 func askVersion(ctx context.Context, socket string) error {
-	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := status.Dial("unix://" + socket)
 	if err != nil {
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"os/exec"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/cmd/criadapter/status"
 )
 
 // askTime bounds each request to the server.
@@ -36,8 +36,7 @@ type thing struct {
 func (o Options) pods(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	conn, err := grpc.NewClient(o.Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20)))
+	conn, err := status.Dial(o.Endpoint)
 	if err != nil {
 		return nil, err
 	}

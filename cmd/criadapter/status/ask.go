@@ -47,10 +47,19 @@ func (a Answer) Ready() bool {
 	return true
 }
 
+// maxAnswer bounds an answer, in bytes: a list of all containers may be larger than gRPC's default.
+const maxAnswer = 16 << 20
+
+// Dial returns a connection to the CRI server on a unix socket. The first request connects.
+func Dial(endpoint string) (*grpc.ClientConn, error) {
+	return grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
+}
+
 // Ask asks the CRI server on a unix socket, within ctx.
 func Ask(ctx context.Context, endpoint string) (Answer, error) {
 	answer := Answer{Endpoint: endpoint, Conditions: map[string]string{}}
-	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := Dial(endpoint)
 	if err != nil {
 		return answer, err
 	}
