@@ -60,13 +60,18 @@ func recipes(p build.Programs, base string) []images.Recipe {
 		{Name: "flannel-cni-plugin", Base: base, Files: map[string]string{"flannel": p.FlannelPlugin}},
 		{Name: "metrics-server", Files: map[string]string{"metrics-server": p.MetricsServer},
 			Entrypoint: []string{"/metrics-server"}},
-		{Name: "sample-device-plugin", Files: map[string]string{"sample-device-plugin": p.DevicePlugin},
-			Entrypoint: []string{"/sample-device-plugin"}},
+		devicePlugin("sample-device-plugin", p),
 		{Name: "dra-test-driver", Files: map[string]string{"dra-test-driver": p.DRADriver},
 			Entrypoint: []string{"/dra-test-driver"}},
 		{Name: "kube-router", Base: base, Files: map[string]string{bin + "kube-router": p.KubeRouter},
 			Entrypoint: []string{"kube-router"}},
 	}
+}
+
+// devicePlugin is Kubernetes' sample device plugin, as an image of that name.
+func devicePlugin(name string, p build.Programs) images.Recipe {
+	return images.Recipe{Name: name, Files: map[string]string{"sample-device-plugin": p.DevicePlugin},
+		Entrypoint: []string{"/sample-device-plugin"}}
 }
 
 // registryAddress is where the nodes pull images. Each node knows the host by /etc/hosts.
@@ -144,6 +149,7 @@ func certifiedImages(
 		{Name: images.SpecsPrefix + "sample-apiserver:1.29.2",
 			Files:      map[string]string{"sample-apiserver": p.SampleServer},
 			Entrypoint: []string{"/sample-apiserver"}},
+		devicePlugin(images.SpecsPrefix+"sample-device-plugin:1.7", p),
 	})
 	maps.Copy(all, made)
 	return all, err
