@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"context"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -78,4 +79,19 @@ func TestNoteNeedsTheRuntime(t *testing.T) {
 	spec := ContainerSpec{Note: &ocinote.Note{}}
 	testutil.Fails(t, CheckSpec(spec, Features{}), errdefs.IsNotImplemented, "without it")
 	testutil.Check(t, CheckSpec(spec, Features{OCIRuntime: OCIRuntime{Name: "c"}}), "with it")
+}
+
+// TestMissingRuntimeThatIsRequired: an engine without the runtime is refused, even if the caller has just left.
+func TestMissingRuntimeThatIsRequired(t *testing.T) {
+	f := newFakeServer(t)
+	c, err := Dial(Options{Host: "unix://" + f.socket, OCIRuntime: OCIRuntimeRequired})
+	testutil.Must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	wantType(t, "Ping", c.Ping(testContext(t)), errdefs.ErrFailedPrecondition)
+	api, err := c.newAPI()
+	testutil.Must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantType(t, "a caller that has left", c.addOCIRuntime(ctx, &session{api: api}, facts{}),
+		errdefs.ErrFailedPrecondition)
 }

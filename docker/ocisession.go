@@ -40,7 +40,7 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 	switch {
 	case err == nil && (found.Name != "" || c.ociRuntime == OCIRuntimeAuto):
 		return nil
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		return err
 	case c.ociRuntime == OCIRuntimeAuto:
 		s.distrust(ctx, err)
