@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -62,6 +65,9 @@ func typed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if unreachable(err) {
+		return fmt.Errorf("%w: %w", docker.ErrRegistryUnavailable, err)
+	}
 	var failed *transport.Error
 	if !errors.As(err, &failed) {
 		return err
@@ -82,6 +88,17 @@ func typed(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", docker.ErrRegistryUnavailable, err)
 	}
 	return fmt.Errorf("%w: %w", errdefs.ErrUnknown, err)
+}
+
+// unreachable reports whether a name was not found in DNS, or a connection failed, ended early or was silent.
+func unreachable(err error) bool {
+	var (
+		lookup *net.DNSError
+		call   *os.SyscallError
+		silent net.Error
+	)
+	return errors.As(err, &lookup) || errors.As(err, &call) || errors.As(err, &silent) && silent.Timeout() ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // TagImage implements docker.Images.

@@ -2,8 +2,11 @@ package artifact
 
 import (
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -177,6 +181,10 @@ func TestFailedPullsLeaveNothing(t *testing.T) {
 		"a timeout":         {blob(408, ""), docker.ErrRegistryUnavailable},
 		"a bad request":     {blob(400, ""), errdefs.ErrUnknown},
 		"a bad method":      {blob(405, ""), errdefs.ErrUnknown},
+		"an early end": {func(w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("Content-Length", "5")
+			return blob(200, "hel")(w, r)
+		}, docker.ErrRegistryUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -191,6 +199,23 @@ func TestFailedPullsLeaveNothing(t *testing.T) {
 			testutil.Must(t, f.pullNamed("x:1"))
 			testutil.Equal(t, f.content(f.host+"/x:1"), "a=hello", "files after another pull")
 		})
+	}
+}
+
+func TestRegistryThatIsAway(t *testing.T) {
+	f := newFixture(t)
+	f.host = "127.0.0.1:1" // no registry has this port
+	err := typed(t.Context(), f.pullNamed("x:1"))
+	testutil.Assert(t, errors.Is(err, docker.ErrRegistryUnavailable), "a refused connection: %v", err)
+	for err, want := range map[error]bool{
+		&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}:              true,
+		&url.Error{Op: "Get", Err: &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}}:                true,
+		&url.Error{Op: "Get", Err: io.EOF}:                                                               true,
+		&url.Error{Op: "Get", Err: &net.OpError{Op: "remote error", Err: errors.New("bad certificate")}}: false,
+		&os.PathError{Op: "write", Err: unix.ENOSPC}:                                                     false,
+	} {
+		away := errors.Is(typed(t.Context(), err), docker.ErrRegistryUnavailable)
+		testutil.Assert(t, away == want, "%v: the registry is away: %t", err, away)
 	}
 }
 
