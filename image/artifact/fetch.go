@@ -20,12 +20,8 @@ import (
 	"github.com/criadapter/criadapter/internal/wholedir"
 )
 
-const (
-	// maxManifest bounds a manifest, in bytes, as registries do.
-	maxManifest = 4 << 20
-	// progressStep is the number of bytes between two reports of progress.
-	progressStep = 1 << 20
-)
+// maxManifest bounds a manifest, in bytes, as registries do.
+const maxManifest = 4 << 20
 
 // pull is a transfer of an artifact into the store.
 type pull struct {
@@ -33,7 +29,7 @@ type pull struct {
 	auth authn.AuthConfig
 	// arch is the node's architecture. It decides which manifest of an index is pulled.
 	arch string
-	// progress is called after each progressStep of a blob.
+	// progress is called whenever bytes of a blob arrive.
 	progress func()
 }
 
@@ -169,15 +165,13 @@ func fetchBlob(from registry.Repository, file File, dir string, progress func())
 type counted struct {
 	r        io.Reader
 	n        int64
-	reported int64
 	progress func()
 }
 
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
-	if c.n-c.reported >= progressStep {
-		c.reported = c.n
+	if n > 0 {
 		c.progress()
 	}
 	return n, err

@@ -64,9 +64,14 @@ func (f *fixture) push(content remote.Taggable, name string) {
 
 func (f *fixture) pullNamed(name string) error {
 	f.t.Helper()
+	return f.pullWith(name, func() {})
+}
+
+func (f *fixture) pullWith(name string, progress func()) error {
+	f.t.Helper()
 	ref, err := reference.ParseDockerRef(f.host + "/" + name)
 	testutil.Must(f.t, err)
-	return f.pull(f.t.Context(), pull{ref: ref, arch: "amd64", progress: func() {}})
+	return f.pull(f.t.Context(), pull{ref: ref, arch: "amd64", progress: progress})
 }
 
 // content returns the files of an artifact, with their content.
@@ -137,6 +142,15 @@ func TestTagsMove(t *testing.T) {
 		testutil.Equal(t, f.content(f.host+"/y:new"), "a=1", "files of a new tag")
 		f.open(f.root)
 	}
+}
+
+// TestSmallFilesAreProgress: a pull that gets file after file is not taken for a silent one.
+func TestSmallFilesAreProgress(t *testing.T) {
+	f := newFixture(t)
+	f.push(artifacts.New(t, artifacts.Empty, "a", "1", "b", "2", "c", "3"), "x:1")
+	reports := 0
+	testutil.Must(t, f.pullWith("x:1", func() { reports++ }))
+	testutil.Assert(t, reports >= 3, "%d reports of progress for three files", reports)
 }
 
 func TestArtifactOfAnIndex(t *testing.T) {
