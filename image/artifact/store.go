@@ -151,7 +151,8 @@ func (s *Store) add(making string, id digest.Digest, given names) error {
 		}
 		return s.name(old, given)
 	}
-	if err := writeNames(making, given); err != nil {
+	// name adds the tags later, so that a crash never leaves two artifacts with one tag.
+	if err := writeNames(making, names{Digests: given.Digests}); err != nil {
 		return err
 	}
 	if err := s.discard(id.Encoded()); err != nil { // a damaged artifact with this id
@@ -165,7 +166,7 @@ func (s *Store) add(making string, id digest.Digest, given names) error {
 		return err
 	}
 	s.byID[a.id.String()] = a
-	return s.take(given.Tags, a)
+	return s.name(a, given)
 }
 
 // name gives an artifact more names, and takes the tags from other artifacts. The caller holds the lock.

@@ -153,6 +153,26 @@ func TestSmallFilesAreProgress(t *testing.T) {
 	testutil.Assert(t, reports >= 3, "%d reports of progress for three files", reports)
 }
 
+// TestTagHasOneArtifactAfterAFailure: the old artifact cannot give its tag away.
+func TestTagHasOneArtifactAfterAFailure(t *testing.T) {
+	f := newFixture(t)
+	f.push(artifacts.New(t, artifacts.Empty, "a", "1"), "x:1")
+	testutil.Must(t, f.pullNamed("x:1"))
+	f.push(artifacts.New(t, artifacts.Empty, "a", "2"), "x:1")
+	dir, aside := f.find(f.host+"/x:1").dir, filepath.Join(t.TempDir(), "aside")
+	testutil.Must(t, os.Rename(dir, aside))
+	testutil.Assert(t, f.pullNamed("x:1") != nil, "the pull succeeded")
+	testutil.Must(t, os.Rename(aside, dir))
+	f.open(f.root)
+	tagged := 0
+	for _, a := range f.list() {
+		tagged += len(a.Tags)
+	}
+	testutil.Assert(t, tagged == 1, "%d artifacts have the tag", tagged)
+	testutil.Must(t, f.pullNamed("x:1"))
+	testutil.Equal(t, f.content(f.host+"/x:1"), "a=2", "files after another pull")
+}
+
 func TestArtifactOfAnIndex(t *testing.T) {
 	f := newFixture(t)
 	add := func(arch string) mutate.IndexAddendum {
