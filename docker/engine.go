@@ -80,7 +80,8 @@ type Containers interface {
 	// UpdateContainer changes the resources of a container.
 	UpdateContainer(ctx context.Context, id string, resources container.Resources) error
 	// LimitNote replaces the limits in the container's note and returns the old ones. They apply from its next start
-	// on. It does nothing for a container without a note.
+	// on. It does nothing for a container without a note. A note is found by the full id, and not by the name, here and
+	// in the next two.
 	LimitNote(ctx context.Context, id string, limits NoteLimits) (NoteLimits, error)
 	// Adjust puts the changes of plugins into the note of a container that has not started. A container without a note
 	// fails with errdefs.ErrNotImplemented.
