@@ -81,7 +81,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"largest size in bytes of the engine's log of a new container beside the copy, as a quantity; a container "+
 			"can write two thirds of it "+
 			"while this program is away, and the kubelet does not count it as ephemeral storage")
-	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "error, warn, info, debug or trace")
+	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "panic, fatal, error, warn, info, debug or trace")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
 	c.addObserveFlags(flags)
 	addIdleFlags(flags)
