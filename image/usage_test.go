@@ -10,7 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/containerd/log"
 	"github.com/moby/sys/mountinfo"
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -199,6 +202,16 @@ func TestClosedMeterMeasuresNothing(t *testing.T) {
 	meter.close()
 	_, ok := meter.get(t.Context(), storage{layers: []string{t.TempDir()}})
 	testutil.Assert(t, !ok, "a closed meter measured")
+}
+
+func TestCloseIsNoFailureOfAMeasurement(t *testing.T) {
+	meter := newUsageMeter()
+	logger, hook := logtest.NewNullLogger()
+	meter.ctx = log.WithLogger(meter.ctx, logrus.NewEntry(logger))
+	meter.walk = slowWalk(time.Hour)
+	meter.refresh(storage{layers: []string{t.TempDir()}})
+	meter.close()
+	testutil.Assert(t, len(hook.AllEntries()) == 0, "the log has %v", hook.AllEntries())
 }
 
 // A meter that is closed while a call begins a measurement waits for that one, too.
