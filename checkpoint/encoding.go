@@ -119,11 +119,12 @@ func decodeRecord(raw []byte) (Record, error) {
 
 // decodeHead reads the head of a newer program's record. Unreadable fields stay empty.
 func decodeHead(raw []byte) Record {
-	var head Record
 	var compact bytes.Buffer
-	if json.Compact(&compact, raw) != nil || json.Unmarshal(compact.Bytes(), &head) != nil {
+	if json.Compact(&compact, raw) != nil {
 		return Record{}
 	}
+	var head Record
+	_ = json.Unmarshal(compact.Bytes(), &head) // it leaves out fields whose type is another one now
 	return headOf(head)
 }
 

@@ -32,7 +32,10 @@ func refusedFiles(t *testing.T) map[string][]byte {
 		[]byte(`"name": "web", "new": 1`), 1)
 	deep := bytes.Replace([]byte(mustEncode(t, fullRecord("abc"))), []byte(`"inode": 7`),
 		[]byte(`"inode": 7, "new": 1`), 1)
+	otherType := bytes.Replace([]byte(mustEncode(t, fullRecord("abc"))), []byte(`"phase": "ready"`),
+		[]byte(`"phase": {"name": "ready"}`), 1)
 	return map[string][]byte{
+		"next version, new type":  withVersion(wrap(otherType), fmt.Sprint(schemaVersion+1)),
 		"next version":            withVersion(fileOf(t, fullRecord("abc")), fmt.Sprint(schemaVersion+1)),
 		"next version, new field": withVersion(wrap(withField), fmt.Sprint(schemaVersion+1)),
 		"other envelope":          []byte(`{"schemaVersion": 77, "checksum": {"kind": "none"}, "pods": []}`),
