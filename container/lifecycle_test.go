@@ -77,6 +77,16 @@ func TestStartThatTheEngineDoesNotRemember(t *testing.T) {
 		"the container ended with %d: %q", c.Status.ExitCode, c.Status.Error)
 }
 
+// Another program removes the container during its start.
+func TestStartOfAContainerThatIsGone(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id := n.create(n.pod(), n.config("sleep"))
+	engine.Inject("StartContainer", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("no room for it"), Times: 1})
+	engine.Inject("InspectContainer", dockertest.Fault{Err: errdefs.ErrNotFound})
+	err := n.Start(t.Context(), id)
+	testutil.Assert(t, errdefs.IsInternal(err) && !strings.Contains(err.Error(), "%!"), "Start: %v", err)
+}
+
 // While the engine is away the container's state is unknown.
 func TestStartWithALostAnswer(t *testing.T) {
 	n, engine := newFakeNode(t)

@@ -109,8 +109,11 @@ func (s *Service) cannotRun(ctx context.Context, c *state.Container, cause error
 	defer cancel()
 	drainErr := s.drain(ctx, c.ID, exitDrainTimeout)
 	now, err := s.opts.Cache.RefreshContainer(ctx, c.ID)
+	if errdefs.IsNotFound(err) {
+		return drainErr
+	}
 	if err != nil {
-		return errors.Join(drainErr, fmt.Errorf("looking at it after the failed start: %w", docker.IgnoreNotFound(err)))
+		return errors.Join(drainErr, fmt.Errorf("looking at it after the failed start: %w", err))
 	}
 	if now.Status.Running || now.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
 		return drainErr
