@@ -90,14 +90,10 @@ func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []str
 		defer unlock()
 	}
 	for _, c := range containers {
-		if err := s.opts.Engine.PauseContainer(ctx, c.ID); err != nil {
+		if err := s.pause(ctx, c.ID); err != nil {
 			return err
 		}
-		defer func() {
-			settle, cancel := settling(ctx)
-			defer cancel()
-			err = errors.Join(err, docker.IgnoreNotFound(s.opts.Engine.UnpauseContainer(settle, c.ID)))
-		}()
+		defer func() { err = errors.Join(err, s.unpause(ctx, c.ID)) }()
 	}
 	for _, c := range containers {
 		name := c.Meta.Config.GetMetadata().GetName()
@@ -114,6 +110,22 @@ func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []str
 		}
 	}
 	return nil
+}
+
+// pause pauses a container. After an error the container is not paused, even if only the engine's answer was lost.
+func (s *Service) pause(ctx context.Context, id string) error {
+	err := s.opts.Engine.PauseContainer(ctx, id)
+	if err != nil && (ctx.Err() != nil || errdefs.IsUnavailable(err)) {
+		return errors.Join(err, s.unpause(ctx, id))
+	}
+	return err
+}
+
+// unpause unpauses a container, even if the caller is gone.
+func (s *Service) unpause(ctx context.Context, id string) error {
+	settle, cancel := settling(ctx)
+	defer cancel()
+	return docker.IgnoreNotFound(s.opts.Engine.UnpauseContainer(settle, id))
 }
 
 // runningIn finds the containers that a checkpoint of a pod is to have.
