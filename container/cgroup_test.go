@@ -86,19 +86,20 @@ func TestLimitsInCgroupFiles(t *testing.T) {
 func TestUpdateOfCgroupFilesIsWholeOrNot(t *testing.T) {
 	n, engine := newFakeNode(t)
 	c := newCgroup(t, n, "hugetlb.2MB.max", "memory.high")
-	id := n.createLimited(map[string]string{"memory.high": "100"})
+	config := n.config("sleep")
+	config.Linux = &runtimeapi.LinuxContainerConfig{Resources: unified(map[string]string{"memory.high": "100"})}
+	config.Linux.Resources.CpuShares = 512 // a limit that is unset cannot be restored
+	id := n.create(n.pod(), config)
 	n.start(id)
-	before, err := engine.InspectContainer(t.Context(), id)
-	testutil.Must(t, err)
 	change := &runtimeapi.LinuxContainerResources{CpuShares: 99,
 		Unified: map[string]string{"memory.high": "7", "memory.nosuch": "1"}}
-	err = n.Update(t.Context(), update(id, change))
+	err := n.Update(t.Context(), update(id, change))
 	if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "linux.unified[memory.nosuch]: ") {
 		t.Errorf("a file that the kernel does not have: %v", err)
 	}
 	c.want("memory.high", "100")
 	after, err := engine.InspectContainer(t.Context(), id)
-	testutil.Assert(t, err == nil && (after.HostConfig.CPUShares != 99 || before.HostConfig.CPUShares == 0),
+	testutil.Assert(t, err == nil && after.HostConfig.CPUShares == 512,
 		"the engine keeps %+v, %v", after.HostConfig.CPUShares, err)
 	got := n.look(id).Status.Resources.GetLinux().GetUnified()
 	testutil.Assert(t, len(got) == 1 && got["memory.high"] == "100", "the cache has %v", got)
