@@ -94,7 +94,8 @@ func (h *hostPaths) join(path string, mounts mountPoints) *pendingPath {
 	}
 	call := &pendingPath{done: make(chan struct{})}
 	h.pending[path] = call
-	v := visitor{seats: &h.seats, mounts: mounts, patience: h.patience}
+	// A wait for a seat ends a little before require's, so that the error names the file system that hangs.
+	v := visitor{seats: &h.seats, mounts: mounts, patience: h.patience * 9 / 10}
 	go func() {
 		call.err = h.visit(&v, path)
 		h.mu.Lock()

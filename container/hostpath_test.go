@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -174,7 +175,9 @@ func TestHostPathsThatHangHoldUpNoOthers(t *testing.T) {
 
 // If calls that hang have taken all seats of a file system, more requests for it fail. The error names it. Requests
 // succeed again when it answers.
-func TestManyHostPathsThatHang(t *testing.T) {
+func TestManyHostPathsThatHang(t *testing.T) { synctest.Test(t, testManyHostPathsThatHang) }
+
+func testManyHostPathsThatHang(t *testing.T) {
 	answer := make(chan struct{})
 	paths := newHostPaths()
 	paths.patience = time.Millisecond
@@ -192,7 +195,7 @@ func TestManyHostPathsThatHang(t *testing.T) {
 		testutil.Require(t, errdefs.IsUnavailable(err), "require: %v", err)
 	}
 	testutil.Until(t, "all seats are taken", func() bool { return under.Load() == maxHanging })
-	err := paths.visit(&visitor{seats: &paths.seats, mounts: mounts, patience: paths.patience}, "/hung/late")
+	err := paths.require(t.Context(), "/hung/late", mounts)
 	testutil.Assert(t, errdefs.IsUnavailable(err) &&
 		strings.Contains(err.Error(), "other paths on /hung do not answer"), "one too many: %v", err)
 	paths.patience = 5 * time.Second
