@@ -2,6 +2,7 @@ package nri
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -56,12 +57,13 @@ func podNamespaces(pod *state.Pod) []*api.LinuxNamespace {
 	return all
 }
 
-// describeState describes a container as the cache knows it.
+// describeState describes a container as the cache knows it. The maps of annotations and limits are copies, because the
+// NRI library writes what plugins change into them.
 func describeState(c *state.Container) *api.Container {
 	config := c.Meta.Config
 	described := &api.Container{
 		Id: c.ID, PodSandboxId: c.SandboxID, Name: config.GetMetadata().GetName(), State: stateOf(c),
-		Labels: config.GetLabels(), Annotations: config.GetAnnotations(), Pid: uint32(c.Status.PID),
+		Labels: config.GetLabels(), Annotations: maps.Clone(config.GetAnnotations()), Pid: uint32(c.Status.PID),
 		CreatedAt: c.Meta.CreatedAt.UnixNano(), ExitCode: int32(c.Status.ExitCode), StatusMessage: c.Status.Error,
 		Image: &api.Image{Name: config.GetImage().GetUserSpecifiedImage(), ConfigDigest: c.Meta.ImageID},
 		Linux: &api.LinuxContainer{Resources: fromCRI(limitsOf(c)),

@@ -77,6 +77,17 @@ func TestDescribe(t *testing.T) {
 	testutil.Assert(t, proto.Equal(got, want), "got  %v\nwant %v", got, want)
 }
 
+// TestDescriptionIsACopy: the NRI library writes into the maps of a description.
+func TestDescriptionIsACopy(t *testing.T) {
+	config := &runtimeapi.ContainerConfig{Annotations: map[string]string{"a": "1"},
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources: &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.high": "1"}}}}
+	before := proto.Clone(config)
+	described := describeState(&state.Container{Meta: state.ContainerMeta{Config: config}})
+	described.Annotations["a"], described.Linux.Resources.Unified["memory.high"] = "2", "2"
+	testutil.Assert(t, proto.Equal(config, before), "the request became %v", config)
+}
+
 func TestDescribePod(t *testing.T) {
 	pod := &state.Pod{ID: "id", Meta: state.PodMeta{RuntimeHandler: "h", Config: &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "n", Namespace: "ns", Uid: "u"},

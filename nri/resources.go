@@ -3,6 +3,7 @@ package nri
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/nri/pkg/api"
@@ -10,10 +11,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// fromCRI describes limits. The result is never nil: plugins may read it without a check.
+// fromCRI describes limits. The result is never nil: plugins may read it without a check. It shares nothing with r.
 func fromCRI(r *runtimeapi.LinuxContainerResources) *api.LinuxResources {
 	described := &api.LinuxResources{Memory: &api.LinuxMemory{}, Cpu: &api.LinuxCPU{
-		Cpus: r.GetCpusetCpus(), Mems: r.GetCpusetMems()}, Unified: r.GetUnified()}
+		Cpus: r.GetCpusetCpus(), Mems: r.GetCpusetMems()}, Unified: maps.Clone(r.GetUnified())}
 	if v := r.GetMemoryLimitInBytes(); v != 0 {
 		described.Memory.Limit = api.Int64(v)
 	}
