@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
@@ -26,7 +27,7 @@ func (s *Service) RunPod(ctx context.Context, pod *state.Pod) error {
 
 // StopPod tells the plugins of a pod whose containers have ended.
 func (s *Service) StopPod(ctx context.Context, pod *state.Pod) {
-	s.reported.end(ctx, pod.ID, func() {
+	s.reported.end(ctx, pod.ID, time.Time{}, func() {
 		s.tell(ctx, "StopPodSandbox", func() error {
 			return s.adaptation.StopPodSandbox(ctx, &adaptation.StopPodSandboxRequest{Pod: describePod(pod)})
 		})
@@ -123,7 +124,6 @@ func (s *Service) StartContainer(ctx context.Context, pod *state.Pod, c *state.C
 
 // ContainerStarted tells the plugins of a container that runs.
 func (s *Service) ContainerStarted(ctx context.Context, pod *state.Pod, c *state.Container) {
-	s.reported.runs(c.ID)
 	s.tellOf(ctx, "PostStartContainer", c, func(described *api.Container) error {
 		return s.adaptation.PostStartContainer(ctx,
 			&adaptation.PostStartContainerRequest{Pod: describePod(pod), Container: described})
@@ -176,13 +176,14 @@ func (s *Service) ContainerUpdated(ctx context.Context, pod *state.Pod, c *state
 	})
 }
 
-// containerEnded tells the plugins of a container that has ended, once for each of its runs.
-func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.Container) {
+// containerEnded tells the plugins of a container that has ended, once for each of its runs. run is the start of the
+// run.
+func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.Container, run time.Time) {
 	if c.Status.StartedAt.IsZero() {
 		return
 	}
 	var updates []*api.ContainerUpdate
-	s.reported.end(ctx, c.ID, func() {
+	s.reported.end(ctx, c.ID, run, func() {
 		s.tellOf(ctx, "StopContainer", c, func(described *api.Container) error {
 			answer, err := s.adaptation.StopContainer(ctx,
 				&adaptation.StopContainerRequest{Pod: describePod(pod), Container: described})
@@ -198,7 +199,7 @@ func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.C
 // RemoveContainer tells the plugins of an ended container that is about to be removed. Plugins that have not heard of
 // its end hear of it before.
 func (s *Service) RemoveContainer(ctx context.Context, pod *state.Pod, c *state.Container) {
-	s.containerEnded(ctx, pod, c)
+	s.containerEnded(ctx, pod, c, c.Status.StartedAt)
 	s.reported.removal(ctx, c.ID, func() {
 		s.tellOf(ctx, "RemoveContainer", c, func(described *api.Container) error {
 			return s.removed(ctx, pod, described)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 
@@ -12,52 +13,49 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// reported has the pods and containers whose end or removal the plugins know, by id. The zero value is empty.
+// reported has the pods and containers whose end or removal the plugins know, by id. The value of an end is the start
+// of the run that ended, and any other value is zero. The zero reported is empty.
 type reported struct {
 	locks            keylock.Locks
 	mu               sync.Mutex
-	stopped, removed map[string]bool
+	stopped, removed map[string]time.Time
 }
 
-// end calls report if the end is new. It returns when the end has been reported, even if another caller reports it.
-func (r *reported) end(ctx context.Context, id string, report func()) {
-	r.once(ctx, &r.stopped, id, report)
+// end calls report if the end is of a later run than the last one. It returns when the end has been reported, even if
+// another caller reports it.
+func (r *reported) end(ctx context.Context, id string, run time.Time, report func()) {
+	r.once(ctx, &r.stopped, id, run, report)
 }
 
 // removal is end for a removal.
 func (r *reported) removal(ctx context.Context, id string, report func()) {
-	r.once(ctx, &r.removed, id, report)
+	r.once(ctx, &r.removed, id, time.Time{}, report)
 }
 
-func (r *reported) once(ctx context.Context, in *map[string]bool, id string, report func()) {
+func (r *reported) once(
+	ctx context.Context, in *map[string]time.Time, id string, run time.Time, report func(),
+) {
 	unlock, err := r.locks.Lock(ctx, id)
 	if err != nil {
 		return // the caller is gone
 	}
 	defer unlock()
-	if r.record(in, id) {
+	if r.record(in, id, run) {
 		report()
 	}
 }
 
-func (r *reported) record(in *map[string]bool, id string) bool {
+func (r *reported) record(in *map[string]time.Time, id string, run time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if (*in)[id] {
+	if last, found := (*in)[id]; found && !run.After(last) {
 		return false
 	}
 	if *in == nil {
-		*in = map[string]bool{}
+		*in = map[string]time.Time{}
 	}
-	(*in)[id] = true
+	(*in)[id] = run
 	return true
-}
-
-// runs forgets the end of a container that runs again.
-func (r *reported) runs(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.stopped, id)
 }
 
 // forget drops the entries of a pod or container that is gone.
@@ -80,7 +78,7 @@ func (r *reported) ids() []string {
 func (s *Service) watch(ctx context.Context, first *state.Snapshot) {
 	for _, c := range first.Containers() {
 		if c.Status.State() == stateExited {
-			s.reported.record(&s.reported.stopped, c.ID) // plugins see it in their first list
+			s.reported.record(&s.reported.stopped, c.ID, c.Status.StartedAt) // plugins see it in their first list
 		}
 	}
 	seen := knownOf(first)
@@ -130,6 +128,14 @@ func (s *Service) catchUp(ctx context.Context, seen known) (now known, gone map[
 	return now, gone
 }
 
+// endedRun returns the start of the run that ended in a change to c. If c runs, that is the run before.
+func endedRun(c *state.Container) time.Time {
+	if c.Status.Running {
+		return c.Status.StartedAt.Add(-1)
+	}
+	return c.Status.StartedAt
+}
+
 func (s *Service) changed(ctx context.Context, change state.Change) {
 	isPod := change.Pod != nil && change.Pod.ID == change.ID
 	switch {
@@ -140,7 +146,7 @@ func (s *Service) changed(ctx context.Context, change state.Change) {
 	case change.Type == state.Stopped:
 		for _, c := range change.Containers {
 			if c.ID == change.ID {
-				s.containerEnded(ctx, change.Pod, c)
+				s.containerEnded(ctx, change.Pod, c, endedRun(c))
 			}
 		}
 	case change.Type == state.Deleted && isPod:

@@ -23,11 +23,9 @@ import (
 func TestReported(t *testing.T) {
 	var r reported
 	ends, removals := 0, 0
-	end := func() { r.end(t.Context(), "c", func() { ends++ }) }
-	end()
-	end()
-	r.runs("c")
-	end()
+	for _, run := range []int64{1, 1, 2, 1, 2} {
+		r.end(t.Context(), "c", time.Unix(run, 0), func() { ends++ })
+	}
 	for range 2 {
 		r.removal(t.Context(), "c", func() { removals++ })
 	}
@@ -166,7 +164,7 @@ func TestLostChanges(t *testing.T) {
 	cache.EndPod("stopped")
 	cache.RemoveContainer("last")
 	cache.RemovePod("removed")
-	s.reported.record(&s.reported.removed, "removed by a request")
+	s.reported.record(&s.reported.removed, "removed by a request", time.Time{})
 	loseChanges(cache)
 	close(f.answer)
 	want := []string{"RemoveContainer removed/last", "RemoveContainer stopped/gone", "RemovePod removed",
@@ -185,6 +183,36 @@ func TestLostChanges(t *testing.T) {
 		ids := slices.Compact(slices.Sorted(slices.Values(s.reported.ids())))
 		return slices.Equal(ids, []string{"ended", "stopped"})
 	})
+}
+
+// Another program starts a container again. The plugins hear of the end of each run, and not again at the removal. The
+// change may already show the next run, or the report of the start may come after the end.
+func TestEndsOfEachRun(t *testing.T) {
+	cache := state.New(state.Options{})
+	s := serviceOf(t, cache)
+	runs(cache, "pod", "c")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.Run(ctx, nil) }()
+	defer func() { cancel(); <-done }()
+	f := &follower{synced: make(chan struct{})}
+	defer f.join(t, s)()
+	pod, err := cache.Snapshot().Pod("pod")
+	testutil.Must(t, err)
+	startAgain := func(at int64) func(*state.ContainerStatus) {
+		return func(st *state.ContainerStatus) { st.Running, st.StartedAt = true, time.Unix(at, 0) }
+	}
+	for i, change := range []func(*state.ContainerStatus){ended, startAgain(5), startAgain(7),
+		func(st *state.ContainerStatus) { st.Running, st.FinishedAt = false, time.Unix(8, 0) }} {
+		cache.UpdateContainer("c", change)
+		want := []int{1, 1, 2, 3}[i]
+		testutil.Until(t, "the plugin has heard of each end", func() bool { return len(f.seen()) == want })
+	}
+	c, err := cache.Snapshot().Container("c")
+	testutil.Must(t, err)
+	s.ContainerStarted(t.Context(), pod, c)
+	s.RemoveContainer(t.Context(), pod, c)
+	testutil.Equal(t, len(f.seen()), 4, "ends and the removal")
 }
 
 // A removal is reported once, even if a queued change of a sibling still shows the removed pod and container, and
