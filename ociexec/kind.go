@@ -3,15 +3,10 @@ package ociexec
 import (
 	"context"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 )
-
-// versionTimeout bounds a runtime's answer to --version.
-const versionTimeout = 10 * time.Second
 
 // kinds caches the name and version of runtime programs. A replaced program is asked again.
 type kinds struct {
@@ -68,11 +63,7 @@ func (k *kinds) keep(id program, kind string) {
 
 // askVersion returns the first line that a program prints for --version.
 func askVersion(ctx context.Context, path string, environ []string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env, cmd.Dir = append([]string{}, environ...), "/" // nil would be this program's environment
-	output, err := cmd.Output()
+	output, err := askRuntime(ctx, environ, path, "--version")
 	if err != nil {
 		return "", err
 	}

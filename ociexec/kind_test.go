@@ -38,9 +38,22 @@ func TestHangingRuntimeBlocksNoOther(t *testing.T) {
 	begun := time.Now()
 	kind, err := k.of(t.Context(), fakeRuntime(t, "echo runc version 1"), environ)
 	testutil.Assert(t, err == nil && kind == "runc version 1", "%q, %v", kind, err)
-	testutil.Assert(t, time.Since(begun) < versionTimeout/2, "it took %v", time.Since(begun))
+	testutil.Assert(t, time.Since(begun) < askTimeout/2, "it took %v", time.Since(begun))
 	cancel()
 	testutil.Assert(t, <-ended != nil, "the hanging runtime has a version")
+}
+
+// A process that a runtime leaves running holds the runtime's output open, and does not hold up the caller.
+func TestRuntimeThatLeavesAProcess(t *testing.T) {
+	environ := []string{"PATH=" + os.Getenv("PATH")}
+	begun := time.Now()
+	output, err := askRuntime(t.Context(), environ, fakeRuntime(t, "sleep 60 & echo runc version 1"))
+	testutil.Assert(t, err == nil && string(output) == "runc version 1\n", "%q, %v", output, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = askRuntime(ctx, environ, fakeRuntime(t, "sleep 60 & sleep 60"))
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "a runtime that hangs: %v", err)
+	testutil.Assert(t, time.Since(begun) < 30*time.Second, "it took %v", time.Since(begun))
 }
 
 func TestOtherRuntimesNeedTheEngine(t *testing.T) {

@@ -1,27 +1,19 @@
 package ociexec
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
 	"github.com/criadapter/criadapter/internal/proctable"
 )
-
-// sandboxTimeout bounds a command of the runtime about a sandbox.
-const sandboxTimeout = 10 * time.Second
 
 // Sandbox is a pod's sandbox of a runtime that runs all containers of a pod in one process (gVisor's runsc). Only the
 // runtime knows what happens in it. A Sandbox is for one use: a restarted pod has another one.
@@ -45,17 +37,11 @@ func FindSandbox(id string, pid int) (*Sandbox, error) {
 
 // run runs a command of the runtime and returns its output.
 func (s *Sandbox) run(ctx context.Context, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, sandboxTimeout)
-	defer cancel()
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, s.program, append([]string{"--root", s.root}, args...)...)
-	cmd.Env, cmd.Dir = append([]string{}, s.environ...), "/"
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("OCI runtime %s: %w: %s", args[0], errors.Join(ctx.Err(), err),
-			strings.TrimSpace(stderr.String()))
+	output, err := askRuntime(ctx, s.environ, s.program, append([]string{"--root", s.root}, args...)...)
+	if err != nil {
+		return nil, fmt.Errorf("OCI runtime %s: %w", args[0], err)
 	}
-	return stdout.Bytes(), nil
+	return output, nil
 }
 
 // Usage is the resource usage of a container in a sandbox.
