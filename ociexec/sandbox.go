@@ -3,6 +3,7 @@ package ociexec
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -102,8 +103,10 @@ type PortConn struct{ *net.UnixConn }
 // answer.
 func (PortConn) CloseWrite() error { return nil }
 
-// Dial connects to a port on the loopback of the sandbox's network.
+// Dial connects to a port on the loopback of the sandbox's network. It takes no longer than askTimeout.
 func (s *Sandbox) Dial(ctx context.Context, port uint16) (PortConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	dir, err := os.MkdirTemp("", "criadapter-port-")
 	if err != nil {
 		return PortConn{}, err
@@ -119,6 +122,10 @@ func (s *Sandbox) Dial(ctx context.Context, port uint16) (PortConn, error) {
 	if _, err := s.run(ctx, "port-forward", "--stream", socket, s.id, strconv.Itoa(int(port))); err != nil {
 		return PortConn{}, err
 	}
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
 	conn, err := listener.AcceptUnix()
-	return PortConn{conn}, err
+	if err != nil {
+		return PortConn{}, errors.Join(ctx.Err(), err)
+	}
+	return PortConn{conn}, nil
 }
