@@ -86,7 +86,9 @@ func (s *Service) Run(ctx context.Context, containers Containers) {
 	first := s.opts.Cache.Snapshot()
 	err := s.adaptation.Start()
 	if err == nil {
-		err = os.Chmod(s.opts.Socket, 0o600)
+		if err = os.Chmod(s.opts.Socket, 0o600); err != nil {
+			s.adaptation.Stop()
+		}
 	}
 	if err != nil {
 		s.failed = fmt.Errorf("NRI cannot start, no pod and no container can be made; mend it or set nri: disabled: "+

@@ -2,8 +2,10 @@ package nri
 
 import (
 	"context"
+	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -183,6 +185,25 @@ func TestLostChanges(t *testing.T) {
 		ids := slices.Compact(slices.Sorted(slices.Values(s.reported.ids())))
 		return slices.Equal(ids, []string{"ended", "stopped"})
 	})
+}
+
+// If the socket's mode cannot be set, no plugin can connect.
+func TestSocketWithoutAMode(t *testing.T) {
+	s := serviceOf(t, state.New(state.Options{}))
+	var err error
+	s.opts.Socket = "@" + strings.ReplaceAll(t.TempDir(), "/", "-") // it has no file
+	s, err = New(s.opts)
+	testutil.Must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.Run(ctx, nil) }()
+	defer func() { cancel(); <-done }()
+	testutil.Assert(t, errdefs.IsUnavailable(s.ready(ctx)), "NRI has started: %v", s.failed)
+	conn, err := net.Dial("unix", s.opts.Socket)
+	if err == nil {
+		t.Errorf("a plugin can connect")
+		_ = conn.Close()
+	}
 }
 
 // Another program starts a container again. The plugins hear of the end of each run, and not again at the removal. The
