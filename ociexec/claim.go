@@ -80,12 +80,12 @@ func own(dir string) (*os.File, error) {
 	return lock, nil
 }
 
-// used reports whether a process holds the lock of a start.
+// used reports whether a process holds the lock of a start. It does so, too, if that cannot be found out.
 func used(dir string) bool {
 	lock, err := os.Open(filepath.Join(dir, lockName))
 	if err != nil {
-		return false
+		return !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR)
 	}
 	defer lock.Close()
-	return errors.Is(unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
+	return unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
 }

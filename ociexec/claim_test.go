@@ -35,6 +35,19 @@ func TestEachStartHasItsOwnDirectory(t *testing.T) {
 	testutil.Assert(t, len(entries) == 1 && filepath.Join(base, entries[0].Name()) == first.dir, "left: %v", entries)
 }
 
+// A lock that cannot be opened may be held. A file has no lock.
+func TestLockThatCannotBeOpened(t *testing.T) {
+	base := t.TempDir()
+	for _, name := range []string{"unknown", "unused"} {
+		testutil.Must(t, os.Mkdir(filepath.Join(base, name), 0o700))
+	}
+	testutil.Must(t, os.Symlink(lockName, filepath.Join(base, "unknown", lockName))) // it leads to itself
+	testutil.WriteFile(t, filepath.Join(base, "file"), "")
+	for name, want := range map[string]bool{"unknown": true, "unused": false, "file": false} {
+		testutil.Assert(t, used(filepath.Join(base, name)) == want, "%s: want used: %t", name, want)
+	}
+}
+
 // A start whose turn never comes fails with the name of the directory.
 func TestStartThatIsNeverItsTurn(t *testing.T) {
 	base := t.TempDir()
