@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/containerd/log"
 	"github.com/containernetworking/cni/libcni"
@@ -222,19 +220,11 @@ func liveNetns(path string) string {
 // forget removes the rest of the pod in the cache directory: its pending ADD, and entries that libcni could not read.
 func (n *Network) forget(id string) error {
 	defer step.At("CNI: forget")()
-	results := filepath.Join(n.opts.CacheDir, "results")
-	entries, err := os.ReadDir(results)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("clear the CNI cache of pod %s: %w", id, err)
+	err := ForgetAttachments([]string{n.opts.CacheDir}, id)
+	if err == nil {
+		err = n.pending.end(id)
 	}
-	errs := []error{n.pending.end(id)}
-	for _, entry := range entries {
-		path := filepath.Join(results, entry.Name())
-		if strings.HasSuffix(entry.Name(), "-"+id+"-"+interfaceName) && !belongsToOther(path, id) {
-			errs = append(errs, os.Remove(path))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return fmt.Errorf("clear the CNI cache of pod %s: %w", id, err)
 	}
 	return nil

@@ -61,7 +61,7 @@ func FindAttachment(dirs []string, id string) (*Attachment, error) {
 	return nil, nil
 }
 
-// ForgetAttachments removes a pod's entries from the cache directories of other runtimes. A directory need not exist.
+// ForgetAttachments removes a pod's entries from cache directories. A directory need not exist.
 func ForgetAttachments(dirs []string, id string) error {
 	var errs []error
 	for _, dir := range dirs {
