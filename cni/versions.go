@@ -2,10 +2,7 @@ package cni
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
-
-	"github.com/containernetworking/cni/libcni"
 )
 
 // Plugin is one program that the current configuration names.
@@ -31,26 +28,13 @@ func (n *Network) Plugins(ctx context.Context) []Plugin {
 	var plugins []Plugin
 	for _, p := range snap.list.Plugins {
 		plugins = append(plugins, n.askVersion(ctx, p.Network.Type))
-		if ipam := ipamType(p); ipam != "" {
+		if ipam := p.Network.IPAM.Type; ipam != "" {
 			if found := n.askVersion(ctx, ipam); found.Path != "" {
 				plugins = append(plugins, found)
 			}
 		}
 	}
 	return plugins
-}
-
-// ipamType is the type of a plugin's address manager, empty without one.
-func ipamType(p *libcni.PluginConfig) string {
-	var config struct {
-		IPAM struct {
-			Type string `json:"type"`
-		} `json:"ipam"`
-	}
-	if json.Unmarshal(p.Bytes, &config) != nil {
-		return ""
-	}
-	return config.IPAM.Type
 }
 
 func (n *Network) askVersion(ctx context.Context, plugin string) Plugin {
