@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 const (
@@ -44,12 +43,9 @@ func (s *Service) ExecSync(ctx context.Context, id string, request ExecRequest) 
 	if len(request.Command) == 0 {
 		return nil, fmt.Errorf("cmd is empty: %w", errdefs.ErrInvalidArgument)
 	}
-	c, err := s.find(id)
+	c, err := s.running(id)
 	if err != nil {
 		return nil, err
-	}
-	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		return nil, wrongState(c, "running")
 	}
 	if request.Timeout > 0 {
 		var cancel context.CancelFunc
