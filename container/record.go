@@ -96,13 +96,9 @@ func (s *Service) dropRecord(ctx context.Context, sandboxID, id string) error {
 
 // loadRecord returns a container's part of the checkpoint, nil without one.
 func (s *Service) loadRecord(ctx context.Context, sandboxID, id string) (*checkpoint.Container, error) {
-	record, err := s.opts.Store.Load(ctx, sandboxID)
+	kept, err := s.opts.Store.LoadContainer(ctx, sandboxID, id)
 	if err != nil {
 		return nil, docker.IgnoreNotFound(err)
-	}
-	kept, ok := record.Containers[id]
-	if !ok {
-		return nil, nil
 	}
 	return &kept, nil
 }
