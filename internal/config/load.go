@@ -54,7 +54,9 @@ func (c *Config) Load(flags *pflag.FlagSet) ([]Setting, error) {
 		return nil, err
 	}
 	for name, origin := range fromFile {
-		setDefault(origins, name, origin)
+		if _, found := origins[name]; !found {
+			origins[name] = origin
+		}
 	}
 	for _, name := range settingNames() {
 		value := os.Getenv(environmentName(name))
@@ -71,12 +73,6 @@ func (c *Config) Load(flags *pflag.FlagSet) ([]Setting, error) {
 		}
 	}
 	return settings(flags, origins), nil
-}
-
-func setDefault(m map[string]string, key, value string) {
-	if _, found := m[key]; !found {
-		m[key] = value
-	}
 }
 
 // filePath returns the configuration file, and whether it must exist.
