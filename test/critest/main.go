@@ -135,9 +135,9 @@ func examine(ctx context.Context, env rigenv.Env, critest string, opts options) 
 	}
 	handler := ""
 	if opts.gvisor {
-		gvisor, err := startGVisor(ctx, env)
-		if err != nil {
-			return err
+		gvisor, startErr := startGVisor(ctx, env)
+		if startErr != nil {
+			return startErr
 		}
 		defer func() { err = errors.Join(err, gvisor.Close(context.WithoutCancel(ctx))) }()
 		env, handler = gvisor.Use(env), gvisorHandler

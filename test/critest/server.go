@@ -57,5 +57,8 @@ func startServer(ctx context.Context, env rigenv.Env, endpoint, reportDir string
 		return server{}, errors.Join(err, stop())
 	}
 	clients, err := s.Clients()
-	return server{endpoint: clients, stop: stop}, err
+	if err != nil {
+		return server{}, errors.Join(err, stop())
+	}
+	return server{endpoint: clients, stop: stop}, nil
 }
