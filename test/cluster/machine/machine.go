@@ -111,7 +111,10 @@ func (s *stay) keep() error {
 		return err
 	}
 	// The rename makes the file whole or not at all, also if this process is killed.
-	return errors.Join(os.WriteFile(path+".new", text, 0o600), os.Rename(path+".new", path))
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 // restore writes the saved values back where they differ.
