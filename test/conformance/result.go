@@ -68,9 +68,10 @@ func failed(s report.Spec) bool { return s.Outcome == report.Failed }
 
 func passedAgain(s report.Spec) bool { return s.Outcome == report.Passed && s.Again }
 
-// keep writes the result of a run of a set into the report's directory.
+// keep writes the result of a run of a set into the report's directory. A result on the emulated machine is not kept:
+// its engine is not the rig's, and the tables have no column for it.
 func (o options) keep(env rigenv.Env, f finished, v report.Verdict) error {
-	if o.focus != "" {
+	if o.focus != "" || o.node == machineNode {
 		return nil
 	}
 	kubelet, err := o.kubeletVersion()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"testing"
 
@@ -35,6 +36,15 @@ func TestChosenSpecs(t *testing.T) {
 	wantOthers := []string{"b [NodeConformance] [Serial]", "c"}
 	testutil.Assert(t, slices.Equal(slices.Sorted(maps.Keys(others)), wantOthers), "others: %v, want %v", others,
 		wantOthers)
+}
+
+// The emulated machine's engine is not the one that the rig's environment names.
+func TestResultOfMachineIsNotKept(t *testing.T) {
+	o := options{server: single.Criadapter, kubelet: build.Release, node: machineNode, report: t.TempDir()}
+	testutil.Must(t, o.keep(rigenv.Env{Engine: "installed"}, finished{set: set{name: "fast"}}, report.Verdict{}))
+	kept, err := os.ReadDir(o.report)
+	testutil.Must(t, err)
+	testutil.Assert(t, len(kept) == 0, "%v is kept", kept)
 }
 
 // Runs with different settings have different names of results.
