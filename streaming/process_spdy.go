@@ -28,8 +28,8 @@ func (c connector) serveSPDY(w http.ResponseWriter, r *http.Request) {
 	conn.serve(c.session, arrived)
 	streams, err := c.awaitStreams(r.Context(), conn, arrived)
 	if err != nil {
-		log.G(r.Context()).WithError(err).
-			Debug("session of " + c.process.kind + " ends before the client has opened its streams")
+		log.G(r.Context()).WithError(err).WithField("session", c.process.kind).
+			Debug("session ends before the client has opened its streams")
 		return
 	}
 	status := streams[remotecommand.StreamTypeError]

@@ -97,7 +97,7 @@ func (m *Manager) Run(ctx context.Context, node Node) error {
 			break
 		}
 		if text := fmt.Sprint(err); text != logged { // log a repeated error once, not every second
-			log.G(ctx).WithError(err).Warn("logind cannot be reached: " + m.withoutLogind())
+			log.G(ctx).WithError(err).WithField("effect", m.withoutLogind()).Warn("logind cannot be reached")
 			logged = text
 		}
 		select {
