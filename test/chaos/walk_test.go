@@ -281,7 +281,11 @@ func (w *walk) rescue() {
 	if w.server.PID() == 0 {
 		testutil.Must(w, w.server.Start(w.Context()))
 	}
-	_ = w.kubelet.kill(w.Context()) // this may be the call that has failed
+	// What is left is in both inventories from now on. Each call may be the one that has failed.
+	if w.kubelet.kill(w.Context()) == nil && w.kubelet.bring(w.Context()) == nil {
+		w.whole = takeInventory(w.T, w.env, w.server)
+	}
+	_ = w.kubelet.kill(w.Context())
 	w.empty = takeInventory(w.T, w.env, w.server)
 }
 
