@@ -54,6 +54,7 @@ func TestChurn(t *testing.T) {
 	}
 	pods := <-churned
 	third := len(samples) / 3
+	testutil.Require(t, third > 0, "CHURN is too short for three samples")
 	first, last := mean(samples[:third]), mean(samples[len(samples)-third:])
 	fmt.Printf(
 		"churn: %d pods in %v, answers that were errors:%s\n| what | first third | last third |\n|---|---|---|\n",
@@ -64,8 +65,8 @@ func TestChurn(t *testing.T) {
 		testutil.Assert(t, b <= a*(1+use.part)+use.amount,
 			"%s: %.1f in the first third, %.1f in the last", use.name, a, b)
 	}
-	if pods == 0 || len(c.codes) != 0 {
-		t.Errorf("%d pods; errors:%s", pods, countsOf(c.codes))
+	if pods == 0 || len(c.codes) != 0 || c.wrong != nil {
+		t.Errorf("%d pods; errors:%s; a failure besides answers: %v", pods, countsOf(c.codes), c.wrong)
 	}
 	c.judge()
 }

@@ -81,6 +81,8 @@ type churned struct {
 
 	mu    sync.Mutex
 	codes map[codes.Code]int
+	// wrong is the first failure that is no answer of the server, such as a pod that cannot be reached.
+	wrong error
 }
 
 // newChurned starts a server on an engine, and takes an inventory without pods and with all of them. direct reaches the
@@ -128,10 +130,12 @@ func (c *churned) churn(ctx context.Context) int {
 					err = k.bring(c.t.Context())
 				}
 				c.mu.Lock()
-				if err == nil {
+				if status, ok := grpcstatus.FromError(err); err == nil {
 					done++
-				} else if status, ok := grpcstatus.FromError(err); ok {
+				} else if ok {
 					c.codes[status.Code()]++
+				} else if c.wrong == nil {
+					c.wrong = err
 				}
 				c.mu.Unlock()
 				if err != nil {
