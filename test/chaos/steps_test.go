@@ -92,7 +92,7 @@ func (c control) arm(t *testing.T, p *point) {
 }
 
 // trace returns the points that were reached since arm.
-func (c control) trace(t *testing.T) (points []point, killed bool) {
+func (c control) trace(t *testing.T) (points []point) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(string(c), "trace"))
 	testutil.Must(t, err)
@@ -100,13 +100,12 @@ func (c control) trace(t *testing.T) (points []point, killed bool) {
 	for line := range strings.Lines(string(text)) {
 		side, step, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if side == "killed" {
-			killed = true
 			continue
 		}
 		times[side+step]++
 		points = append(points, point{side, step, times[side+step]})
 	}
-	return points, killed
+	return points
 }
 
 const (

@@ -171,7 +171,7 @@ func (w *walk) trace(s scenario) ([]point, error) {
 	if err := s.act(w.Context(), w); err != nil {
 		return nil, err
 	}
-	points, _ := w.control.trace(w.T)
+	points := w.control.trace(w.T)
 	return points, w.settle(s)
 }
 
