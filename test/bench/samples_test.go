@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"math"
 	"testing"
 	"time"
@@ -56,5 +57,21 @@ func TestTurns(t *testing.T) {
 				t.Errorf("%d comes after %d only %d times", second, first, after[[2]int{first, second}])
 			}
 		}
+	}
+}
+
+// The first answer of a server that is asked again would be a turn more than the others have.
+func TestFirstAnswersWarmCaches(t *testing.T) {
+	crowds := []*crowd{{criServer: &criServer{name: "slow"}}, {criServer: &criServer{name: "quick"}}}
+	b := &bench{plan: plan{slow: 10 * time.Millisecond}}
+	var lists table
+	testutil.Must(t, b.ask(t.Context(), &lists, crowds, question{rowImages, 3, func(c *crowd, _ context.Context) error {
+		if c.name == "slow" {
+			time.Sleep(b.plan.slow)
+		}
+		return nil
+	}}))
+	for server, want := range map[string]int{"slow": 1, "quick": 3} {
+		testutil.Equal(t, len(lists.cells[rowImages][server]), want, "samples of the %s server", server)
 	}
 }
