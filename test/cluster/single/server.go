@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	cri "k8s.io/cri-client/pkg"
 
 	"github.com/criadapter/criadapter/test/bench/peers"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/footprint"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -73,9 +73,7 @@ func startCriadapter(ctx context.Context, opts Options, dir string) (Server, err
 		return Server{}, errors.Join(err, a.Close(ctx))
 	}
 	stop := func(ctx context.Context) error {
-		text, err := os.ReadFile(a.LogPath)
-		return errors.Join(err, os.WriteFile(filepath.Join(dir, "criadapter.log"), text, 0o644), a.Stop(ctx), unmount(),
-			a.Close(ctx))
+		return errors.Join(a.Stop(ctx), program.KeepLogs(dir, a.Dir, filepath.Base(a.LogPath)), unmount(), a.Close(ctx))
 	}
 	if err := a.Start(ctx); err != nil {
 		return Server{}, errors.Join(err, stop(context.WithoutCancel(ctx)))
@@ -95,7 +93,7 @@ func startContainerd(ctx context.Context, env rigenv.Env, dir string) (Server, e
 }
 
 func startCRIDockerd(ctx context.Context, env rigenv.Env, dir string) (Server, error) {
-	program, err := peers.CRIDockerd(ctx) // from the cache, because the rig cannot reach the module proxy
+	dockerd, err := peers.CRIDockerd(ctx) // from the cache, because the rig cannot reach the module proxy
 	if err != nil {
 		return Server{}, err
 	}
@@ -107,7 +105,7 @@ func startCRIDockerd(ctx context.Context, env rigenv.Env, dir string) (Server, e
 	if err := peers.LoadSandboxImage(ctx, env.DockerHost); err != nil {
 		return Server{}, err
 	}
-	server := peers.CRIDockerdServer{Env: env, Program: program, Dir: dir, Networks: networks}
+	server := peers.CRIDockerdServer{Env: env, Program: dockerd, Dir: dir, Networks: networks}
 	p, err := server.Start()
 	if err != nil {
 		return Server{}, err
