@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -36,7 +37,8 @@ func UnmountBelow(dir string) error {
 		return err
 	}
 	var errs []error
-	for line := range strings.Lines(string(mounts)) {
+	// Inner mounts come after the outer ones, which would take them along.
+	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(mounts)), "\n")) {
 		if point := strings.Fields(line)[1]; strings.HasPrefix(point, dir+"/") {
 			if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {
 				errs = append(errs, fmt.Errorf("unmount %s: %w", point, err))
