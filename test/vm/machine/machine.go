@@ -152,18 +152,20 @@ func (m *Machine) emulate(more ...string) error {
 		return err
 	}
 	defer log.Close()
-	m.port, m.ended = port, make(chan struct{})
-	m.cmd = exec.Command("nice", slices.Concat([]string{"-n", "19", m.kind.emulator.Program}, m.kind.hardware(),
+	m.port = port
+	cmd := exec.Command("nice", slices.Concat([]string{"-n", "19", m.kind.emulator.Program}, m.kind.hardware(),
 		m.attached(), more)...)
-	m.cmd.Stdout, m.cmd.Stderr = log, log
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if err := m.cmd.Start(); err != nil {
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go func(cmd *exec.Cmd, ended chan struct{}) {
+	ended := make(chan struct{})
+	m.cmd, m.ended = cmd, ended
+	go func() {
 		defer close(ended)
 		_ = cmd.Wait() // killed, or its log says why it ended
-	}(m.cmd, m.ended)
+	}()
 	return nil
 }
 
