@@ -123,9 +123,13 @@ func (s *suite) boot(ctx context.Context) error {
 		return err
 	}
 	share := filepath.Join(s.dir, "share")
-	s.machine, err = machine.Boot(ctx, machine.Options{Root: root, Dir: filepath.Join(s.dir, "machine"), Share: share,
+	booted, err := machine.Boot(ctx, machine.Options{Root: root, Dir: filepath.Join(s.dir, "machine"), Share: share,
 		Address: "192.0.2.1/24"})
-	return err
+	if err != nil {
+		return err // a machine before it stays, for its journal and for close
+	}
+	s.machine = booted
+	return nil
 }
 
 // architecture is the architecture of this machine, so that it can run the releases.
