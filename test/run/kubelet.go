@@ -145,7 +145,7 @@ func unready(pods []*v1.Pod) error {
 	return errors.Join(errs...)
 }
 
-// stop removes the manifest, waits until its pods are gone, and ends the kubelet core.
+// stop removes all manifests, waits until their pods are gone, and ends the kubelet core.
 func (k *kubeletCore) stop(ctx context.Context) (err error) {
 	defer func() {
 		k.cancel()
@@ -153,7 +153,7 @@ func (k *kubeletCore) stop(ctx context.Context) (err error) {
 		err = errors.Join(err, cgroups.Remove(nodeName))
 	}()
 	pods := k.Pods()
-	if err := os.Remove(filepath.Join(k.manifests, "pod.yaml")); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.RemoveAll(k.manifests); err != nil {
 		return err
 	}
 	for {
