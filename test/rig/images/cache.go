@@ -17,26 +17,35 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+
+	"github.com/criadapter/criadapter/internal/pause"
 )
 
 // nameAnnotation holds an image's catalogue name in the layout's index; the OCI layout specification defines it.
 const nameAnnotation = "org.opencontainers.image.ref.name"
 
-// cacheKey hashes all that the images are made from.
-func (h Host) cacheKey(ctx context.Context, userland []entry) (string, error) {
+// cacheKey hashes all that the images are made from: this package, the host's files, and the sandbox image.
+func (h Host) cacheKey(ctx context.Context, host ...[]entry) (string, error) {
 	version, err := goVersion(ctx)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s %s\n", version, h.Architecture)
-	ordered, err := arrange(userland)
+	sandbox, err := pause.Archive(h.Architecture)
 	if err != nil {
 		return "", err
 	}
-	for _, e := range ordered {
-		fmt.Fprintf(sum, "%q %q %d %d\n", e.header.Name, e.header.Linkname, e.header.Mode, len(e.content))
-		sum.Write(e.content)
+	sum.Write(sandbox)
+	for _, entries := range host {
+		ordered, err := arrange(entries)
+		if err != nil {
+			return "", err
+		}
+		for _, e := range ordered {
+			fmt.Fprintf(sum, "%q %q %d %d\n", e.header.Name, e.header.Linkname, e.header.Mode, len(e.content))
+			sum.Write(e.content)
+		}
 	}
 	err = fs.WalkDir(sources, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {

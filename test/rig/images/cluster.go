@@ -28,7 +28,7 @@ type Recipe struct {
 // Catalog it makes them once. The paths in the recipes must name their content, as paths in the cache do.
 func Cluster(ctx context.Context, cacheDir string, recipes []Recipe) (map[string]v1.Image, error) {
 	host := ThisHost()
-	key, err := host.cacheKey(ctx, nil)
+	key, err := host.cacheKey(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,8 @@ func Specs(ctx context.Context, cacheDir, agnhost string) (map[string]v1.Image, 
 	if err != nil {
 		return nil, err
 	}
-	key, err := host.cacheKey(ctx, shell)
+	tools = withoutOthers(tools, shell)
+	key, err := host.cacheKey(ctx, shell, tools)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +76,7 @@ func Specs(ctx context.Context, cacheDir, agnhost string) (map[string]v1.Image, 
 			return nil, err
 		}
 		k.programs["agnhost"] = program
-		if k.tools, err = newLayer(append(withoutOthers(tools, shell),
-			file("bin/nmeter", 0o755, []byte(nmeter)))...); err != nil {
+		if k.tools, err = newLayer(append(tools, file("bin/nmeter", 0o755, []byte(nmeter)))...); err != nil {
 			return nil, err
 		}
 		return k.images, k.specs()
