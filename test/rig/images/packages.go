@@ -96,18 +96,21 @@ func isDebian() bool {
 	return err == nil
 }
 
-// install runs apt-get, which waits for another apt-get's lock; a machine that never fetched the package lists gets a
-// second attempt after fetching them.
+// install runs apt-get, which waits for another apt-get's lock.
 func install(ctx context.Context, names []string) error {
-	args := append([]string{"-q", "-y", "-o", "DPkg::Lock::Timeout=120", "install", "--no-install-recommends"},
-		names...)
-	if aptGet(ctx, "", args...) == nil {
+	return fetch(ctx, "", append([]string{"-q", "-y", "-o", "DPkg::Lock::Timeout=120", "install",
+		"--no-install-recommends"}, names...)...)
+}
+
+// fetch is aptGet with a second attempt, for a machine that never fetched the package lists.
+func fetch(ctx context.Context, dir string, args ...string) error {
+	if aptGet(ctx, dir, args...) == nil {
 		return nil
 	}
 	if err := aptGet(ctx, "", "-q", "update"); err != nil {
 		return err
 	}
-	return aptGet(ctx, "", args...)
+	return aptGet(ctx, dir, args...)
 }
 
 // aptGet runs apt-get in dir, in the current directory if that is empty.

@@ -76,22 +76,15 @@ func hostRelease() string {
 	return release
 }
 
-// unpackPackage puts the files of a Debian package into dir, without its scripts being run. A machine that never
-// fetched the package lists gets a second attempt after fetching them.
+// unpackPackage puts the files of a Debian package into dir, without its scripts being run.
 func unpackPackage(ctx context.Context, name, dir string) error {
 	temp, err := os.MkdirTemp("", "debian-package-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	download := []string{"-q", "download", name}
-	if aptGet(ctx, temp, download...) != nil {
-		if err := aptGet(ctx, "", "-q", "update"); err != nil {
-			return err
-		}
-		if err := aptGet(ctx, temp, download...); err != nil {
-			return err
-		}
+	if err := fetch(ctx, temp, "-q", "download", name); err != nil {
+		return err
 	}
 	files, err := filepath.Glob(filepath.Join(temp, "*.deb"))
 	if err != nil {
