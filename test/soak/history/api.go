@@ -198,6 +198,11 @@ func containerID(id string) string {
 func (a *API) Pods() []Pod {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.copies()
+}
+
+// copies is Pods for a caller that holds the lock.
+func (a *API) copies() []Pod {
 	all := make([]Pod, 0, len(a.pods))
 	for p := range maps.Values(a.pods) {
 		copied := *p
@@ -210,9 +215,9 @@ func (a *API) Pods() []Pod {
 
 // view copies everything at one moment.
 func (a *API) view() (pods map[string]Pod, told map[string]Reported, odd []Difference) {
-	all := a.Pods()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	all := a.copies()
 	pods, told = make(map[string]Pod, len(all)), make(map[string]Reported, len(a.told))
 	for _, p := range all {
 		pods[p.UID] = p
