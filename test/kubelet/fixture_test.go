@@ -61,9 +61,13 @@ type node struct {
 	address string
 }
 
-// build makes the program once for all tests.
+// build makes the program once for all tests, in the rig's directory.
 var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "kubelet-core-")
+	env, err := rigenv.FromEnviron(os.Getenv)
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(env.WorkDir, "kubelet-core-")
 	if err != nil {
 		return "", err
 	}
@@ -76,17 +80,13 @@ var build = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// TestMain runs many tests at once, because they mostly wait, and removes the program.
+// TestMain runs many tests at once, because they mostly wait.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	code := m.Run()
-	if program, err := build(); err == nil {
-		os.RemoveAll(filepath.Dir(program))
-	}
-	os.Exit(code)
+	m.Run()
 }
 
 // newNode starts a node with short periods. Flags are added to the kubelet's.
