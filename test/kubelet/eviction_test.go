@@ -146,6 +146,18 @@ func (c *clusterNode) hasCondition(kind v1.NodeConditionType, status v1.Conditio
 	})
 }
 
+// showsRefused waits until a pod is refused with a message that has this text.
+func (c *clusterNode) showsRefused(pod *v1.Pod, message string) {
+	c.t.Helper()
+	c.shows(pod, "a pod is refused", func(now *v1.Pod) error {
+		if now.Status.Phase != v1.PodFailed || now.Status.Reason != "Evicted" ||
+			!strings.Contains(now.Status.Message, message) {
+			return fmt.Errorf("%s %s: %s", now.Status.Phase, now.Status.Reason, now.Status.Message)
+		}
+		return nil
+	})
+}
+
 // TestMemoryPressure makes the node short of memory by a threshold above any free memory. Pods are evicted one after
 // the other, pods without requests first. A critical pod stays, and new pods without requests are refused.
 func TestMemoryPressure(t *testing.T) {
@@ -186,14 +198,7 @@ spec:
 		"the pod that uses no more than it requested ended at %v, before the other at %v", b, a)
 	event := n.eventOf(n.name, "EvictionThresholdMet")
 	testutil.Assert(t, event.Message == "Attempting to reclaim memory", "event %q", event.Message)
-	refused := pod("refused", "0", "")
-	n.shows(refused, "a pod without requests is refused", func(now *v1.Pod) error {
-		if now.Status.Phase != v1.PodFailed || now.Status.Reason != "Evicted" ||
-			!strings.Contains(now.Status.Message, "The node had condition: [MemoryPressure].") {
-			return fmt.Errorf("%s %s: %s", now.Status.Phase, now.Status.Reason, now.Status.Message)
-		}
-		return nil
-	})
+	n.showsRefused(pod("refused", "0", ""), "The node had condition: [MemoryPressure].")
 	testutil.Equal(t, status(n.showsReady(critical), "main").RestartCount, 0, "restarts of the critical pod")
 }
 
@@ -253,8 +258,8 @@ spec:
 	testutil.Equal(t, ended.ExitCode, 7, "exit code of a container that had its time to end")
 }
 
-// TestDiskPressure fills a small disk with a pod's volume. That pod is evicted, and the other pod stays. After the
-// pressure, a new pod runs.
+// TestDiskPressure fills a small disk with a pod's volume. That pod is evicted, and the other pod stays. A new pod is
+// refused, and runs after the pressure.
 func TestDiskPressure(t *testing.T) {
 	n := prepareClusterNode(t, "--eviction-hard", "nodefs.available<50%", "--eviction-pressure-transition-period",
 		"15s")
@@ -267,6 +272,7 @@ func TestDiskPressure(t *testing.T) {
 	hungry := n.bindHungry("hungry", "dd if=/dev/zero of=/scratch/x bs=1M count=40", "", "")
 	n.hasCondition(v1.NodeDiskPressure, v1.ConditionTrue, "KubeletHasDiskPressure")
 	n.evicts(hungry, "The node was low on resource: ephemeral-storage. Threshold quantity: 32Mi, available: ")
+	n.showsRefused(n.bindHungry("refused", "true", "", ""), "The node had condition: [DiskPressure].")
 	event := n.eventOf(n.name, "EvictionThresholdMet")
 	testutil.Assert(t, event.Message == "Attempting to reclaim ephemeral-storage", "event %q", event.Message)
 	n.hasCondition(v1.NodeDiskPressure, v1.ConditionFalse, "KubeletHasNoDiskPressure")
