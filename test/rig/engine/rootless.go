@@ -29,7 +29,7 @@ func (e *Engine) makeRootless(cmd *exec.Cmd) (end func(), err error) {
 		return nil, err
 	}
 	// Engines look for this program of RootlessKit, which publishes ports.
-	cmd.Env = append(cmd.Env, "PATH="+home+string(os.PathListSeparator)+SearchPath(e.opts.Env))
+	cmd.Env = append(cmd.Env, "PATH="+home+string(os.PathListSeparator)+e.SearchPath())
 	if err := os.Symlink("/bin/true", filepath.Join(home, "rootlesskit-docker-proxy")); err != nil &&
 		!errors.Is(err, fs.ErrExist) {
 		return nil, err
