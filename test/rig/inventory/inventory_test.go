@@ -31,6 +31,8 @@ func TestFilesThatStay(t *testing.T) {
 	i := Inventory{}
 	testutil.Must(t, i.addFiles("leased address", dir))
 	testutil.Must(t, i.addFiles("leased address", filepath.Join(dir, "nothing")))
+	err := i.addFiles("leased address", filepath.Join(dir, "lock", "x"))
+	testutil.Assert(t, err != nil, "a directory that cannot be read is taken for an empty one")
 	got := i["leased address"]
 	testutil.Assert(t, len(got) == 1 && filepath.Base(got[0]) == "10.88.0.2", "counted %v", got)
 }

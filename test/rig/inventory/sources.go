@@ -99,8 +99,11 @@ var kept = regexp.MustCompile(`/(image-volumes/[0-9a-f]{64}(/.*)?|lock|last_rese
 
 func (i Inventory) addFiles(kind, dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if os.IsNotExist(err) || path == dir {
+		if os.IsNotExist(err) {
 			return nil
+		}
+		if err != nil || path == dir {
+			return err
 		}
 		if kept.MatchString(path) {
 			if entry.IsDir() {
@@ -109,7 +112,7 @@ func (i Inventory) addFiles(kind, dir string) error {
 			return nil
 		}
 		i.add(kind, path)
-		return err
+		return nil
 	})
 }
 
