@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/criadapter/criadapter/test/cgroups"
 )
@@ -65,6 +66,13 @@ func (s *scratch) remove() error {
 	return err
 }
 
+// abandoned says whether a directory without a lock has not changed for an hour. Its run was killed when it made or
+// removed the directory.
+func abandoned(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && time.Since(info.ModTime()) > time.Hour
+}
+
 // sweep removes the directories of killed runs, whose locks are free. A directory that cannot be removed stays for the
 // next run.
 func sweep() {
@@ -74,11 +82,11 @@ func sweep() {
 	}
 	for _, dir := range dirs {
 		lock, err := os.Open(filepath.Join(dir, "lock"))
-		if err != nil {
-			continue // another run is just making it
+		if err != nil && !abandoned(dir) {
+			continue // another run is just making or removing it
 		}
 		s := &scratch{dir: dir, lock: lock}
-		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		if lock != nil && syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 			lock.Close()
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -26,9 +27,15 @@ func TestSweepLeavesLockedDirectories(t *testing.T) {
 	}
 	begun := filepath.Join(temp, scratchPrefix+"begun") // another run has made its directory, and no lock so far
 	testutil.Must(t, os.Mkdir(begun, 0o755))
+	old := filepath.Join(temp, scratchPrefix+"old") // and another run was killed then
+	testutil.Must(t, os.Mkdir(old, 0o755))
+	then := time.Now().Add(-2 * time.Hour)
+	testutil.Must(t, os.Chtimes(old, then, then))
 	next, err := newScratch()
 	testutil.Must(t, err)
-	for path, want := range map[string]bool{held.dir: true, killed.dir: false, begun: true, next.dir: true} {
+	for path, want := range map[string]bool{
+		held.dir: true, killed.dir: false, begun: true, old: false, next.dir: true,
+	} {
 		testutil.Assert(t, exists(path) == want, "%s exists: %v, want %v", path, !want, want)
 	}
 	for _, s := range []*scratch{held, next} {
