@@ -116,8 +116,6 @@ func impatient(t *testing.T) net.Conn {
 	testutil.Must(t, err)
 	s.http.ReadTimeout /= 50
 	s.http.WriteTimeout /= 50
-	s.http.ReadHeaderTimeout /= 50
-	s.http.IdleTimeout /= 50
 	go func() { _ = s.Serve() }()
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	conn := connect(t, s.base.String())
