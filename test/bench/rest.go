@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/internal/pace"
 	procs "github.com/criadapter/criadapter/test/rig/usage"
 )
 
@@ -83,7 +83,7 @@ func (c *crowd) write(ctx context.Context) error {
 
 // restCost measures for plan.rest, some seconds after the last change.
 func (c *crowd) restCost(ctx context.Context) (cost restCost, err error) {
-	if err := program.Sleep(ctx, restTime); err != nil {
+	if err := pace.Sleep(ctx, restTime); err != nil {
 		return cost, err
 	}
 	before, err := procs.Switches(c.processes)
@@ -104,7 +104,7 @@ func (c *crowd) restCost(ctx context.Context) (cost restCost, err error) {
 // askFor asks a kubelet's questions for that long.
 func (c *crowd) askFor(ctx context.Context, d time.Duration) error {
 	for second := range int(d / time.Second) {
-		if err := program.Sleep(ctx, time.Second); err != nil {
+		if err := pace.Sleep(ctx, time.Second); err != nil {
 			return err
 		}
 		if _, err := c.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{}); err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/internal/pace"
 )
 
 // The names of the phases.
@@ -107,15 +107,15 @@ func (n *node) up(ctx context.Context, m *measured) error {
 
 // rest leaves the pods alone for a while.
 func (n *node) rest(ctx context.Context, m *measured) error {
-	if err := program.Sleep(ctx, settle); err != nil {
+	if err := pace.Sleep(ctx, settle); err != nil {
 		return err
 	}
-	return n.during(ctx, m, func() error { return program.Sleep(ctx, n.opts.rest) })
+	return n.during(ctx, m, func() error { return pace.Sleep(ctx, n.opts.rest) })
 }
 
 // restarts replaces all pods, as a rollout does.
 func (n *node) restarts(ctx context.Context, m *measured) error {
-	p := newPace(n.opts.pods, n.opts.maxPods())
+	p := newTempo(n.opts.pods, n.opts.maxPods())
 	err := n.during(ctx, m, func() error { return n.crowd.replace(ctx, patience, n.plain, p, p.all) })
 	m.Ready, m.Gone = n.crowd.upTimes(), n.crowd.goneTimes()
 	return err
@@ -123,7 +123,7 @@ func (n *node) restarts(ctx context.Context, m *measured) error {
 
 // churn replaces pods every second, for a while.
 func (n *node) churn(ctx context.Context, m *measured) error {
-	p := newPace(n.opts.pods, n.opts.maxPods())
+	p := newTempo(n.opts.pods, n.opts.maxPods())
 	err := n.during(ctx, m, func() error {
 		wanted := steady(n.opts.churn, time.Now(), n.opts.churned, time.Now)
 		if err := n.crowd.replace(ctx, n.opts.churned+patience, n.plain, p, wanted); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/common/model"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/test/cluster/single"
-	"github.com/criadapter/criadapter/test/program"
 )
 
 // probePlan is the number of probed pods, and the period of their probes.
@@ -46,7 +46,7 @@ func (n *node) probes(ctx context.Context, m *measured) error {
 	if err := n.fill(ctx, plan.pods, n.probed); err != nil {
 		return err
 	}
-	if err := program.Sleep(ctx, settle+time.Duration(plan.period)*time.Second); err != nil {
+	if err := pace.Sleep(ctx, settle+time.Duration(plan.period)*time.Second); err != nil {
 		return err
 	}
 	err := n.during(ctx, m, func() error {
@@ -55,7 +55,7 @@ func (n *node) probes(ctx context.Context, m *measured) error {
 			return err
 		}
 		start := time.Now()
-		if err := program.Sleep(ctx, n.opts.probed); err != nil {
+		if err := pace.Sleep(ctx, n.opts.probed); err != nil {
 			return err
 		}
 		after, err := n.countProbes(ctx)

@@ -128,18 +128,6 @@ func MissingEngine() (string, error) {
 	return "the engine " + variant.Name, nil
 }
 
-// Sleep waits, unless ctx ends before.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
-
 // KeepLogs copies the files that match the patterns in dir to the directory to, which it makes.
 func KeepLogs(to, dir string, patterns ...string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/test/soak/history"
 )
 
@@ -63,7 +63,7 @@ func (b *both) quiet(ctx context.Context) error {
 		if time.Now().After(end) {
 			return &notQuiet{differences: history.Sorted(differences), open: open}
 		}
-		if err := program.Sleep(ctx, look); err != nil {
+		if err := pace.Sleep(ctx, look); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/test/rig/numbered"
 )
 
@@ -46,7 +46,7 @@ func (c *churn) stop() error {
 }
 
 func (c *churn) run(ctx context.Context) error {
-	for program.Sleep(ctx, churnPause) == nil {
+	for pace.Sleep(ctx, churnPause) == nil {
 		c.hold.Lock()
 		err := c.change(context.WithoutCancel(ctx)) // a change is not left half done
 		c.hold.Unlock()

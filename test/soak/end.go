@@ -12,7 +12,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/test/rig/inventory"
 )
 
@@ -71,7 +71,7 @@ func (s *soaking) emptyNode(ctx context.Context) (inventory.Inventory, error) {
 			return nil, fmt.Errorf("the node does not get empty: %s%s", left, now.Differs(before))
 		}
 		before = now
-		if err := program.Sleep(ctx, time.Second); err != nil {
+		if err := pace.Sleep(ctx, time.Second); err != nil {
 			return nil, err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 
-	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/test/soak/history"
 )
 
@@ -60,7 +60,7 @@ func (w *engineWatch) follow(ctx context.Context) {
 			w.read(within, stream)
 		}
 		cancel()
-		_ = program.Sleep(ctx, 100*time.Millisecond)
+		_ = pace.Sleep(ctx, 100*time.Millisecond)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/test/cluster/single"
-	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/badplugins"
 	"github.com/criadapter/criadapter/test/rig/engine"
 )
@@ -73,7 +73,7 @@ func (v victims) plague(ctx context.Context, f fault, faults ...string) error {
 func (v victims) choke(ctx context.Context, f fault, disk string) (err error) {
 	dir := v.cluster.Disks()[disk]
 	defer func() { err = errors.Join(err, empty(dir)) }()
-	for end := time.Now().Add(f.Lasts); time.Now().Before(end) && ctx.Err() == nil; _ = program.Sleep(ctx, refill) {
+	for end := time.Now().Add(f.Lasts); time.Now().Before(end) && ctx.Err() == nil; _ = pace.Sleep(ctx, refill) {
 		if err := fill(dir); err != nil {
 			return err
 		}
@@ -81,8 +81,8 @@ func (v victims) choke(ctx context.Context, f fault, disk string) (err error) {
 	return nil
 }
 
-// wait is program.Sleep without its error: the caller heals the node in any case.
+// wait is pace.Sleep without its error: the caller heals the node in any case.
 func wait(ctx context.Context, d time.Duration) error {
-	_ = program.Sleep(ctx, d)
+	_ = pace.Sleep(ctx, d)
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
-	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/test/soak/history"
 )
 
@@ -31,7 +31,7 @@ func watchPods(ctx context.Context, pods corev1.PodInterface) *podWatch {
 	w.ended.Go(func() {
 		for ctx.Err() == nil {
 			w.follow(ctx)
-			_ = program.Sleep(ctx, 100*time.Millisecond)
+			_ = pace.Sleep(ctx, 100*time.Millisecond)
 		}
 	})
 	return w

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/single"
 	"github.com/criadapter/criadapter/test/program"
@@ -178,7 +179,7 @@ func (s *soaking) faults(ctx context.Context) (err error) {
 
 // fault waits, makes a fault, and waits until the node has recovered.
 func (s *soaking) fault(ctx context.Context, f fault, changing *churn) error {
-	if err := program.Sleep(ctx, f.Calm); err != nil {
+	if err := pace.Sleep(ctx, f.Calm); err != nil {
 		return err
 	}
 	say("fault %d: %s for %v (SEED=%d)", f.Number, f.Kind, f.Lasts, s.opts.seed)
@@ -220,7 +221,7 @@ func (s *soaking) tell() (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for program.Sleep(ctx, time.Minute) == nil {
+		for pace.Sleep(ctx, time.Minute) == nil {
 			say("%s", progress(s.both, s.result.faultsSoFar()))
 		}
 	}()

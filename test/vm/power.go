@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/criadapter/criadapter/test/program"
+	"github.com/criadapter/criadapter/internal/pace"
 )
 
 // churnTime is how long pods come and go before the power is cut, a little longer each time.
@@ -45,7 +45,7 @@ func (s *suite) cut(ctx context.Context, after time.Duration) error {
 	if _, err := s.machine.Run(ctx, "systemd-run", "--unit", "churn", "bash", "-c", churnScript); err != nil {
 		return err
 	}
-	if err := program.Sleep(ctx, after); err != nil {
+	if err := pace.Sleep(ctx, after); err != nil {
 		return err
 	}
 	if err := s.machine.CutPower(); err != nil {

@@ -40,7 +40,7 @@ func (k *kubelet) do(create, remove int) {
 }
 
 // run replaces pods until the demand is over, and returns the number of ticks.
-func (k *kubelet) run(t *testing.T, p pace, wanted func(*kubelet) demand) int {
+func (k *kubelet) run(t *testing.T, p tempo, wanted func(*kubelet) demand) int {
 	t.Helper()
 	asks := wanted(k)
 	for k.tick < 10_000 {
@@ -64,7 +64,7 @@ func (k *kubelet) clock() time.Time { return time.Unix(0, 0).Add(time.Duration(k
 func TestRollout(t *testing.T) {
 	for _, pods := range []int{1, 4, 20, 100, usualPods} {
 		for _, speed := range [][2]int{{30, 15}, {1, 1}, {100, 1}, {1, 100}, {100, 50}} {
-			p := newPace(pods, usualPods)
+			p := newTempo(pods, usualPods)
 			k := &kubelet{tally: tally{ready: pods, old: pods}, up: speed[0], down: speed[1]}
 			k.run(t, p, func(*kubelet) demand { return p.all })
 			testutil.Assert(t, k.deleted == pods && k.old == 0 && k.is(pods) == nil,
@@ -75,7 +75,7 @@ func TestRollout(t *testing.T) {
 
 // A fast node replaces as many pods as are asked for. A slow node replaces fewer, within the limits.
 func TestChurn(t *testing.T) {
-	p := newPace(100, usualPods)
+	p := newTempo(100, usualPods)
 	churn := func(k *kubelet) demand { return steady(5, k.clock(), time.Minute, k.clock) }
 	fast := &kubelet{tally: tally{ready: 100, old: 100}, up: 30, down: 15}
 	took := fast.run(t, p, churn)

@@ -8,18 +8,20 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// pace replaces pods like a Deployment rollout with maxUnavailable 25 % and maxSurge 0.
-type pace struct {
+// tempo replaces pods like a Deployment rollout with maxUnavailable 25 % and maxSurge 0.
+type tempo struct {
 	pods  int // wanted
 	most  int // at once, terminating ones included
 	least int // Ready at any time
 }
 
-// newPace lets a quarter of the pods be unavailable, as Deployments do by default, and at least one.
-func newPace(pods, most int) pace { return pace{pods: pods, most: most, least: pods - max(1, pods/4)} }
+// newTempo lets a quarter of the pods be unavailable, as Deployments do by default, and at least one.
+func newTempo(pods, most int) tempo {
+	return tempo{pods: pods, most: most, least: pods - max(1, pods/4)}
+}
 
 // step returns how many pods to make now, and how many of the due ones to delete now.
-func (p pace) step(t tally, due int) (create, remove int) {
+func (p tempo) step(t tally, due int) (create, remove int) {
 	alive := t.ready + t.waiting
 	create = min(p.pods-alive, p.most-alive-t.going)
 	remove = min(due, t.ready-p.least)
@@ -30,7 +32,7 @@ func (p pace) step(t tally, due int) (create, remove int) {
 type demand func(t tally) (due int, over bool)
 
 // all is the demand of a rollout: every old pod is due. It is over when no old pod is left and all new ones are Ready.
-func (p pace) all(t tally) (due int, over bool) { return t.old, t.old == 0 && t.is(p.pods) == nil }
+func (p tempo) all(t tally) (due int, over bool) { return t.old, t.old == 0 && t.is(p.pods) == nil }
 
 // steady demands perSecond pods a second. The demand begins at start, and lasts is its duration. Pods that were not
 // replaced in time stay due.
@@ -42,10 +44,10 @@ func steady(perSecond int, start time.Time, lasts time.Duration, now func() time
 }
 
 // refill demands nothing, and is over when all pods are Ready again.
-func (p pace) refill(t tally) (due int, over bool) { return 0, t.is(p.pods) == nil }
+func (p tempo) refill(t tally) (due int, over bool) { return 0, t.is(p.pods) == nil }
 
-// replace replaces pods at the pace, the oldest first, until the demand is over.
-func (c *crowd) replace(ctx context.Context, patience time.Duration, spec v1.PodSpec, p pace, wanted demand) error {
+// replace replaces pods at the tempo, the oldest first, until the demand is over.
+func (c *crowd) replace(ctx context.Context, patience time.Duration, spec v1.PodSpec, p tempo, wanted demand) error {
 	var failed error
 	err := c.await(ctx, patience, func(t tally) error {
 		due, over := wanted(t)
