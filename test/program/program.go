@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -126,6 +127,15 @@ func MissingEngine() (string, error) {
 		return "", err
 	}
 	return "the engine " + variant.Name, nil
+}
+
+// Undo calls functions, the last one first, and returns all their errors.
+func Undo(steps []func() error) error {
+	var errs []error
+	for _, undo := range slices.Backward(steps) {
+		errs = append(errs, undo())
+	}
+	return errors.Join(errs...)
 }
 
 // KeepLogs copies the files that match the patterns in dir to the directory to, which it makes.

@@ -8,11 +8,11 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/images"
 	"github.com/criadapter/criadapter/test/rig/registry"
@@ -71,13 +71,7 @@ func inside(scratchDir string) (code int, err error) {
 // after an error.
 func start(ctx context.Context, scratchDir string, p *plan) (cleanup func() error, err error) {
 	var undo []func() error
-	cleanup = func() error {
-		var errs []error
-		for _, f := range slices.Backward(undo) {
-			errs = append(errs, f())
-		}
-		return errors.Join(errs...)
-	}
+	cleanup = func() error { return program.Undo(undo) }
 	catalog, err := images.Catalog(ctx, p.CacheDir)
 	if err != nil {
 		return cleanup, fmt.Errorf("test images: %w", err)

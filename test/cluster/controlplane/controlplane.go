@@ -160,6 +160,16 @@ func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, err
 	return string(output), nil
 }
 
+// AwaitNode waits until a node is registered, and then until it is Ready. Each wait takes at most limit.
+func (c *ControlPlane) AwaitNode(ctx context.Context, name string, limit time.Duration) error {
+	for _, condition := range []string{"--for=create", "--for=condition=Ready"} {
+		if _, err := c.Kubectl(ctx, "wait", condition, "node/"+name, "--timeout="+limit.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // tokens is the file with the tokens that the API server accepts.
 func (c *ControlPlane) tokens() string { return filepath.Join(c.Dir, "tokens.csv") }
 

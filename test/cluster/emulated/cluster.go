@@ -11,9 +11,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -27,7 +27,7 @@ import (
 )
 
 // readyTimeout bounds the time until the node takes pods.
-const readyTimeout = "--timeout=20m"
+const readyTimeout = 20 * time.Minute
 
 // Options say what to run. All but KubeletConfig are required. Programs.Share must have been filled by FillShare.
 type Options struct {
@@ -131,12 +131,7 @@ func (c *Cluster) Serve(ctx context.Context, port int) error {
 }
 
 func (c *Cluster) awaitNode(ctx context.Context) error {
-	for _, condition := range []string{"--for=create", "--for=condition=Ready"} {
-		if _, err := c.Plane.Kubectl(ctx, "wait", condition, "node/"+single.NodeName, readyTimeout); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.Plane.AwaitNode(ctx, single.NodeName, readyTimeout)
 }
 
 // keepJournal copies the machine's log to the report's directory. Close calls it, when the caller's context may have
@@ -147,10 +142,4 @@ func (c *Cluster) keepJournal() error {
 }
 
 // Close ends the machine and the control plane, and keeps the logs.
-func (c *Cluster) Close() error {
-	var errs []error
-	for _, undo := range slices.Backward(c.undo) {
-		errs = append(errs, undo())
-	}
-	return errors.Join(errs...)
-}
+func (c *Cluster) Close() error { return program.Undo(c.undo) }

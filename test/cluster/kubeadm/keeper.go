@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -163,11 +162,7 @@ func (k *keeper) openAPI(ctx context.Context) error {
 
 // close undoes all steps, the last one first, and removes the cluster's files.
 func (k *keeper) close() error {
-	var errs []error
-	for _, undo := range slices.Backward(k.undo) {
-		errs = append(errs, undo())
-	}
-	return errors.Join(append(errs, removeState(k.plan.Dir))...)
+	return errors.Join(program.Undo(k.undo), removeState(k.plan.Dir))
 }
 
 // removeState removes the files of a cluster that has ended. Logs stay.

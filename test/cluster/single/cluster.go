@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
@@ -22,7 +21,7 @@ import (
 const NodeName = "node"
 
 // readyTimeout bounds the time until the node takes pods; ten seconds are usual.
-const readyTimeout = "--timeout=120s"
+const readyTimeout = 2 * time.Minute
 
 // Options say what to run. Env, Programs, Server and ReportDir are required.
 type Options struct {
@@ -121,10 +120,8 @@ func (c *Cluster) startServer(ctx context.Context) error {
 }
 
 func (c *Cluster) awaitNode(ctx context.Context) error {
-	for _, condition := range []string{"--for=create", "--for=condition=Ready"} {
-		if _, err := c.Plane.Kubectl(ctx, "wait", condition, "node/"+NodeName, readyTimeout); err != nil {
-			return fmt.Errorf("%w; the end of the kubelet's log:\n%s", err, c.kubelet.LogTail())
-		}
+	if err := c.Plane.AwaitNode(ctx, NodeName, readyTimeout); err != nil {
+		return fmt.Errorf("%w; the end of the kubelet's log:\n%s", err, c.kubelet.LogTail())
 	}
 	return nil
 }
@@ -156,10 +153,4 @@ func (c *Cluster) keepLogs() error {
 }
 
 // Close ends all programs, removes what pods have left behind and keeps the logs.
-func (c *Cluster) Close() error {
-	var errs []error
-	for _, undo := range slices.Backward(c.undo) {
-		errs = append(errs, undo())
-	}
-	return errors.Join(errs...)
-}
+func (c *Cluster) Close() error { return program.Undo(c.undo) }
