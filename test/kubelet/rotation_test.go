@@ -1,19 +1,17 @@
 package kubelet
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/rig/numbered"
 )
 
 // TestLogRotationLosesNothing counts lines while their log is rotated repeatedly. Each line is in one of the files,
@@ -35,19 +33,20 @@ func TestLogRotationLosesNothing(t *testing.T) {
 		return nil
 	})
 
-	rotated, err := filepath.Glob(path + ".*")
+	files, err := numbered.Rotated(path)
 	testutil.Must(t, err)
-	testutil.Assert(t, len(rotated) >= 3, "the log was rotated %d times, want several", len(rotated))
-	slices.Sort(rotated) // by time
+	testutil.Assert(t, len(files) > 3, "the log was rotated %d times, want several", len(files)-1)
 	var text strings.Builder
-	for _, file := range append(rotated, path) {
-		text.WriteString(readLog(t, file))
+	for _, file := range files {
+		content, err := numbered.Read(file)
+		testutil.Must(t, err)
+		text.WriteString(content)
 	}
 	at := 0
 	for line := range strings.Lines(text.String()) {
 		at++
 		want := fmt.Sprintf(" line %d\n", at)
-		testutil.Require(t, strings.HasSuffix(line, want), "line %d of %d files is %q", at, len(rotated)+1, line)
+		testutil.Require(t, strings.HasSuffix(line, want), "line %d of %d files is %q", at, len(files), line)
 	}
 	testutil.Assert(t, at == lines, "%d lines, want %d", at, lines)
 }
@@ -71,20 +70,4 @@ func (n *node) logHasLast(path, want string) {
 		}
 		return fmt.Errorf("not in %v", files)
 	})
-}
-
-// readLog reads a log that may be compressed.
-func readLog(t *testing.T, path string) string {
-	t.Helper()
-	file, err := os.Open(path)
-	testutil.Must(t, err)
-	defer file.Close()
-	var content io.Reader = file
-	if strings.HasSuffix(path, ".gz") {
-		content, err = gzip.NewReader(file)
-		testutil.Must(t, err)
-	}
-	text, err := io.ReadAll(content)
-	testutil.Must(t, err)
-	return string(text)
 }

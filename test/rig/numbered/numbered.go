@@ -80,7 +80,7 @@ func CountLines(written int, lines []string) (Tally, error) {
 
 // Contents returns the contents of a CRI log's lines, all of which must be whole.
 func Contents(path string) ([]string, error) {
-	text, err := read(path)
+	text, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +95,8 @@ func Contents(path string) ([]string, error) {
 	return all, nil
 }
 
-// read reads a file, which a kubelet may have compressed.
-func read(path string) (_ string, err error) {
+// Read reads a file, which a kubelet may have compressed.
+func Read(path string) (_ string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err
