@@ -70,7 +70,7 @@ func (s *suite) sources() string { return filepath.Join(s.dir, "sources") }
 
 // copySources copies the files that git tracks or would track.
 func (s *suite) copySources(ctx context.Context) error {
-	list, err := command(ctx, "", "git", "ls-files", "--cached", "--others", "--exclude-standard")
+	list, err := program.Output(ctx, "", nil, "git", "ls-files", "--cached", "--others", "--exclude-standard")
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *suite) twoBuilds(ctx context.Context) error {
 	if string(first) != string(second) || len(first) == 0 {
 		return fmt.Errorf("two builds of the same sources differ:\n%s\n%s", first, second)
 	}
-	_, err = command(ctx, out, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	_, err = program.Output(ctx, out, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
 	return err
 }
 
@@ -113,10 +113,10 @@ func (s *suite) alerts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	program := filepath.Join(dir, "promtool")
-	if _, err := command(ctx, "contrib/prometheus", program, "check", "rules", "alerts.yaml"); err != nil {
+	promtool := filepath.Join(dir, "promtool")
+	if _, err := program.Output(ctx, "contrib/prometheus", nil, promtool, "check", "rules", "alerts.yaml"); err != nil {
 		return err
 	}
-	_, err = command(ctx, "contrib/prometheus", program, "test", "rules", "alerts_test.yaml")
+	_, err = program.Output(ctx, "contrib/prometheus", nil, promtool, "test", "rules", "alerts_test.yaml")
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/debian"
 	"github.com/criadapter/criadapter/test/debian/machine"
-	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
@@ -56,9 +55,4 @@ func openrc(ctx context.Context) (string, error) {
 	return cache.Fill(ctx, openrcKey, func(ctx context.Context, dir string) error {
 		return debian.Unpack(ctx, dir, "openrc", "libeinfo1", "librc1")
 	})
-}
-
-// command runs a program in dir and returns its output. An error has the output, too.
-func command(ctx context.Context, dir, name string, args ...string) (string, error) {
-	return program.Output(ctx, dir, nil, name, args...)
 }

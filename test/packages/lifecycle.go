@@ -70,8 +70,7 @@ func (s *suite) install(ctx context.Context) error {
 		for program in criadapter kubelet-core; do $program --version | grep -x "$program version v`+oldVersion+`"; done
 		criadapter-oci --criadapter-version | grep -x 'criadapter-oci v`+oldVersion+`'
 		kubelet-core --help
-		sh -n /usr/share/bash-completion/completions/criadapter 2>/dev/null || bash -n /usr/share/bash-completion/completions/criadapter
-		bash -n /usr/share/bash-completion/completions/kubelet-core
+		for program in criadapter kubelet-core; do bash -n /usr/share/bash-completion/completions/$program; done
 		test -s /usr/share/man/man1/criadapter.1
 		test -s /usr/share/man/man1/kubelet-core-run.1
 		test -s /usr/share/criadapter/grafana/criadapter.json
