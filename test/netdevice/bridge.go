@@ -70,13 +70,10 @@ func RemoveBridge(name string) error {
 	if errors.As(err, &missing) {
 		return nil
 	}
-	if err == nil {
-		err = netlink.LinkDel(link)
-	}
 	if err != nil {
 		return fmt.Errorf("remove the bridge %s: %w", name, err)
 	}
-	return nil
+	return (&Bridge{link}).Remove()
 }
 
 // RaiseLoopback sets the loopback device of a new network namespace up.
