@@ -39,7 +39,7 @@ var engineID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 var makingVerbs = []string{"create", "run", "restore"}
 
 // globalValued are runc's global flags that take a value as the next argument.
-var globalValued = []string{"--root", "--log", "--log-format", "--criu"}
+var globalValued = []string{"--root", "--log", "--log-format", "--criu", "--rootless"}
 
 // printingVerbs are the commands whose output has the container's id.
 var printingVerbs = []string{"state", "list", "events"}
