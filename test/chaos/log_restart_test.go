@@ -2,11 +2,11 @@ package chaos
 
 import (
 	"fmt"
-	"os/exec"
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -21,9 +21,7 @@ func TestContainerStartedByOthers(t *testing.T) {
 			`await end$((n + %d))`, burst, burst, burst))
 	docker := func(args ...string) {
 		t.Helper()
-		output, err := exec.CommandContext(t.Context(), "docker",
-			append([]string{"--host", env.DockerHost}, args...)...).CombinedOutput()
-		testutil.Require(t, err == nil, "docker %v: %v\n%s", args, err, output)
+		engine.Docker(t, env.DockerHost, args...)
 	}
 	w.awaitLine(burst)
 	docker("restart", "--time", "0", w.id)

@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -92,14 +90,7 @@ func (n *tamperedNode) addPod(name string) {
 // docker runs the docker command on the engine and returns its output.
 func (n *tamperedNode) docker(args ...string) string {
 	n.t.Helper()
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(n.t.Context(), "docker", append([]string{"--host", n.engine.Host()}, args...)...)
-	cmd.Stderr = &stderr
-	output, err := cmd.Output()
-	if err != nil {
-		n.t.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
-	}
-	return strings.TrimSpace(string(output))
+	return engine.Docker(n.t, n.engine.Host(), args...)
 }
 
 // tampering is one thing done behind the server's back.

@@ -15,6 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/checklist"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -114,8 +115,7 @@ func TestDoctor(t *testing.T) {
 	}
 
 	s.Kill()
-	output, err = exec.CommandContext(t.Context(), "docker", "-H", env.DockerHost, "rm", "-f", id).CombinedOutput()
-	testutil.Require(t, err == nil, "%v: %s", err, output)
+	engine.Docker(t, env.DockerHost, "rm", "-f", id)
 	got, want := left(id), []string{"network namespaces", "CNI attachments", "records", "addresses", "host ports"}
 	testutil.Assert(t, slices.Equal(got, want), "left behind: %q, want %q", got, want)
 	got = left(other)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -107,9 +107,7 @@ func TestNRIBehindOurBack(t *testing.T) {
 	n.pod = runSandbox(t, n.server, n.config)
 	id, _ := n.run(noted("main", nil))
 	for _, step := range []struct{ command, event string }{{"kill", "StopContainer"}, {"rm", "RemoveContainer"}} {
-		docker := exec.CommandContext(t.Context(), "docker", "--host", rigenv.Require(t).DockerHost, step.command, id)
-		output, err := docker.CombinedOutput()
-		testutil.Require(t, err == nil, "docker %s: %v\n%s", step.command, err, output)
+		engine.Docker(t, rigenv.Require(t).DockerHost, step.command, id)
 		testutil.Until(t, step.event, func() bool { return p.saw(step.event) })
 	}
 }

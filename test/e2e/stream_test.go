@@ -8,7 +8,6 @@ import (
 	"math/rand"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/engine"
 )
 
 // overTransports runs a test with each value of crictl's flag.
@@ -299,10 +299,7 @@ func killClients(t *testing.T, known int, flags ...string) {
 // execs counts the commands in a container that the engine knows.
 func (c *crictl) execs(id string) int {
 	c.t.Helper()
-	output, err := exec.CommandContext(c.t.Context(), "docker", "--host", c.env.DockerHost, "inspect", "--format",
-		"{{len .ExecIDs}}", id).CombinedOutput()
-	testutil.Require(c.t, err == nil, "%v: %s", err, output)
-	count, err := strconv.Atoi(strings.TrimSpace(string(output)))
+	count, err := strconv.Atoi(engine.Docker(c.t, c.env.DockerHost, "inspect", "--format", "{{len .ExecIDs}}", id))
 	testutil.Must(c.t, err)
 	return count
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/rig/engine"
 )
 
 // playArgs are the arguments of play or down on the node's runtime, in its directories.
@@ -349,9 +350,7 @@ func TestGenerate(t *testing.T) {
 	n := prepareNode(t)
 	docker := func(args ...string) {
 		t.Helper()
-		args = append([]string{"--host", n.env.DockerHost}, args...)
-		output, err := exec.CommandContext(t.Context(), "docker", args...).CombinedOutput()
-		testutil.Require(t, err == nil, "docker %v: %v\n%s", args, err, output)
+		engine.Docker(t, n.env.DockerHost, args...)
 	}
 	name := strings.ToLower(n.name)
 	docker("volume", "create", name)

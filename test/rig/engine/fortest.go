@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +35,18 @@ func ForTest(t testing.TB, opts Options) *Engine {
 	})
 	testutil.Must(t, e.Start(t.Context()))
 	return e
+}
+
+// Docker runs the docker command on the engine at host. It returns the output without surrounding space. A failure ends
+// the test.
+func Docker(t testing.TB, host string, args ...string) string {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "docker", append([]string{"--host", host}, args...)...)
+	cmd.Stderr = &stderr
+	output, err := cmd.Output()
+	testutil.Require(t, err == nil, "docker %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	return strings.TrimSpace(string(output))
 }
 
 // Use returns env with this engine instead of its own.
