@@ -11,7 +11,7 @@ import (
 // hostPorts are ports of the node that are free as far as the tests know.
 func (n *fieldsNode) hostPorts(count int) (ports []int32) {
 	for range count {
-		ports = append(ports, freePort(n.T))
+		ports = append(ports, int32(testutil.FreePort(n.T)))
 	}
 	return ports
 }

@@ -103,7 +103,8 @@ func TestSystemBridgeNetwork(t *testing.T) {
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--network-plugin=bridge"}})
 	testutil.Eventually(t, func() error { return ready(t, server) })
 	config := sandboxConfig("bridge")
-	config.PortMappings = []*runtimeapi.PortMapping{{ContainerPort: 8080, HostPort: freePort(t), HostIp: "127.0.0.1"}}
+	port := testutil.FreePort(t)
+	config.PortMappings = []*runtimeapi.PortMapping{{ContainerPort: 8080, HostPort: int32(port), HostIp: "127.0.0.1"}}
 	id := runSandbox(t, server, config)
 	status, err := server.Runtime.PodSandboxStatus(t.Context(), id, false)
 	testutil.Must(t, err)
@@ -112,22 +113,13 @@ func TestSystemBridgeNetwork(t *testing.T) {
 	_, err = net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second)
 	testutil.Assert(t, errors.Is(err, syscall.ECONNREFUSED), "address %q: %v, want it to refuse the connection", ip,
 		err)
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(config.GetPortMappings()[0].GetHostPort())))
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
 		t.Errorf("the host port is not published: %v", err)
 		return
 	}
 	conn.Close()
-}
-
-// freePort is a free port of the loopback address.
-func freePort(t *testing.T) int32 {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testutil.Must(t, err)
-	defer listener.Close()
-	return int32(listener.Addr().(*net.TCPAddr).Port)
 }
 
 // runSandbox runs a pod and removes it with the test.

@@ -107,7 +107,7 @@ func endsWith(t *testing.T, ended <-chan error, want int) {
 // machine reaches it by a port. Play shows logs, and Ctrl-C leaves nothing.
 func TestPlay(t *testing.T) {
 	n := prepareNode(t)
-	port := freePort(t)
+	port := testutil.FreePort(t)
 	out, cmd, ended := n.play(fmt.Sprintf(`
 apiVersion: v1
 kind: ConfigMap
@@ -187,15 +187,6 @@ func answers(t *testing.T, port int) {
 	})
 }
 
-// freePort returns a port of the machine without a listener.
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", ":0")
-	testutil.Must(t, err)
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
-}
-
 // TestPlayURL reads two pods from a web server and publishes a port of one. The other pod reaches the first by name.
 func TestPlayURL(t *testing.T) {
 	n := prepareNode(t)
@@ -205,7 +196,7 @@ func TestPlayURL(t *testing.T) {
 `) + "---\n" + simple("client", "until wget -qO /dev/null http://web:8080/; do sleep 0.1; done; echo reached; sleep 1000"))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }))
 	defer server.Close()
-	port := freePort(t)
+	port := testutil.FreePort(t)
 	out, cmd, ended := n.playFiles("--follow", "--publish", fmt.Sprintf("%d:8080", port), server.URL+"/pods.yaml")
 	out.has(t, "client/main | reached\n")
 	out.has(t, fmt.Sprintf("port %d of this machine leads to web\n", port))
