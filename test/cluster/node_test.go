@@ -52,8 +52,8 @@ type settings struct {
 func newNode(t *testing.T, w *world) *node {
 	t.Helper()
 	nri := filepath.Join(w.env.WorkDir, "nri-"+string(w.kind))
-	n := &node{world: w, server: adapter.ForTest(t, adapter.Options{Env: w.env, Flags: nriFlags(nri)}),
-		name: "node-" + string(w.kind), nri: nriSocket(nri)}
+	n := &node{world: w, server: adapter.ForTest(t, adapter.Options{Env: w.env, Flags: adapter.NRIFlags(nri)}),
+		name: "node-" + string(w.kind), nri: filepath.Join(nri, "nri.sock")}
 	dir := n.server.Dir
 	n.manifests, n.root, n.logs = filepath.Join(dir, "manifests"), filepath.Join(dir, "kubelet"), filepath.Join(dir,
 		"logs")

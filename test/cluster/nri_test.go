@@ -3,21 +3,12 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
-
-// nriFlags returns the flags that let NRI plugins connect to a server. dir gets all files of NRI.
-func nriFlags(dir string) []string {
-	return []string{"--nri=enabled", "--nri-socket=" + nriSocket(dir), "--nri-plugin-dir=" + filepath.Join(dir, "nri"),
-		"--nri-plugin-config-dir=" + filepath.Join(dir, "nri-conf")}
-}
-
-func nriSocket(dir string) string { return filepath.Join(dir, "nri.sock") }
 
 // nriAnnotation is the annotation of a pod with the value of FROM_PLUGIN for its containers.
 const nriAnnotation = "nri.test/env"

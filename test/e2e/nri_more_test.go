@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -133,7 +134,7 @@ func TestNRIWithoutOCIRuntime(t *testing.T) {
 // TestNRICrictl: crictl shows what a plugin adjusts, and prints a plugin's refusal.
 func TestNRICrictl(t *testing.T) {
 	dir := nriDir(t)
-	c := newCrictl(t, nriFlags(dir)...)
+	c := newCrictl(t, adapter.NRIFlags(dir)...)
 	startPlugin(t, filepath.Join(dir, "nri.sock"), "10", "adjuster", &nriPlugin{adjust: func(_ *api.PodSandbox,
 		container *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 		a := &api.ContainerAdjustment{}

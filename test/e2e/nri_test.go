@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -37,18 +38,12 @@ func nriDir(t *testing.T) string {
 	return dir
 }
 
-// nriFlags are the flags of a server with NRI in a directory.
-func nriFlags(dir string) []string {
-	return []string{"--nri=enabled", "--nri-socket=" + dir + "/nri.sock", "--nri-plugin-dir=" + dir + "/plugins",
-		"--nri-plugin-config-dir=" + dir + "/conf.d"}
-}
-
 // newNRINode starts a server with NRI.
 func newNRINode(t *testing.T, flags ...string) *nriNode {
 	t.Helper()
 	dir := nriDir(t)
 	n := &nriNode{socket: filepath.Join(dir, "nri.sock"), plugins: dir}
-	n.fieldsNode = newFieldsNode(t, append(nriFlags(dir), flags...)...)
+	n.fieldsNode = newFieldsNode(t, append(adapter.NRIFlags(dir), flags...)...)
 	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
 	return n
 }

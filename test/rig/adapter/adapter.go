@@ -63,6 +63,13 @@ type Server struct {
 	process *process.Process
 }
 
+// NRIFlags are the flags of a server with NRI. dir gets the socket nri.sock, and the directories plugins and conf.d for
+// plugins and their configurations.
+func NRIFlags(dir string) []string {
+	return []string{"--nri=enabled", "--nri-socket=" + filepath.Join(dir, "nri.sock"),
+		"--nri-plugin-dir=" + filepath.Join(dir, "plugins"), "--nri-plugin-config-dir=" + filepath.Join(dir, "conf.d")}
+}
+
 // New makes the directories and takes a network for a server in a new directory in opts.Env.WorkDir, without starting
 // it. Close must be called even if Start is not.
 func New(opts Options) (*Server, error) {
