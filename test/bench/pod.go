@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
 )
 
 // clock gets the duration of each call.
@@ -159,7 +159,7 @@ func (s *criServer) use(ctx context.Context, p *pod, tell clock) error {
 	}); err != nil {
 		return err
 	}
-	return answers(ip)
+	return adapter.Answers(ip)
 }
 
 // down ends a pod as the kubelet does, container by container.
@@ -216,18 +216,4 @@ func (s *criServer) cycle(ctx context.Context, name string, tell clock) error {
 		return errors.Join(err, s.down(ctx, p, noClock))
 	}
 	return s.down(ctx, p, tell)
-}
-
-// answers fails unless the pod's address works. Nothing listens there, so the pod's network stack must refuse the
-// connection.
-func answers(ip string) error {
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second)
-	if err == nil {
-		conn.Close()
-		return fmt.Errorf("something listens on port 1 of the pod %s", ip)
-	}
-	if !errors.Is(err, unix.ECONNREFUSED) {
-		return fmt.Errorf("the pod's address %q does not answer: %w", ip, err)
-	}
-	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/criadapter/criadapter/internal/pause"
+	"github.com/criadapter/criadapter/test/rig/adapter"
 )
 
 // raw drives the engine and the CNI plugins without a CRI server: no CRI server can be quicker.
@@ -81,7 +82,7 @@ func (r *raw) cycle(ctx context.Context, name string, tell clock) (err error) {
 		}
 		if step.call == callStart {
 			tell(sumUp, up)
-			if err := answers(p.ip); err != nil {
+			if err := adapter.Answers(p.ip); err != nil {
 				return err
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -246,7 +245,7 @@ func (k *kubelet) works(ctx context.Context) error {
 		return err
 	}
 	ip := status.GetStatus().GetNetwork().GetIp()
-	if err := reachable(ip); err != nil {
+	if err := adapter.Answers(ip); err != nil {
 		return err
 	}
 	if len(k.containers) == 0 {
@@ -291,18 +290,6 @@ func (k *kubelet) logged(ctx context.Context) error {
 			return fmt.Errorf("the container's log %s does not have what it wrote", path)
 		}
 	}
-}
-
-// reachable checks that an address accepts or refuses a connection.
-func reachable(ip string) error {
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "9"), 5*time.Second)
-	if err == nil {
-		return conn.Close()
-	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil
-	}
-	return fmt.Errorf("the pod's address %q does not answer: %w", ip, err)
 }
 
 // kill stops and removes the pod's containers and sandboxes. Like a kubelet, it also removes the pod's logs and cgroup.

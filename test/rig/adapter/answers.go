@@ -1,0 +1,22 @@
+package adapter
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+)
+
+// Answers fails unless a pod's address works. Nothing may listen on port 1 there, so that the pod's network stack must
+// refuse the connection.
+func Answers(ip string) error {
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second)
+	if err == nil {
+		return errors.Join(fmt.Errorf("something listens on port 1 of the pod %s", ip), conn.Close())
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("the pod's address %q does not answer: %w", ip, err)
+	}
+	return nil
+}
