@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/distribution/reference"
 
@@ -44,6 +45,8 @@ type imageAccess struct {
 	// Marks are the credentials that have pulled the image, by its name without tag and digest. A mark is everyPod,
 	// "login HASH" or "secret UID".
 	Marks map[string][]string `json:"marks"`
+	// pulled is when this process last pulled the image, zero if it did not.
+	pulled time.Time
 }
 
 // everyPod is the mark of a pull without credentials, or with credentials of the node.
@@ -129,6 +132,7 @@ func (a *Access) pulled(name, id string, with *credential, preloaded bool) error
 	marks := slices.Concat(image.Marks[repository], a.marks(with))
 	slices.Sort(marks)
 	image.Marks[repository] = slices.Compact(marks)
+	image.pulled = time.Now()
 	a.file.Images[id] = image
 	return a.save()
 }
@@ -173,12 +177,15 @@ func (a *Access) allows(name, id string, credentials []credential) bool {
 	})
 }
 
-// keep forgets images that are gone.
-func (a *Access) keep(present func(id string) bool) error {
+// keep forgets images that are gone. present is from a list that was asked for at listed. It may lack images that were
+// pulled later, so these stay.
+func (a *Access) keep(present func(id string) bool, listed time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := len(a.file.Images)
-	maps.DeleteFunc(a.file.Images, func(id string, _ imageAccess) bool { return !present(id) })
+	maps.DeleteFunc(a.file.Images, func(id string, image imageAccess) bool {
+		return image.pulled.Before(listed) && !present(id)
+	})
 	if len(a.file.Images) == before {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -124,8 +125,32 @@ func TestPrivateImagesStayPrivate(t *testing.T) {
 	testutil.Equal(t, n.use(v1.PullIfNotPresent), "pulled", "a pull without credentials")
 	testutil.Equal(t, n.use(v1.PullIfNotPresent, "bad"), "present", "after a pull without credentials")
 
-	testutil.Must(t, n.Puller.opts.Access.keep(func(string) bool { return false }))
+	testutil.Must(t, n.Puller.opts.Access.keep(func(string) bool { return false }, time.Now()))
 	testutil.Equal(t, n.use(v1.PullIfNotPresent), "present", "an image that another user brought back")
+}
+
+// during calls do while containers are listed.
+type during struct {
+	containers
+	do func()
+}
+
+func (d during) ListContainers(
+	ctx context.Context, filter *runtimeapi.ContainerFilter,
+) ([]*runtimeapi.Container, error) {
+	d.do()
+	return d.containers.ListContainers(ctx, filter)
+}
+
+// TestPullDuringCollection: the collector's list of images is older than a pull, whose image stays private.
+func TestPullDuringCollection(t *testing.T) {
+	n := newAccessNode(t)
+	pull := func() { testutil.Equal(t, n.use(v1.PullAlways, "good"), "pulled", "a pull after the list") }
+	c := NewCollector(CollectorOptions{Images: n.guarded, Containers: during{do: pull}, HighPercent: 100,
+		Pulled: n.Puller.opts.Pulled, Access: n.Puller.opts.Access})
+	testutil.Must(t, c.Collect(t.Context()))
+	n.wantUses(map[string]string{"good": "present", "": model.ReasonErrImagePull})
+	testutil.Assert(t, n.Puller.opts.Pulled.has("id-"+private), "the collector has forgotten who pulled the image")
 }
 
 // TestPreloadedImages: all pods may use an image that was present before any pull, unless the policy says otherwise.

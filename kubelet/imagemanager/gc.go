@@ -112,6 +112,7 @@ func (c *Collector) RemoveUnused(ctx context.Context) error {
 // look records the used images, and returns the unused ones that may be removed, the longest unused first. The caller
 // holds mu.
 func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
+	listed := time.Now()
 	all, err := c.opts.Images.ListImages(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
@@ -140,7 +141,7 @@ func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
 		present[image.GetId()] = r
 	}
 	c.known = present
-	if err := c.keep(present); err != nil {
+	if err := c.keep(present, listed); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(unused, func(a, b *runtimeapi.Image) int {
@@ -150,18 +151,18 @@ func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
 	return unused, nil
 }
 
-// keep forgets the records of images that are gone.
-func (c *Collector) keep(present map[string]record) error {
+// keep forgets the records of images that are gone, unless the records are newer than the list.
+func (c *Collector) keep(present map[string]record, listed time.Time) error {
 	is := func(id string) bool {
 		_, ok := present[id]
 		return ok
 	}
 	var errs []error
 	if c.opts.Pulled != nil {
-		errs = append(errs, c.opts.Pulled.keep(is))
+		errs = append(errs, c.opts.Pulled.keep(is, listed))
 	}
 	if c.opts.Access != nil {
-		errs = append(errs, c.opts.Access.keep(is))
+		errs = append(errs, c.opts.Access.keep(is, listed))
 	}
 	return errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/criadapter/criadapter/kubelet/jsonfile"
 )
@@ -14,20 +15,21 @@ import (
 type Pulled struct {
 	path string
 
-	mu  sync.Mutex
-	ids map[string]bool
+	mu sync.Mutex
+	// ids have the time when this process added them, zero for ids of earlier processes.
+	ids map[string]time.Time
 }
 
 // OpenPulled reads the file at path, a list in JSON. A missing file is an empty list.
 func OpenPulled(path string) (*Pulled, error) {
-	p := &Pulled{path: path, ids: map[string]bool{}}
+	p := &Pulled{path: path, ids: map[string]time.Time{}}
 	var ids []string
 	if _, err := jsonfile.Read(path, &ids); err != nil {
 		return nil, fmt.Errorf("pulled images: %w",
 			jsonfile.Advise(path, err, "remove the file, then garbage collection keeps all present images"))
 	}
 	for _, id := range ids {
-		p.ids[id] = true
+		p.ids[id] = time.Time{}
 	}
 	return p, nil
 }
@@ -36,25 +38,28 @@ func OpenPulled(path string) (*Pulled, error) {
 func (p *Pulled) has(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.ids[id]
+	_, has := p.ids[id]
+	return has
 }
 
 func (p *Pulled) add(id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ids[id] {
+	_, has := p.ids[id]
+	p.ids[id] = time.Now()
+	if has {
 		return nil
 	}
-	p.ids[id] = true
 	return p.save()
 }
 
-// keep forgets images that are gone: another user may bring them back.
-func (p *Pulled) keep(present func(id string) bool) error {
+// keep forgets images that are gone: another user may bring them back. present is from a list that was asked for at
+// listed. It may lack images that were added later, so these stay.
+func (p *Pulled) keep(present func(id string) bool, listed time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := len(p.ids)
-	maps.DeleteFunc(p.ids, func(id string, _ bool) bool { return !present(id) })
+	maps.DeleteFunc(p.ids, func(id string, added time.Time) bool { return added.Before(listed) && !present(id) })
 	if len(p.ids) == before {
 		return nil
 	}
