@@ -280,6 +280,10 @@ func TestDeleted(t *testing.T) {
 		s.Delete(blankLease())
 		time.Sleep(15 * time.Second)
 		testutil.Assert(t, !r.Exists(), "the node exists after it was deleted")
+		s.SetAway(true)
+		time.Sleep(15 * time.Second)
+		testutil.Assert(t, !r.Exists(), "the deleted node exists after a failed request")
+		s.SetAway(false)
 		s.Delete(blankLease()) // a renewal may have created it before the deletion was seen
 		time.Sleep(time.Minute)
 		testutil.Assert(t, currentNode(s) == nil && currentLease(s) == nil, "the node or its lease is there again")

@@ -72,10 +72,13 @@ func (r *Reporter) sync(ctx context.Context) error {
 	}
 	defer release()
 	current, err := r.nodes.Get(ctx, r.opts.Name, metav1.GetOptions{})
-	r.gone.Store(apierrors.IsNotFound(err))
+	missing := apierrors.IsNotFound(err)
+	if err == nil || missing { // another error says nothing about the node
+		r.gone.Store(missing)
+	}
 	if err != nil {
 		r.refreshLocally()
-		if r.gone.Load() {
+		if missing {
 			return fmt.Errorf("node %s was deleted; restart to register it again: %w", r.opts.Name, err)
 		}
 		return err
