@@ -35,6 +35,8 @@ type Manager struct {
 	allocating sync.Mutex
 	// patience is the time for a plugin's first list.
 	patience time.Duration
+	// opened is when this process began to wait for plugins.
+	opened time.Time
 
 	mu      sync.Mutex
 	plugins map[v1.ResourceName]*plugin
@@ -44,7 +46,8 @@ type Manager struct {
 }
 
 // goneAfter is how long the node still reports the capacity of a plugin after its end. Its devices are not allocatable
-// meanwhile.
+// meanwhile. After a restart, the node's status keeps the devices of an earlier process as long: without them, the node
+// would reject pods that run with such devices before the plugin registers again.
 const goneAfter = 5 * time.Minute
 
 // Open reads the grants. An unreadable file is an error: otherwise a running container's devices could go to another
@@ -54,7 +57,8 @@ func Open(opts Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Manager{opts: opts, patience: callTimeout, plugins: map[v1.ResourceName]*plugin{}, records: read}, nil
+	return &Manager{opts: opts, patience: callTimeout, opened: time.Now(), plugins: map[v1.ResourceName]*plugin{},
+		records: read}, nil
 }
 
 // Resources returns the plugins' resources for the node's status.
@@ -62,6 +66,11 @@ func (m *Manager) Resources() (capacity, allocatable v1.ResourceList) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	capacity, allocatable = v1.ResourceList{}, v1.ResourceList{}
+	if time.Since(m.opened) > goneAfter {
+		for _, name := range m.records.resources {
+			capacity[name], allocatable[name] = resource.Quantity{}, resource.Quantity{}
+		}
+	}
 	for name, p := range m.plugins {
 		all, healthy := len(p.devices), len(p.healthy())
 		if !p.gone.IsZero() && time.Since(p.gone) > goneAfter {

@@ -121,6 +121,19 @@ func TestGrants(t *testing.T) {
 	_, firstHas := again.records.grants.Get("first", "x")
 	secondHas, _ := again.records.grants.Get("second", "x")
 	testutil.Assert(t, !firstHas && secondHas[card].Devices[0] == "c", "first %t, second %v", firstHas, secondHas)
+	_, reported := again.resources()
+	testutil.Assert(t, !reported, "the node's status loses its devices before the plugin can register again")
+	again.opened = again.opened.Add(-goneAfter)
+	counts, reported := again.resources()
+	testutil.Assert(t, reported && counts == [2]int64{}, "after the wait for the plugin: %v, %t", counts, reported)
+}
+
+// resources returns the capacity and the allocatable number of cards. Reported says that both are known.
+func (m *Manager) resources() (counts [2]int64, reported bool) {
+	capacity, allocatable := m.Resources()
+	all, hasAll := capacity[card]
+	healthy, hasHealthy := allocatable[card]
+	return [2]int64{all.Value(), healthy.Value()}, hasAll && hasHealthy
 }
 
 // apply applies the only container of a pod.
