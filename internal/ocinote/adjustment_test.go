@@ -77,6 +77,14 @@ func TestAdjustment(t *testing.T) {
 	}
 }
 
+// A plugin's patch of linux.intelRdt keeps the class of a CDI device (RFC 7396).
+func TestAdjustmentOfACDIDevice(t *testing.T) {
+	edited, err := EditSpec([]byte(engineSpec), Note{IntelRDT: []byte(`{"closID":"a"}`), Plugins: &Adjustment{
+		Config: []json.RawMessage{json.RawMessage(`{"linux":{"intelRdt":{"enableMonitoring":true}}}`)}}})
+	testutil.Must(t, err)
+	checkChanges(t, edited, map[string]string{"linux.intelRdt": `{"closID":"a","enableMonitoring":true}`})
+}
+
 // A command in the container has the plugins' variables and limits.
 func TestAdjustedCommand(t *testing.T) {
 	note := Note{Plugins: &Adjustment{Process: ProcessAdjustment{Env: []string{"A=1"},

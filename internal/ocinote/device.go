@@ -1,6 +1,7 @@
 package ocinote
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -12,7 +13,11 @@ func editDevices(spec object, note Note) error {
 		return err
 	}
 	if len(note.IntelRDT) > 0 {
-		linux["intelRdt"] = note.IntelRDT
+		class, err := parse(note.IntelRDT) // an object, so that a plugin's patch merges into it
+		if err != nil {
+			return fmt.Errorf("intelRdt: %w", err)
+		}
+		linux["intelRdt"] = class
 	}
 	for _, device := range note.Devices {
 		node, err := deviceNode(spec, device)
