@@ -138,8 +138,7 @@ func parseSecret(secret *v1.Secret) ([]login, error) {
 			errdefs.ErrInvalidArgument)
 	}
 	var logins []login
-	// In descending order a longer path comes before its prefix.
-	for _, server := range slices.Backward(slices.Sorted(maps.Keys(entries))) {
+	for _, server := range slices.Sorted(maps.Keys(entries)) {
 		if entries[server] == (entry{}) {
 			continue // a credential helper has the login
 		}
@@ -149,6 +148,10 @@ func parseSecret(secret *v1.Secret) ([]login, error) {
 		}
 		logins = append(logins, login)
 	}
+	// In descending order a longer path comes before its prefix.
+	slices.SortStableFunc(logins, func(a, b login) int {
+		return strings.Compare(b.place.Host+b.place.Path, a.place.Host+a.place.Path)
+	})
 	return logins, nil
 }
 

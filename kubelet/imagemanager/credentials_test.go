@@ -71,6 +71,7 @@ func TestCredentialsByRegistry(t *testing.T) {
 		{"example.org/a/b:1", []string{"example.com", "other.org"}, ""},
 		{"example.org/a/b:1", []string{"https://example.org/v2/"}, "u0"},
 		{"example.org/a/b:1", []string{"example.org", "example.org/a", "example.org/a/b", "example.org/c"}, "u2 u1 u0"},
+		{"example.org/a/b", []string{"https://example.org/v2/", "example.org/a", "http://example.org/a/b"}, "u2 u1 u0"},
 		{"eu.example.org/a", []string{"*.example.org", "e*.example.org", "*.org", "*.*.org"}, "u1 u0 u3"},
 		{"example.org:5000/a", []string{"example.org", "example.org:5000", "*.org:5000", "example.org:5001"}, "u1 u2"},
 		{"127.0.0.1:5000/a@sha256:" + strings.Repeat("a", 64), []string{"127.0.0.1:5000"}, "u0"},
