@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"cmp"
+	"errors"
 	"sync"
 	"time"
 
@@ -81,16 +82,16 @@ func conditions() []v1.NodeConditionType {
 // look observes the machine and updates the conditions. A condition begins at once below a soft threshold, as with the
 // kubelet. used is the memory that pods use, nil if that is not known.
 func (m *Monitor) look(used *int64) shortage {
-	seen, err := m.machine.observe(used)
-	found := shortage{seen: seen, err: err}
+	seen, errs := m.machine.observe(used)
+	found := shortage{seen: seen}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.errs = map[v1.NodeConditionType]error{}
 	now := time.Now()
 	for _, t := range m.opts.Thresholds.list {
 		of, ok := seen[t.signal]
-		if !ok && err != nil && t.signal != allocatableMemory { // allocatableMemory is not read from the machine
-			m.errs[t.signal.condition()] = err
+		if !ok && t.signal != allocatableMemory { // allocatableMemory is not read from the machine
+			m.errs[t.signal.condition()] = errs[t.signal.condition()]
 		}
 		if !ok || !m.isBelow(t, of, now) {
 			continue
@@ -101,6 +102,7 @@ func (m *Monitor) look(used *int64) shortage {
 		}
 	}
 	for _, kind := range conditions() {
+		found.err = errors.Join(found.err, errs[kind])
 		last, ever := m.lastShort[kind]
 		short := ever && now.Sub(last) < m.opts.Transition
 		found.changed = found.changed || short != m.shown[kind]

@@ -1,7 +1,6 @@
 package eviction
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,6 +79,8 @@ func TestLook(t *testing.T) {
 			unknown: []v1.NodeConditionType{v1.NodeMemoryPressure}},
 		{name: "memory unreadable", meminfo: "MemTotal: x kB\n", disks: roomy,
 			unknown: []v1.NodeConditionType{v1.NodeMemoryPressure}},
+		{name: "memory unknown, no number of inodes", meminfo: "MemFree: 1 kB\n", disks: with("/root", disk{50, 0, 0}),
+			unknown: []v1.NodeConditionType{v1.NodeMemoryPressure}},
 		{name: "disk unknown", meminfo: little, disks: map[string]disk{"/root": {9, 50, 1000}},
 			met: []signal{memoryAvailable, nodefsAvailable}, unknown: []v1.NodeConditionType{v1.NodeDiskPressure}},
 	}
@@ -152,6 +153,6 @@ func TestThisMachine(t *testing.T) {
 	testutil.Assert(t, m.machine.dedicatedImageDisk(), "two file systems are taken for one")
 	m.machine.imageDir = filepath.Join(dir, "missing")
 	testutil.Assert(t, !m.machine.dedicatedImageDisk(), "a directory that is not there has a file system")
-	_, err := m.machine.observe(nil)
-	testutil.Assert(t, errors.Is(err, unix.ENOENT), "error %v", err)
+	_, errs := m.machine.observe(nil)
+	testutil.FailsWith(t, errs[v1.NodeDiskPressure], unix.ENOENT, "a directory that is not there")
 }

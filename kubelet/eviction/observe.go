@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/meminfo"
 	"github.com/criadapter/criadapter/kubelet/processids"
@@ -25,12 +26,12 @@ type machine struct {
 	statfs func(path string, stat *unix.Statfs_t) error
 }
 
-// observe reads all signals. Unreadable signals are missing, and the error says why. A file system without an inode
-// limit has no inode signal.
+// observe reads all signals. Unreadable signals are missing, and errs says why, by the condition that needs them. A
+// file system without an inode limit has no inode signal.
 //
 // used is the memory that pods use, nil if that is not known.
-func (m machine) observe(used *int64) (map[signal]observation, error) {
-	seen := map[signal]observation{}
+func (m machine) observe(used *int64) (seen map[signal]observation, errs map[v1.NodeConditionType]error) {
+	seen = map[signal]observation{}
 	memory, memoryErr := m.memory()
 	if memoryErr == nil {
 		seen[memoryAvailable] = memory
@@ -42,9 +43,10 @@ func (m machine) observe(used *int64) (map[signal]observation, error) {
 	if pidErr == nil {
 		seen[pidAvailable] = observation{limit, max(0, limit-pids)}
 	}
-	return seen, errors.Join(memoryErr, pidErr,
-		m.disk(seen, m.rootDir, nodefsAvailable, nodefsInodesFree),
+	diskErr := errors.Join(m.disk(seen, m.rootDir, nodefsAvailable, nodefsInodesFree),
 		m.disk(seen, m.imageDir, imagefsAvailable, imagefsInodesFree))
+	return seen, map[v1.NodeConditionType]error{v1.NodeMemoryPressure: memoryErr, v1.NodeDiskPressure: diskErr,
+		v1.NodePIDPressure: pidErr}
 }
 
 func (m machine) disk(seen map[signal]observation, dir string, space, inodes signal) error {
