@@ -61,10 +61,11 @@ func TestAlertsNameExistingMetrics(t *testing.T) {
 			if !ok {
 				t.Errorf("%s asks for %s, which does not exist", a.Alert, query[1])
 			}
+			named := slices.Clone(grouped)
 			for _, selector := range selectors.FindAllStringSubmatch(query[2], -1) {
-				grouped = append(grouped, selector[1])
+				named = append(named, selector[1])
 			}
-			for _, label := range grouped {
+			for _, label := range named {
 				if !slices.Contains(has, label) && !slices.Contains(scraped, label) {
 					t.Errorf("%s uses the label %s, %s has %v", a.Alert, label, query[1], has)
 				}
