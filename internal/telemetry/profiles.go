@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"runtime"
@@ -71,7 +72,7 @@ func record(w http.ResponseWriter, r *http.Request, usual time.Duration, start f
 	length := usual
 	if text := r.FormValue("seconds"); text != "" {
 		seconds, err := strconv.ParseFloat(text, 64)
-		if err != nil || seconds <= 0 || seconds > maxRecording.Seconds() {
+		if err != nil || math.IsNaN(seconds) || seconds <= 0 || seconds > maxRecording.Seconds() {
 			http.Error(w, fmt.Sprintf("seconds: %q is not a number of seconds up to %v", text, maxRecording),
 				http.StatusBadRequest)
 			return

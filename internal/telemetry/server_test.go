@@ -59,6 +59,7 @@ func TestProfilesThatCannotBe(t *testing.T) {
 		"/debug/pprof/nonsense":             http.StatusNotFound,
 		"/debug/pprof/profile?seconds=long": http.StatusBadRequest,
 		"/debug/pprof/profile?seconds=1e9":  http.StatusBadRequest,
+		"/debug/pprof/profile?seconds=NaN":  http.StatusBadRequest,
 		"/debug/pprof/trace?seconds=-1":     http.StatusBadRequest,
 	} {
 		status, _ := s.get(path)
