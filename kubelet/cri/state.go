@@ -89,9 +89,12 @@ func (s *State) logReadiness(ctx context.Context) {
 
 // ask calls Status and keeps the answer. Turned says that the readiness of the runtime or its network changed.
 func (s *State) ask(ctx context.Context) (turned bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	within, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	answer, err := s.runtime.Status(ctx, false)
+	answer, err := s.runtime.Status(within, false)
+	if ctx.Err() != nil { // the end of Run cut the call off, which says nothing about the runtime
+		return false, ctx.Err()
+	}
 	if err != nil {
 		return s.keep(nil, err, err), err
 	}

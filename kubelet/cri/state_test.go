@@ -73,6 +73,23 @@ func TestRuntimeState(t *testing.T) {
 	}
 }
 
+// TestCallThatIsCutOff: a call that the end of Run cuts off does not change the readiness.
+func TestCallThatIsCutOff(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	a := &answers{status: func() (*runtimeapi.StatusResponse, error) { return conditions("", ""), nil }}
+	s := NewState(New(a, nil, "n"))
+	turns := 0
+	s.Run(ctx, time.Millisecond, func() {
+		turns++
+		a.status = func() (*runtimeapi.StatusResponse, error) {
+			cancel()
+			return nil, ctx.Err()
+		}
+	})
+	testutil.Assert(t, turns == 1 && s.Runtime() == nil && s.Network() == nil, "%d changes, the runtime: %v", turns,
+		s.Runtime())
+}
+
 // jittered says whether got is want milliseconds, plus at most the jitter of all pauses.
 func jittered(got, want time.Duration) bool {
 	late := got - want*time.Millisecond
