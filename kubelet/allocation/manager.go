@@ -221,8 +221,8 @@ func (m *Manager) SetActuated(
 	return m.save()
 }
 
-// Keep drops the records of pods that do not exist, and writes the checkpoint if Keep or Forget dropped any. This drops
-// pods that ended while no kubelet ran, too.
+// Keep drops the records of pods that do not exist, and writes the checkpoint if it is out of date: because Keep or
+// Forget dropped a pod, or because an earlier write failed. This drops pods that ended while no kubelet ran, too.
 func (m *Manager) Keep(exists func(types.UID) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -255,9 +255,9 @@ func (m *Manager) record(uid types.UID) *record {
 
 // save writes the checkpoint. The caller holds mu.
 func (m *Manager) save() error {
-	if err := jsonfile.Write(m.path, m.pods); err != nil {
+	err := jsonfile.Write(m.path, m.pods)
+	if m.dirty = err != nil; m.dirty {
 		return fmt.Errorf("allocated resources: %w", err)
 	}
-	m.dirty = false
 	return nil
 }

@@ -54,6 +54,23 @@ func TestAllocationsSurvive(t *testing.T) {
 	testutil.Assert(t, err == nil && !m.Known(before.UID), "after a restart: %v, the pod is not forgotten", err)
 }
 
+// TestFailedWriteIsRepeated: Keep writes what an earlier Keep could not write.
+func TestFailedWriteIsRepeated(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "root")
+	testutil.Must(t, os.Mkdir(dir, 0o700))
+	path, pod := filepath.Join(dir, "allocated"), withLimit("64Mi")
+	m, err := Open(path)
+	testutil.Must(t, err)
+	testutil.Must(t, m.Allocate(pod))
+	testutil.Must(t, os.Rename(dir, dir+".away"))
+	err = m.Keep(func(types.UID) bool { return false })
+	testutil.Assert(t, err != nil, "the checkpoint was written into a missing directory")
+	testutil.Must(t, os.Rename(dir+".away", dir))
+	testutil.Must(t, m.Keep(func(types.UID) bool { return false }))
+	again, err := Open(path)
+	testutil.Assert(t, err == nil && !again.Known(pod.UID), "the dropped pod is in the checkpoint: %v", err)
+}
+
 // TestBatchIsWrittenOnce: a batch writes the checkpoint once, after its last allocation. A batch without an allocation
 // does not write it.
 func TestBatchIsWrittenOnce(t *testing.T) {
