@@ -29,12 +29,12 @@ type logind struct {
 
 // connect connects to a bus and subscribes to the signal.
 func connect(ctx context.Context, bus func(...dbus.ConnOption) (*dbus.Conn, error)) (*logind, error) {
-	conn, err := bus(dbus.WithContext(ctx))
+	// The default handler of the library loses the order of signals while the channel is full.
+	conn, err := bus(dbus.WithContext(ctx), dbus.WithSignalHandler(dbus.NewSequentialSignalHandler()))
 	if err != nil {
 		return nil, fmt.Errorf("D-Bus: %w", err)
 	}
-	// The library keeps the order of signals while the channel has room.
-	l := &logind{conn: conn, signals: make(chan *dbus.Signal, 4)}
+	l := &logind{conn: conn, signals: make(chan *dbus.Signal)}
 	conn.Signal(l.signals)
 	err = conn.AddMatchSignalContext(ctx, dbus.WithMatchObjectPath(logindPath), dbus.WithMatchInterface(logindManager),
 		dbus.WithMatchMember(prepareForMember))

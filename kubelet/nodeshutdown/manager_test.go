@@ -82,9 +82,35 @@ func run(t *testing.T, n *node, service *login1.Service, grace, critical time.Du
 		},
 	}
 	m.dir = filepath.Join(t.TempDir(), "logind.conf.d")
-	m.bus = func(options ...dbus.ConnOption) (*dbus.Conn, error) { return dbus.Connect(service.Address, options...) }
+	m.bus = busOf(service)
 	testutil.Background(t, func(ctx context.Context) error { return m.Run(ctx, node) })
 	return m
+}
+
+func busOf(service *login1.Service) func(...dbus.ConnOption) (*dbus.Conn, error) {
+	return func(options ...dbus.ConnOption) (*dbus.Conn, error) { return dbus.Connect(service.Address, options...) }
+}
+
+// TestOrderOfSignals: signals that come before the first one is read keep their order.
+func TestOrderOfSignals(t *testing.T) {
+	service := login1.Start(t, time.Hour)
+	conn, err := connect(t.Context(), busOf(service))
+	testutil.Must(t, err)
+	defer conn.close()
+	const signals = 20
+	for i := range signals {
+		service.PrepareForShutdown(i%2 == 0)
+	}
+	_, err = conn.preparing() // its answer comes after the signals
+	testutil.Must(t, err)
+	for i := 0; i < signals; {
+		begins, ok := prepare(testutil.Receive(t, conn.signals, "signal %d is lost", i))
+		if !ok {
+			continue
+		}
+		testutil.Require(t, begins == (i%2 == 0), "signal %d is %t", i, begins)
+		i++
+	}
 }
 
 // holds waits until the manager holds an inhibitor.
