@@ -282,7 +282,7 @@ func (m *Manager) endAll(ctx context.Context) {
 		for _, pod := range each.pods {
 			m.node.End(pod, each.graceOf(pod), failure)
 		}
-		if !m.wait(ctx, each) {
+		if !m.wait(ctx, each) && ctx.Err() == nil {
 			log.G(ctx).WithField("period", each.period).
 				Warn("pods have not ended within their part of the shutdown grace period")
 		}
