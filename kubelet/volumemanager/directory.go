@@ -59,18 +59,19 @@ func makeTmpfs(path string, group *int64, size int64) error {
 	if err := makeDirectory(path); err != nil {
 		return err
 	}
-	if err := mountTmpfs(path, size); err != nil {
-		return err
-	}
-	return own(path, group, writableFiles)
+	return mountTmpfs(path, group, size)
 }
 
 // mountTmpfs limits the tmpfs to size bytes; 0 is the kernel's default, half of the memory. Its pages are not swapped
-// out, if the kernel has the option noswap (6.4).
-func mountTmpfs(path string, size int64) error {
+// out, if the kernel has the option noswap (6.4). The mount itself sets the owner and mode that own would set: after a
+// crash in between, a mounted tmpfs would never get them.
+func mountTmpfs(path string, group *int64, size int64) error {
 	options := ""
 	if size > 0 {
 		options = fmt.Sprintf("size=%d,", size)
+	}
+	if group != nil {
+		options += fmt.Sprintf("gid=%d,mode=3777,", *group) // setgid, and the sticky bit of every tmpfs
 	}
 	err := unix.Mount("tmpfs", path, "tmpfs", 0, options+"noswap")
 	if errors.Is(err, unix.EINVAL) {

@@ -236,9 +236,16 @@ func TestMemoryEmptyDirIsLimited(t *testing.T) {
 	m := testManager(t, modeltest.Objects{})
 	pod := podWith(v1.Volume{Name: "shm", VolumeSource: v1.VolumeSource{
 		EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &size}}})
+	group := int64(77)
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
 	path := mustMount(t, m, pod)
 	wantTmpfs(t, path)
-	err := os.WriteFile(filepath.Join(path, "big"), make([]byte, 2<<20), 0o600)
+	info, err := os.Stat(path)
+	testutil.Must(t, err)
+	want := fs.ModeDir | fs.ModeSetgid | fs.ModeSticky | 0o777
+	testutil.Assert(t, info.Mode() == want && info.Sys().(*syscall.Stat_t).Gid == 77,
+		"mode %v, group %d; want %v and 77", info.Mode(), info.Sys().(*syscall.Stat_t).Gid, want)
+	err = os.WriteFile(filepath.Join(path, "big"), make([]byte, 2<<20), 0o600)
 	testutil.Assert(t, errors.Is(err, syscall.ENOSPC), "2 MiB in a volume of 1 MiB: %v, want ENOSPC", err)
 }
 

@@ -19,7 +19,7 @@ func TestMountPointsOfAnOddName(t *testing.T) {
 	for _, path := range []string{odd, below} {
 		testutil.Must(t, os.Mkdir(path, 0o755))
 		wantMountPoint(t, path, false)
-		testutil.Must(t, mountTmpfs(path, 0))
+		testutil.Must(t, mountTmpfs(path, nil, 0))
 		t.Cleanup(func() { _ = unmountBelow(path) })
 		wantMountPoint(t, path, true)
 	}
