@@ -34,7 +34,7 @@ func (s *reads) volumes(ctx context.Context, out *exposition, pods []*v1.Pod) {
 	for _, pod := range pods {
 		for i := range pod.Spec.Volumes {
 			if kind, err := volumekinds.Of(&pod.Spec.Volumes[i].VolumeSource); err == nil {
-				kinds["kubernetes.io/"+kind.Field]++
+				kinds[kind.Plugin()]++
 			}
 		}
 		for _, volume := range s.claimStats(ctx, pod) {

@@ -203,7 +203,7 @@ func TestDiskStats(t *testing.T) {
 	_, body = read("/metrics")
 	for _, want := range []string{
 		`kubelet_volume_stats_capacity_bytes{namespace="ns",persistentvolumeclaim="claim"} `,
-		`volume_manager_total_volumes{plugin_name="kubernetes.io/emptyDir",state="desired_state_of_world"} 1`,
+		`volume_manager_total_volumes{plugin_name="kubernetes.io/empty-dir",state="desired_state_of_world"} 1`,
 	} {
 		testutil.Assert(t, strings.Contains(body, want), "no %s in\n%s", want, body)
 	}

@@ -1,6 +1,7 @@
 package volumekinds
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -39,6 +40,16 @@ type Kind struct {
 	Mount func(host Host, path string, pod *v1.Pod, source *v1.VolumeSource) error
 	// describe describes the volume for users.
 	describe func(source *v1.VolumeSource) string
+}
+
+// Plugin returns the name of the kubelet's plugin for the kind, as metrics have it. A claim has the name of its field,
+// because its plugin depends on the persistent volume.
+func (k *Kind) Plugin() string {
+	name := cmp.Or(k.Directory, k.Field)
+	if k.Field == hostPath.Field {
+		name = "host-path"
+	}
+	return "kubernetes.io/" + name
 }
 
 // Host makes directories that containers may write to, and gives them to the pod's fsGroup. It does not change existing

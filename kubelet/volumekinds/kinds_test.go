@@ -66,6 +66,16 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestPlugins: metrics have the names of the kubelet's plugins.
+func TestPlugins(t *testing.T) {
+	var names []string
+	for _, kind := range Kinds() {
+		names = append(names, strings.TrimPrefix(kind.Plugin(), "kubernetes.io/"))
+	}
+	testutil.Equal(t, strings.Join(names, " "), "empty-dir host-path persistentVolumeClaim configmap secret "+
+		"downward-api projected image", "plugins")
+}
+
 // TestKindsListsEveryKind reads the package's source: Kinds must return every Kind that a file defines.
 func TestKindsListsEveryKind(t *testing.T) {
 	files, err := filepath.Glob("*.go")

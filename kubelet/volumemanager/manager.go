@@ -103,7 +103,7 @@ func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (st
 	}
 	if kind.Directory != "" {
 		began := time.Now()
-		defer func() { m.opts.Measure("kubernetes.io/"+kind.Directory, began, err) }()
+		defer func() { m.opts.Measure(kind.Plugin(), began, err) }()
 	}
 	if kind.Mount != nil {
 		return false, kind.Mount(host{&m.opts}, path, pod, &volume.VolumeSource)
