@@ -62,5 +62,5 @@ func TestSubPathStaysInTheVolumeUnderRaces(t *testing.T) {
 	hostile.Wait()
 	entries, err := os.ReadDir(outside)
 	testutil.Assert(t, err == nil && len(entries) == 1, "files outside of the volume: %v, %v", entries, err)
-	t.Logf("%d of %d tries opened a part", opened, rounds)
+	testutil.Assert(t, opened > 0, "none of %d tries opened a part", rounds)
 }
