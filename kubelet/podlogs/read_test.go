@@ -3,6 +3,7 @@ package podlogs
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -210,8 +211,30 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		parsed, err := parse(raw)
-		if err == nil && !bytes.HasPrefix(raw, []byte("{")) && !bytes.HasSuffix(raw, parsed.text) {
-			t.Errorf("%q became %+v", raw, parsed)
+		switch {
+		case err != nil:
+		case !bytes.HasPrefix(raw, []byte("{")):
+			testutil.Assert(t, bytes.HasSuffix(raw, parsed.text), "%q became %+v", raw, parsed)
+		default:
+			again, err := parse(inJSON(t, parsed))
+			same := again.stderr == parsed.stderr && again.partial == parsed.partial && again.at.Equal(parsed.at) &&
+				bytes.Equal(again.text, parsed.text)
+			testutil.Assert(t, err == nil && same, "%q became %+v, and then %+v, %v", raw, parsed, again, err)
 		}
 	})
+}
+
+// inJSON writes a line in Docker's json-file format.
+func inJSON(t *testing.T, l line) []byte {
+	t.Helper()
+	text, stream := string(l.text), "stdout"
+	if l.stderr {
+		stream = "stderr"
+	}
+	if !l.partial {
+		text += "\n"
+	}
+	raw, err := json.Marshal(map[string]any{"log": text, "stream": stream, "time": l.at})
+	testutil.Must(t, err)
+	return raw
 }
