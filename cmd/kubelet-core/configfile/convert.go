@@ -66,6 +66,7 @@ func headers(value any) (all []string, err error) {
 	if _, ok := value.(map[string]any); !ok {
 		return nil, errors.New("is not a map of lists")
 	}
+	all = []string{} // nil would leave the values to another field, as serialPulls does
 	for name, list := range sorted(value) {
 		values, err := stringsIn(list)
 		if err != nil {

@@ -36,6 +36,7 @@ func TestParse(t *testing.T) {
 		"lists": {"clusterDNS: [10.96.0.10, 'fd00::a']", "--cluster-dns=10.96.0.10 --cluster-dns=fd00::a"},
 		"a header": {"staticPodURLHeader: {X-A: [b, c]}",
 			"--manifest-url-header=X-A:b --manifest-url-header=X-A:c"},
+		"a header without values": {"staticPodURLHeader: {X-A: []}", ""},
 		"thresholds": {"evictionHard: {nodefs.available: 5%, memory.available: 1Gi}",
 			"--eviction-hard=memory.available<1Gi --eviction-hard=nodefs.available<5%"},
 		"no thresholds": {"evictionHard: {}", "--eviction-hard="},
