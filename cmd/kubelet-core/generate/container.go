@@ -16,7 +16,7 @@ import (
 func (p *pod) add(s *source) error {
 	host, config, image := s.container.HostConfig, s.container.Config, s.image.Config
 	c := v1.Container{
-		Name: validName(s.container.Name), Image: config.Image, ImagePullPolicy: v1.PullIfNotPresent,
+		Name: s.name, Image: config.Image, ImagePullPolicy: v1.PullIfNotPresent,
 		TTY: config.Tty, Stdin: config.OpenStdin, StdinOnce: config.StdinOnce && config.OpenStdin,
 		ReadinessProbe: probe(config.Healthcheck),
 	}

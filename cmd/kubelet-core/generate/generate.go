@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
@@ -35,6 +37,8 @@ type Options struct {
 type source struct {
 	container *container.InspectResponse
 	image     *image.InspectResponse
+	// name is the container's name in the pod.
+	name string
 }
 
 // Write writes the manifest of a pod with the containers, and the claims of their named volumes. Comments at its
@@ -90,6 +94,9 @@ func manifest(name string, sources []source) ([]byte, error) {
 	p := &pod{Pod: v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}}
 	for i := range sources {
 		s := &sources[i]
+		s.name = unused(validName(s.container.Name), func(name string) bool {
+			return slices.ContainsFunc(p.Spec.Containers, func(c v1.Container) bool { return c.Name == name })
+		})
 		if i == 0 {
 			p.Name = validName(cmp.Or(name, s.container.Name))
 			p.Labels = map[string]string{"app": p.Name}
@@ -131,10 +138,18 @@ func validName(name string) string {
 	return strings.TrimRight(name[:min(len(name), 63)], "-")
 }
 
+// unused returns a name that is not used. Different names of Docker may give the same name.
+func unused(name string, used func(string) bool) string {
+	for i, first := 2, name; used(name); i++ {
+		name = first + "-" + strconv.Itoa(i)
+	}
+	return name
+}
+
 // share sets the settings that all containers of a pod share. The first container decides. If another container
 // differs, that is noted.
 func (p *pod) share(s *source, first bool) {
-	name, host, config := validName(s.container.Name), s.container.HostConfig, s.container.Config
+	name, host, config := s.name, s.container.HostConfig, s.container.Config
 	spec := v1.PodSpec{
 		HostNetwork: host.NetworkMode.IsHost(), HostPID: host.PidMode.IsHost(), HostIPC: host.IpcMode.IsHost(),
 		RestartPolicy: restartPolicy(host.RestartPolicy),

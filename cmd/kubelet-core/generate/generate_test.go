@@ -38,7 +38,7 @@ func TestManifest(t *testing.T) {
 				decoder := json.NewDecoder(bytes.NewReader(file.Data))
 				decoder.DisallowUnknownFields()
 				testutil.Must(t, decoder.Decode(&s))
-				sources = append(sources, source{&s.Container, &s.Image})
+				sources = append(sources, source{container: &s.Container, image: &s.Image})
 			}
 			got, err := manifest("", sources)
 			testutil.Must(t, err)
@@ -57,6 +57,22 @@ func TestValidName(t *testing.T) {
 		"/web": "web", "my_app.Web": "my-app-web", "-a-": "a", strings.Repeat("a", 62) + "-b": strings.Repeat("a", 62),
 	} {
 		testutil.Equal(t, validName(name), want, "the name of %s", name)
+	}
+}
+
+// TestNamesOfContainers: different names of Docker stay different.
+func TestNamesOfContainers(t *testing.T) {
+	var sources []source
+	for _, name := range []string{"/a_b", "/a.b", "/a-b"} {
+		sources = append(sources, source{image: &image.InspectResponse{},
+			container: &container.InspectResponse{Name: name, HostConfig: &container.HostConfig{},
+				Config: &container.Config{}}})
+	}
+	text, err := manifest("pod", sources)
+	testutil.Must(t, err)
+	for _, name := range []string{"a-b", "a-b-2", "a-b-3"} {
+		testutil.Assert(t, strings.Count(string(text), " name: "+name+"\n") == 1, "not one container %s in\n%s", name,
+			text)
 	}
 }
 

@@ -79,18 +79,16 @@ func (p *pod) volume(kind string, source v1.VolumeSource) string {
 			return known.Name
 		}
 	}
-	name := p.unused(kind + "-" + strconv.Itoa(len(p.Spec.Volumes)+1))
+	name := p.unusedVolume(kind + "-" + strconv.Itoa(len(p.Spec.Volumes)+1))
 	p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: name, VolumeSource: source})
 	return name
 }
 
-// unused returns a name that no volume has. Different names of Docker may give the same name.
-func (p *pod) unused(name string) string {
-	used := func(v v1.Volume) bool { return v.Name == name }
-	for i, first := 2, name; slices.ContainsFunc(p.Spec.Volumes, used); i++ {
-		name = first + "-" + strconv.Itoa(i)
-	}
-	return name
+// unusedVolume returns a name that no volume has.
+func (p *pod) unusedVolume(name string) string {
+	return unused(name, func(name string) bool {
+		return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.Name == name })
+	})
 }
 
 // memory adds a volume in memory. A size of 0 means no limit.
@@ -133,7 +131,7 @@ func (p *pod) claim(m *container.MountPoint) string {
 			return known.Name
 		}
 	}
-	name := p.unused(cmp.Or(validName(m.Name), "volume"))
+	name := p.unusedVolume(cmp.Or(validName(m.Name), "volume"))
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 	access := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
 	p.volumes = append(p.volumes, &v1.PersistentVolume{
