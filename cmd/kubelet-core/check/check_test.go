@@ -82,6 +82,18 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestKubelet: the report does not claim what was not looked for.
+func TestKubelet(t *testing.T) {
+	for beside, want := range map[bool]string{
+		false: "no kubelet runs here", true: "not looked for, because of --beside-kubelet",
+	} {
+		f := good()
+		f.opts.BesideKubelet = beside
+		said := slices.ContainsFunc(judge(f).Findings, func(found checklist.Finding) bool { return found.Text == want })
+		testutil.Assert(t, said, "beside a kubelet %t: the report lacks %q", beside, want)
+	}
+}
+
 // TestRunLooksAtThisNode has a node without a runtime, with a busy port and a broken manifest.
 func TestRunLooksAtThisNode(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -29,9 +29,12 @@ func judgeSettings(g *checklist.Group, f facts) {
 	} else {
 		g.Fail("rights", "run kubelet-core as root", "not root: cgroups and volumes need it")
 	}
-	if f.kubeletErr == nil {
+	switch {
+	case f.opts.BesideKubelet:
+		g.OK("kubelet", "not looked for, because of --beside-kubelet")
+	case f.kubeletErr == nil:
 		g.OK("kubelet", "no kubelet runs here")
-	} else {
+	default:
 		g.Fail("kubelet", "stop it, or use --beside-kubelet for a kubelet on another runtime", "%v", f.kubeletErr)
 	}
 }
