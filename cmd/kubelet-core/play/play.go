@@ -91,9 +91,17 @@ func Up(ctx context.Context, set *Set, opts Options) error {
 	}, opts)
 }
 
-// Down ends the running play of that name, or removes the remains of a crashed one.
+// Down ends the running play of that name, or removes the remains of a crashed one. If it fails, the play may go on
+// and write to its detached log, so that stays.
 func Down(ctx context.Context, opts Options) error {
-	defer os.Remove(opts.DetachedLog()) // few plays have one
+	err := down(ctx, opts)
+	if err == nil || errdefs.IsNotFound(err) {
+		os.Remove(opts.DetachedLog()) // few plays have one
+	}
+	return err
+}
+
+func down(ctx context.Context, opts Options) error {
 	err := nodelock.CheckOwner(opts.root(), opts.owner())
 	if errdefs.IsNotFound(err) {
 		return fmt.Errorf("nothing is played under the name %s: %w", opts.Name, err)
