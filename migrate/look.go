@@ -337,6 +337,6 @@ func look(dir string, spaces map[uint64]space) (device uint64, err error) {
 	if err := errors.Join(unix.Stat(dir, &where), unix.Statfs(dir, &room)); err != nil {
 		return 0, fmt.Errorf("looking for free space in %s: %w", dir, err)
 	}
-	spaces[where.Dev] = space{total: int64(room.Blocks) * room.Bsize, free: int64(room.Bavail) * room.Bsize}
+	spaces[where.Dev] = space{total: int64(room.Blocks) * room.Frsize, free: int64(room.Bavail) * room.Frsize}
 	return where.Dev, nil
 }

@@ -89,7 +89,7 @@ func filesystemOf(dir string) (filesystem, error) {
 	}
 	f := filesystem{
 		device: device{unix.Major(stat.Dev), unix.Minor(stat.Dev)},
-		bytes:  statfs.Blocks * uint64(statfs.Bsize),
+		bytes:  statfs.Blocks * uint64(statfs.Frsize),
 	}
 	if statfs.Files > 0 {
 		f.inodes, f.freeInodes = &statfs.Files, &statfs.Ffree

@@ -35,7 +35,7 @@ func DiskOf(path string) Disk {
 			return d
 		}
 	}
-	size := uint64(stat.Bsize)
+	size := uint64(stat.Frsize)
 	d.Free, d.Total = stat.Bavail*size, stat.Blocks*size
 	d.FreeInodes, d.Inodes = stat.Ffree, stat.Files
 	d.Memory = stat.Type == unix.TMPFS_MAGIC || stat.Type == unix.RAMFS_MAGIC

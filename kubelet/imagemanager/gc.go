@@ -70,7 +70,7 @@ func statfs(path string) (size, free uint64, err error) {
 	if err := unix.Statfs(path, &fs); err != nil {
 		return 0, 0, fmt.Errorf("statfs %s: %w", path, err)
 	}
-	block := uint64(fs.Bsize)
+	block := uint64(fs.Frsize)
 	return fs.Blocks * block, fs.Bavail * block, nil
 }
 

@@ -50,7 +50,7 @@ func fsStats(ctx context.Context, path string, now time.Time) *statsapi.FsStats 
 		log.G(ctx).WithError(err).WithField("path", path).Debug("cannot read file system stats")
 		return nil
 	}
-	block := uint64(stat.Bsize)
+	block := uint64(stat.Frsize)
 	return &statsapi.FsStats{
 		Time: metav1.NewTime(now), AvailableBytes: new(stat.Bavail * block), CapacityBytes: new(stat.Blocks * block),
 		UsedBytes: new((stat.Blocks - stat.Bfree) * block),
