@@ -142,8 +142,9 @@ func (a *Admitter) Resize(pod *v1.Pod) *v1.PodCondition {
 	if rejection == nil {
 		return nil
 	}
-	if in.Running = nil; checkResources(&in) != nil {
-		return pendingResize(v1.PodReasonInfeasible, checkResources(&in).Message)
+	in.Running = nil
+	if alone := checkResources(&in); alone != nil {
+		return pendingResize(v1.PodReasonInfeasible, alone.Message)
 	}
 	return pendingResize(v1.PodReasonDeferred, rejection.Message)
 }
