@@ -1,6 +1,7 @@
 package podspec
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // seccomp returns the container's or the pod's seccomp profile. Profiles of type Localhost are files below the
 // directory seccomp in the kubelet's root.
 func (g *Generator) seccomp(pod *v1.PodSecurityContext, own *v1.SecurityContext) (*runtimeapi.SecurityProfile, error) {
-	profile := either(own.SeccompProfile, pod.SeccompProfile)
+	profile := cmp.Or(own.SeccompProfile, pod.SeccompProfile)
 	if profile == nil {
 		profile = &v1.SeccompProfile{Type: v1.SeccompProfileTypeUnconfined}
 		if g.opts.SeccompDefault {
@@ -43,7 +44,7 @@ func (g *Generator) seccomp(pod *v1.PodSecurityContext, own *v1.SecurityContext)
 // appArmor returns the AppArmor profile of the container, of the pod or of the old annotation. Nil means the runtime's
 // default.
 func appArmor(in ContainerInput) (*runtimeapi.SecurityProfile, error) {
-	profile := either(containerSecurity(in.Container).AppArmorProfile, podSecurity(in.Pod).AppArmorProfile)
+	profile := cmp.Or(containerSecurity(in.Container).AppArmorProfile, podSecurity(in.Pod).AppArmorProfile)
 	if profile == nil {
 		profile = annotatedAppArmor(
 			in.Pod.Annotations[v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+in.Container.Name])

@@ -1,6 +1,7 @@
 package podspec
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -29,10 +30,10 @@ func (g *Generator) security(in ContainerInput) (*runtimeapi.LinuxContainerSecur
 		Capabilities:             capabilities(own.Capabilities),
 		Privileged:               isTrue(own.Privileged),
 		NamespaceOptions:         namespaces(&in.Pod.Spec),
-		SelinuxOptions:           selinux(either(own.SELinuxOptions, pod.SELinuxOptions)),
+		SelinuxOptions:           selinux(cmp.Or(own.SELinuxOptions, pod.SELinuxOptions)),
 		RunAsUser:                int64Value(user.id),
 		RunAsUsername:            user.name,
-		RunAsGroup:               int64Value(either(own.RunAsGroup, pod.RunAsGroup)),
+		RunAsGroup:               int64Value(cmp.Or(own.RunAsGroup, pod.RunAsGroup)),
 		ReadonlyRootfs:           isTrue(own.ReadOnlyRootFilesystem),
 		SupplementalGroups:       supplementalGroups(pod),
 		SupplementalGroupsPolicy: groupsPolicy(pod),
@@ -63,14 +64,6 @@ func containerSecurity(c *v1.Container) *v1.SecurityContext {
 		return &v1.SecurityContext{}
 	}
 	return c.SecurityContext
-}
-
-// either returns the container's setting, or else the pod's.
-func either[T any](own, pod *T) *T {
-	if own != nil {
-		return own
-	}
-	return pod
 }
 
 func capabilities(c *v1.Capabilities) *runtimeapi.Capability {

@@ -1,6 +1,7 @@
 package podspec
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/containerd/errdefs"
@@ -15,8 +16,8 @@ type user struct {
 // effectiveUser returns the runAsUser of the container or the pod, or else the image's user. It checks runAsNonRoot.
 func effectiveUser(in ContainerInput) (user, error) {
 	pod, own := podSecurity(in.Pod), containerSecurity(in.Container)
-	nonRoot := isTrue(either(own.RunAsNonRoot, pod.RunAsNonRoot))
-	if id := either(own.RunAsUser, pod.RunAsUser); id != nil {
+	nonRoot := isTrue(cmp.Or(own.RunAsNonRoot, pod.RunAsNonRoot))
+	if id := cmp.Or(own.RunAsUser, pod.RunAsUser); id != nil {
 		if nonRoot && *id == 0 {
 			return user{}, fmt.Errorf("runAsUser 0 breaks runAsNonRoot: %w", errdefs.ErrInvalidArgument)
 		}
