@@ -45,24 +45,20 @@ func (r *runFlags) origin(flag string) string {
 	if r.given[flag] {
 		return "command line"
 	}
-	var fields []string
-	for _, setting := range settingsOf(r.file, flag) {
-		fields = append(fields, setting.Field)
+	if field := settingOf(r.file, flag).Field; field != "" {
+		return field + " of " + r.config
 	}
-	if len(fields) == 0 {
-		return "default"
-	}
-	return strings.Join(fields, ", ") + " of " + r.config
+	return "default"
 }
 
-// settingsOf returns the settings of a flag. More than one field can set it.
-func settingsOf(settings []configfile.Setting, flag string) (found []configfile.Setting) {
+// settingOf returns the setting of a flag, an empty one if the file does not set the flag.
+func settingOf(settings []configfile.Setting, flag string) configfile.Setting {
 	for _, s := range settings {
 		if s.Flag == flag {
-			found = append(found, s)
+			return s
 		}
 	}
-	return found
+	return configfile.Setting{}
 }
 
 func configCommand() *cobra.Command {

@@ -101,13 +101,13 @@ func TestReloadAppliesTheLogLevel(t *testing.T) {
 // TestReloadReportsEveryField has two fields that set one flag.
 func TestReloadReportsEveryField(t *testing.T) {
 	settings := func(kube string) []configfile.Setting {
-		return []configfile.Setting{
-			{Field: "systemReserved", Flag: "system-reserved", Values: []string{"cpu=1"}},
-			{Field: "kubeReserved", Flag: "system-reserved", Values: []string{kube}},
-		}
+		text := fileHeader + "systemReserved: {cpu: '1'}\nkubeReserved: {cpu: '" + kube + "'}"
+		read, err := configfile.Parse([]byte(text))
+		testutil.Must(t, err)
+		return read
 	}
-	run := runFlags{config: "config.yaml", file: settings("cpu=1")}
-	testutil.Equal(t, run.origin("system-reserved"), "systemReserved, kubeReserved of config.yaml", "origin")
-	testutil.Equal(t, len(run.changed(settings("cpu=1"))), 0, "changes without one")
-	testutil.Equal(t, strings.Join(run.changed(settings("cpu=2")), " "), "system-reserved", "changes")
+	run := runFlags{config: "config.yaml", file: settings("1")}
+	testutil.Equal(t, run.origin("system-reserved"), "kubeReserved and systemReserved of config.yaml", "origin")
+	testutil.Equal(t, len(run.changed(settings("1"))), 0, "changes without one")
+	testutil.Equal(t, strings.Join(run.changed(settings("2")), " "), "system-reserved", "changes")
 }

@@ -41,17 +41,10 @@ func (r *runFlags) reload(ctx context.Context, status func() string) {
 
 // levelOf returns the log level of a file, info without one.
 func levelOf(settings []configfile.Setting) string {
-	if values := valuesOf(settings, levelFlag); len(values) > 0 {
+	if values := settingOf(settings, levelFlag).Values; len(values) > 0 {
 		return values[0]
 	}
 	return "info"
-}
-
-func valuesOf(settings []configfile.Setting, flag string) (values []string) {
-	for _, s := range settingsOf(settings, flag) {
-		values = append(values, s.Values...)
-	}
-	return values
 }
 
 // changed returns the flags whose values in the file differ from the values at the start, without the log level.
@@ -60,7 +53,7 @@ func (r *runFlags) changed(next []configfile.Setting) (flags []string) {
 		if s.Flag == levelFlag || r.given[s.Flag] || slices.Contains(flags, s.Flag) {
 			continue
 		}
-		if !slices.Equal(valuesOf(r.file, s.Flag), valuesOf(next, s.Flag)) {
+		if !slices.Equal(settingOf(r.file, s.Flag).Values, settingOf(next, s.Flag).Values) {
 			flags = append(flags, s.Flag)
 		}
 	}
