@@ -13,10 +13,10 @@ func Statuses(pod *v1.Pod) []v1.ContainerStatus {
 		pod.Status.EphemeralContainerStatuses)
 }
 
-// FindStatus returns the status of the container of that name, or nil.
-func FindStatus(pod *v1.Pod, name string) *v1.ContainerStatus {
-	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses,
-		pod.Status.EphemeralContainerStatuses} {
+// FindStatus returns the status of the pod's container of that name, or nil.
+func FindStatus(pod *v1.PodStatus, name string) *v1.ContainerStatus {
+	for _, list := range [][]v1.ContainerStatus{pod.InitContainerStatuses, pod.ContainerStatuses,
+		pod.EphemeralContainerStatuses} {
 		for i := range list {
 			if list[i].Name == name {
 				return &list[i]

@@ -122,7 +122,7 @@ func (s *API) running(pod *v1.Pod, name, id string) func(context.Context) bool {
 	return func(context.Context) bool {
 		for _, pod := range s.Pods() {
 			if pod.UID == uid {
-				status := model.FindStatus(pod, name)
+				status := model.FindStatus(&pod.Status, name)
 				return status != nil && status.ContainerID == id && status.State.Running != nil
 			}
 		}
@@ -132,7 +132,7 @@ func (s *API) running(pod *v1.Pod, name, id string) func(context.Context) bool {
 
 // logContainer returns the id of the container with the requested log. Its errors are the kubelet's.
 func logContainer(pod *v1.Pod, name string, previous bool) (string, error) {
-	status := model.FindStatus(pod, name)
+	status := model.FindStatus(&pod.Status, name)
 	if status == nil {
 		return "", badRequest("container %q in pod %q is not available", name, pod.Name)
 	}

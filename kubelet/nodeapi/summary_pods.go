@@ -51,7 +51,7 @@ func podStats(pod *runtimeapi.PodSandboxStats, known *v1.Pod) statsapi.PodStats 
 		}
 		attempts[made.Name] = attempt
 		if known != nil {
-			if status := model.FindStatus(known, made.Name); status != nil && status.State.Running != nil {
+			if status := model.FindStatus(&known.Status, made.Name); status != nil && status.State.Running != nil {
 				made.StartTime = status.State.Running.StartedAt
 			}
 		}

@@ -47,7 +47,7 @@ func (s *API) container(r *http.Request) (pod *v1.Pod, id string, err error) {
 		return pod, container.ID, nil
 	}
 	return nil, "", notFound("container not found (%q): it does not run%s", name,
-		stateReason(model.FindStatus(pod, name)))
+		stateReason(model.FindStatus(&pod.Status, name)))
 }
 
 // sandbox returns the runtime's id of the pod's sandbox. It must be ready.

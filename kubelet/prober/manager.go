@@ -198,7 +198,7 @@ func (m *Manager) assumed(c *v1.Container, id string) bool {
 // another container id. The status counts until the first result: a restart of the kubelet must not make a container
 // unready.
 func reported(pod *v1.Pod, name, id string) v1.ContainerStatus {
-	if status := model.FindStatus(pod, name); status != nil && model.RuntimeID(status.ContainerID) == id {
+	if status := model.FindStatus(&pod.Status, name); status != nil && model.RuntimeID(status.ContainerID) == id {
 		return *status
 	}
 	return v1.ContainerStatus{}

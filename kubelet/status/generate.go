@@ -1,7 +1,6 @@
 package status
 
 import (
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -59,16 +58,16 @@ func Generate(in Input) v1.PodStatus {
 	for i := range in.Pod.Spec.InitContainers {
 		c := &in.Pod.Spec.InitContainers[i]
 		status.InitContainerStatuses = append(status.InitContainerStatuses,
-			in.container(c, model.InitKind(c), find(in.Old.InitContainerStatuses, c.Name), initialized))
+			in.container(c, model.InitKind(c), model.FindStatus(&in.Old, c.Name), initialized))
 	}
 	for i := range in.Pod.Spec.Containers {
 		c := &in.Pod.Spec.Containers[i]
 		status.ContainerStatuses = append(status.ContainerStatuses,
-			in.container(c, model.App, find(in.Old.ContainerStatuses, c.Name), initialized))
+			in.container(c, model.App, model.FindStatus(&in.Old, c.Name), initialized))
 	}
 	for i := range in.Pod.Spec.EphemeralContainers {
 		c := model.AsContainer(&in.Pod.Spec.EphemeralContainers[i])
-		shown := in.container(c, model.Ephemeral, find(in.Old.EphemeralContainerStatuses, c.Name), true)
+		shown := in.container(c, model.Ephemeral, model.FindStatus(&in.Old, c.Name), true)
 		shown.Ready = false
 		status.EphemeralContainerStatuses = append(status.EphemeralContainerStatuses, shown)
 	}
@@ -90,14 +89,6 @@ func (in Input) began() *metav1.Time {
 		}
 	}
 	return new(stamp(began))
-}
-
-func find(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {
-	i := slices.IndexFunc(statuses, func(s v1.ContainerStatus) bool { return s.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &statuses[i]
 }
 
 func (in Input) addresses(status *v1.PodStatus) {

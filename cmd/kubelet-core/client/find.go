@@ -123,7 +123,7 @@ func Container(pod *v1.Pod, requested string) (name string, others []string, err
 
 // containerStatus returns the status of one container, or the zero value if there is none yet.
 func containerStatus(pod *v1.Pod, name string) v1.ContainerStatus {
-	if status := model.FindStatus(pod, name); status != nil {
+	if status := model.FindStatus(&pod.Status, name); status != nil {
 		return *status
 	}
 	return v1.ContainerStatus{}

@@ -78,7 +78,7 @@ func (f *follower) read(ctx context.Context, pod *v1.Pod, a attempt) {
 func (f *follower) writes(a attempt) bool {
 	for _, pod := range f.pods() {
 		if pod.UID == a.pod {
-			c := model.FindStatus(pod, a.container)
+			c := model.FindStatus(&pod.Status, a.container)
 			return c != nil && c.RestartCount == a.restarts && c.State.Running != nil
 		}
 	}
