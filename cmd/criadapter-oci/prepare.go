@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// prepare edits the files that the real runtime will read. It refuses an unknown verb: that may be the value of an
-// unknown flag, and the real verb create.
+// prepare edits the files that the real runtime will read. It refuses an unknown verb, which may be the value of an
+// unknown flag. The real verb, behind it, may be create.
 func prepare(c *call) error {
 	switch {
 	case c.makes():

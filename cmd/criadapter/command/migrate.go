@@ -29,8 +29,9 @@ func migrateCommand(opts Options) *cobra.Command {
 		Long: `migrate shows what criadapter would take over from cri-dockerd (or dockershim), and with --apply
 does it. A start of criadapter does the same, unless --migrate=none says otherwise.
 
-With --to it shows what a node needs on its way back, and with --apply does it: links to the logs of
-running containers, which cri-dockerd makes only when it starts one, checkpoints, and CNI results.
+With --to it shows what cri-dockerd needs to take the node over, and with --apply makes it:
+checkpoints, CNI results, and links to the logs of running containers. cri-dockerd makes such a link
+only when it starts a container.
 
 No container is stopped by either. criadapter must not run, and for --apply --from neither must
 cri-dockerd. It takes the server's flags as well (criadapter --help).`,
