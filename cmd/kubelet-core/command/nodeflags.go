@@ -38,7 +38,7 @@ func (f *nodeFlags) add(flags *pflag.FlagSet, opts *kubelet.Options) {
 		"how often the node's status is computed (default 10s)")
 	flags.StringVar(&opts.API.Address, "address", "", "the `address` of the kubelet's API (default: all)")
 	flags.Int32Var(&opts.API.Port, "port", defaultPort,
-		"the port of the kubelet's API; 0, and the lack of --client-ca-file, mean no API")
+		"the port of the kubelet's API, 0 for no API; without --client-ca-file the default is 0")
 	flags.StringVar(&opts.API.ClientCAFile, "client-ca-file", "",
 		"the `file` with the CA certificates of the API's clients")
 	flags.StringSliceVar(&opts.API.Users, "client-users", nil,

@@ -131,7 +131,7 @@ func (f field) allow(value any) error {
 	}
 	said := fmt.Sprintf("is %s, which kubelet-core does not support", show(value))
 	if len(f.values) > 0 {
-		said += ": it has " + show(f.values[0])
+		said += ": it must be " + show(f.values[0])
 	}
 	if f.instead != "" {
 		said += "; " + f.instead

@@ -84,7 +84,7 @@ func TestParseRefuses(t *testing.T) {
 		"a bad duration":    {header + "syncFrequency: 10", []string{"syncFrequency is 10, want a duration"}},
 		"a number in pairs": {header + "systemReserved: {cpu: 1}", []string{"systemReserved is", "want a map"}},
 		"not supported": {header + "topologyManagerPolicy: restricted",
-			[]string{"topologyManagerPolicy is restricted, which kubelet-core does not support: it has none"}},
+			[]string{"topologyManagerPolicy is restricted, which kubelet-core does not support: it must be none"}},
 		"what is instead": {header + "runOnce: true", []string{"runOnce is true", "use kubelet-core play"}},
 		"several": {header + "runOnce: true\npodCIDR: 10.0.0.0/24\nfeatureGates: {A: true}",
 			[]string{"runOnce", "podCIDR is 10.0.0.0/24, which kubelet-core does not support", "featureGates"}},
@@ -94,7 +94,7 @@ func TestParseRefuses(t *testing.T) {
 			[]string{"registerWithTaints [0] needs a key"}},
 		"a bad quantity": {header + "containerLogMaxSize: big", []string{"containerLogMaxSize"}},
 		"a zero port of health": {header + "healthzPort: 0",
-			[]string{"healthzPort is 0, which kubelet-core does not support: it has 10248; use --read-address"}},
+			[]string{"healthzPort is 0, which kubelet-core does not support: it must be 10248; use --read-address"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse([]byte(c.file))

@@ -92,7 +92,7 @@ func Up(ctx context.Context, set *Set, opts Options) error {
 }
 
 // Down ends the running play of that name, or removes the remains of a crashed one. If it fails, the play may go on
-// and write to its detached log, so that stays.
+// and write to its detached log. So Down then keeps the log.
 func Down(ctx context.Context, opts Options) error {
 	err := down(ctx, opts)
 	if err == nil || errdefs.IsNotFound(err) {
@@ -169,12 +169,12 @@ func run(ctx context.Context, k *kubelet.Kubelet, watch func() error, opts Optio
 
 // left is the error of a play that was aborted. It lists what is left.
 func (o *Options) left(pods []*v1.Pod) error {
-	what := "its containers have ended"
+	what := "its containers have ended, and it leaves"
 	if len(pods) > 0 {
-		what = fmt.Sprintf("it leaves the pods %s in the container runtime", strings.Join(model.Keys(pods), ", "))
+		what = fmt.Sprintf("it leaves the pods %s in the container runtime,", strings.Join(model.Keys(pods), ", "))
 	}
 	return fmt.Errorf(
-		"the play ended at once: %s, and %s and %s; `kubelet-core down --name %s`, with the flags of this play, "+
+		"the play ended at once: %s %s and %s; `kubelet-core down --name %s`, with the flags of this play, "+
 			"removes all of it",
 		what, o.root(), o.logs(), o.Name)
 }

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// terminal writes whole lines with a name before each. With colours, each name has its own. Below them it shows some
-// lines that change. It is safe for concurrent use.
+// terminal writes whole lines with a name before each. With colours, each name has its own colour. Below these lines it
+// shows a few lines that change. It is safe for concurrent use.
 type terminal struct {
 	colours bool
 	// width returns the columns of the window, or is nil without a window.
