@@ -77,8 +77,8 @@ func (s *sandbox) pids(names ...string) (pids []int) {
 	return pids
 }
 
-// runs reports whether a process exists and is not ending. Only such a process still has its memory, and the
-// environment is there.
+// runs reports whether a process exists and is not ending. Only such a process still has its memory, which holds the
+// environment.
 func runs(pid int) bool {
 	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	return len(environ) > 0

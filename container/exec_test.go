@@ -108,7 +108,8 @@ func (forgetful) InspectExec(context.Context, string) (docker.ExecState, error) 
 	return docker.ExecState{}, errdefs.ErrNotFound
 }
 
-// TestExecSyncLost: if the container ends while a command runs, the error is the same as before the command.
+// TestExecSyncLost: if the container ends while a command runs, the error is the same as for a command in a container
+// that does not run.
 func TestExecSyncLost(t *testing.T) {
 	_, engine := newFakeNode(t, dockertest.Program{Command: "ends", Exits: true})
 	n := newNode(t, forgetful{engine}, "busybox", "pause")

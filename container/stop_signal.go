@@ -14,9 +14,9 @@ import (
 )
 
 // stopBySignal sends a container's process its stop signal without the engine, whose own way starts the OCI runtime. It
-// waits until the container has ended and its log is written, at most for grace. Otherwise rest is the grace period
-// that the engine gives the container: all of grace if the engine has to send the signal, and none after it was sent.
-// The engine stops paused containers, because it resumes them.
+// waits until the container has ended and its log is written, at most for grace. If the container has not ended, rest
+// is the grace period for the engine's stop: all of grace if the signal was not sent, else 0. Paused containers are
+// left to the engine, because it resumes them.
 func (s *Service) stopBySignal(
 	ctx context.Context, c *state.Container, grace time.Duration,
 ) (ended bool, rest time.Duration, err error) {

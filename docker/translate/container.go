@@ -32,9 +32,9 @@ type SandboxRef struct {
 // held reports whether containers join the pod by notes, and so cannot do without the OCI runtime.
 func (s SandboxRef) held() bool { return s.Namespaces != nil || s.UserNamespace != "" }
 
-// runtime returns the runtime of a container of the pod. Containers that join the pod or its runtime's sandbox by notes
-// keep the pod's runtime, as long as the engine has it. The engine's default runtime may have changed since the pod was
-// made.
+// runtime returns the runtime of a container of the pod. Containers that join the pod by notes keep the pod's runtime,
+// as long as the engine has it. So do containers of a runtime that runs a pod in one sandbox. The engine's default
+// runtime may have changed since the pod was made.
 func (s SandboxRef) runtime(features docker.Features) (name string, kept bool, err error) {
 	if (s.held() || slices.Contains(features.PodSandboxRuntimes, s.Runtime)) &&
 		slices.Contains(features.Runtimes, s.Runtime) {
