@@ -128,7 +128,7 @@ func longPrefix(prefix string) (string, error) {
 	// A host alone is not a reference, so it is tried with a path.
 	named, err := reference.ParseNamed(host + "/" + strings.TrimSuffix("x/"+path, "/"))
 	if err != nil || !reference.IsNameOnly(named) {
-		return "", fmt.Errorf("%q is not a registry's host with or without a path, and without a tag", prefix)
+		return "", fmt.Errorf("%q is not a registry's host with an optional path, without a tag", prefix)
 	}
 	return strings.TrimSuffix(host+"/"+path, "/"), nil
 }
