@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// patience is how long Eventually and Until wait before they fail the test. A condition that can hold does so far
-// sooner, even on a machine that is several times slower than usual. So a test that passes never waits that long.
+// patience is how long Eventually and Until wait before they fail the test. In a test that passes, the condition holds
+// much sooner, even on a machine that is several times slower than usual.
 const patience = 3 * time.Minute
 
 // Eventually repeats check until it returns nil, and fails the test with its last
@@ -60,7 +60,8 @@ func holds(condition func() bool) func() error {
 	}
 }
 
-// poll repeats check until it returns nil or the time is over, and returns its last error. It is called once at least.
+// poll repeats check until it returns nil or the time is over, and returns its last error. It calls check at least
+// once.
 func poll(within time.Duration, check func() error) error {
 	deadline := time.Now().Add(within)
 	backoff := wait.Backoff{Duration: time.Millisecond, Factor: 1.5, Steps: math.MaxInt, Cap: 50 * time.Millisecond}
