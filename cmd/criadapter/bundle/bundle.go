@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// maxPart bounds each file of the archive, in bytes. Only the end of a longer content is kept.
+// maxPart bounds each file of the archive, in bytes. Only the end of a longer content is kept, except of metrics.
 const maxPart = 4 << 20
 
 // daemonJSON is the engine's default configuration file.

@@ -71,7 +71,7 @@ func (o Options) pods(ctx context.Context) ([]byte, error) {
 	return encode(all)
 }
 
-// metrics are the metrics at --metrics-bind-addr.
+// metrics are the metrics at --metrics-bind-addr. Of a longer answer it returns the first maxPart bytes.
 func (o Options) metrics(ctx context.Context) ([]byte, error) {
 	if o.Config.MetricsBindAddr == "" {
 		return nil, errors.New("--metrics-bind-addr is not set")
