@@ -42,7 +42,7 @@ func (k *Kubelet) newEviction(allocated *allocation.Manager) *eviction.Manager {
 	})
 }
 
-// removeImages removes unused images if their collection is on. Without a cluster it is off by default: the images
+// removeImages removes unused images. Without a cluster, it does so only if image collection is on, because the images
 // belong to the machine's users.
 func (k *Kubelet) removeImages(ctx context.Context) error {
 	if k.opts.Cluster.Kubeconfig == "" && k.opts.GC.HighPercent >= 100 {

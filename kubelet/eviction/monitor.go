@@ -31,7 +31,7 @@ type Monitor struct {
 	// lastShort is when the node was last below a threshold, by condition.
 	lastShort map[v1.NodeConditionType]time.Time
 	shown     map[v1.NodeConditionType]bool
-	// below has the time when the node fell below each threshold, until enough above the threshold is reclaimed.
+	// below has the time when the node fell below each threshold. The entry stays until isBelow returns false.
 	below map[threshold]time.Time
 	errs  map[v1.NodeConditionType]error
 }

@@ -28,8 +28,8 @@ type service struct {
 	pulls    []string
 	removed  []string
 	lists    int
-	// described says whether ImageStatus knows the images, else the error of ImageStatus, which may be nil. Without
-	// described, ImageStatus knows them.
+	// described reports whether ImageStatus finds present images. If not, ImageStatus returns no image, and the error
+	// of described. Nil means that ImageStatus finds them.
 	described func() (bool, error)
 }
 

@@ -238,8 +238,9 @@ func (m *Manager) ensureDelay(ctx context.Context, conn *logind) error {
 	}
 }
 
-// hold takes a new inhibitor, and then ensures logind's delay. A shutdown may begin meanwhile, and logind gives no
-// inhibitor then. Logind reads its delay when a shutdown begins, so a raised one counts for this inhibitor, too.
+// hold takes a new inhibitor, and then ensures logind's delay. The inhibitor comes first, because logind gives none
+// once a shutdown has begun. Logind reads its delay when a shutdown begins, so a raised delay counts for this
+// inhibitor, too.
 func (m *Manager) hold(ctx context.Context, conn *logind) error {
 	m.release()
 	lock, err := conn.inhibit(ctx)

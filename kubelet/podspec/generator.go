@@ -17,7 +17,7 @@ import (
 
 // Options configure a Generator.
 type Options struct {
-	// NodeName is this node's name, for the downward API and the host's hosts file entries.
+	// NodeName is this node's name, for the downward API.
 	NodeName string
 	// NodeIPs are this node's addresses, for status.hostIP and status.hostIPs; the primary one first.
 	NodeIPs []string

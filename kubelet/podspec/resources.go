@@ -98,8 +98,9 @@ const (
 )
 
 // oomScore returns the container's oom_score_adj. A burstable container's score falls with its request's share of the
-// node's memory: a container below its request is killed after a container above its request. A sidecar is killed after
-// the containers that it serves. Memory that only the pod itself requests counts for each container in equal parts.
+// node's memory: a container below its request is killed after a container above its request. A sidecar's score is at
+// most the lowest score of its pod's app containers. Memory that only the pod itself requests counts for each container
+// in equal parts.
 func oomScore(pod *v1.Pod, c *v1.Container, memory int64) int64 {
 	score := ownOOMScore(pod, c, memory)
 	if _, kind := model.FindContainer(&pod.Spec, c.Name); kind == model.Sidecar {

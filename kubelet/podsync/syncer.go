@@ -206,8 +206,8 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-// Forget drops the status of a pod that no source names any more. A pod of a restored manifest has the same UID, and
-// the old terminal phase would keep it from running.
+// Forget drops the status of a pod that no source names any more. If the same manifest comes back, its pod has the same
+// UID, and the old terminal phase would keep it from running.
 func (s *Syncer) Forget(uid types.UID) { s.opts.Status.Forget(uid) }
 
 // stage is the stage of the pod's end. Only a stopped pod's status is final.

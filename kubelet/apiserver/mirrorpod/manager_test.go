@@ -62,8 +62,8 @@ func (b *bench) want(pods ...*v1.Pod) {
 	b.show()
 }
 
-// show does the pod source's work: it passes the server's pod "a" to the manager. It does so three times, until nothing
-// changes.
+// show does the pod source's work: it passes the server's pod "a" to the manager. It does so three times, enough for
+// the mirror pod to settle.
 func (b *bench) show() {
 	for range 3 {
 		synctest.Wait()

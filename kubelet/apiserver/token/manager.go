@@ -53,7 +53,7 @@ type request struct {
 	life              int64 // in seconds
 }
 
-// issued is a token with the times of its renewal and expiry, by this machine's clock.
+// issued is a token with the times of its renewal and expiry, which come from the API server's clock.
 type issued struct {
 	token        string
 	renew, until time.Time
