@@ -114,8 +114,8 @@ func (w *Workers) Refresh(pod *v1.Pod) {
 	}
 }
 
-// Terminate ends the pod. A second call may shorten the requested grace period, or else the pod's own, and may add Gone
-// or a Failure. The steps get this pod, with its deletion timestamp, unless no source names it any more.
+// Terminate ends the pod. A second call may shorten the grace period, and may add Gone or a Failure. The steps get this
+// pod, with its deletion timestamp, unless no source names it any more.
 func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
