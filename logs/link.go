@@ -18,7 +18,8 @@ import (
 // A linked log is a symbolic link at the log path to the engine's json-file, as with dockershim. Readers of Kubernetes
 // logs accept that format, too. It costs no CPU and no second copy. docs/logs.md has its limits.
 
-// linkAttempts is the number of copies of a growing log before it is emptied in any case.
+// linkAttempts is the largest number of copy passes over a log that keeps growing. After the last one, the log is
+// emptied in any case.
 const linkAttempts = 100
 
 // Link puts a link to the engine's log file at the log path. The file need not exist yet. It replaces a link, and fails
@@ -141,7 +142,7 @@ func moveOut(ctx context.Context, enginePath, path, copied string) error {
 	if err == nil {
 		err = errors.Join(target.Sync(), target.Close())
 	}
-	if err == nil { // some file systems report a failed write only above
+	if err == nil { // some file systems report a failed write only to Sync or Close
 		err = os.Rename(target.Name(), path)
 	}
 	if err != nil {
@@ -150,7 +151,7 @@ func moveOut(ctx context.Context, enginePath, path, copied string) error {
 	return source.Truncate(0)
 }
 
-// copyAll copies until the source has no more, or has grown linkAttempts times meanwhile.
+// copyAll copies until a pass finds nothing new in the source, for at most linkAttempts passes.
 func copyAll(ctx context.Context, target, source *os.File) error {
 	for range linkAttempts {
 		n, err := io.Copy(target, source)
