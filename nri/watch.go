@@ -14,7 +14,7 @@ import (
 )
 
 // reported has the pods and containers whose end or removal the plugins know, by id. The value of an end is the start
-// of the run that ended, and any other value is zero. The zero reported is empty.
+// of the run that ended, and any other value is zero. The zero value of reported is empty.
 type reported struct {
 	locks            keylock.Locks
 	mu               sync.Mutex
@@ -106,9 +106,9 @@ func (s *Service) follow(ctx context.Context, changes *state.Subscription, seen 
 	}
 }
 
-// catchUp reports the changes since the caller saw seen, and returns the present pods and containers. gone has the ids
-// of removed pods and containers. A subscription from before the call may still deliver their changes, which must not
-// be reported again.
+// catchUp reports the changes between seen and now, which has the present pods and containers. gone has the ids of
+// removed pods and containers. A subscription from before the call may still deliver their changes, which must not be
+// reported again.
 func (s *Service) catchUp(ctx context.Context, seen known) (now known, gone map[string]bool) {
 	ids := s.reported.ids() // read before the snapshot, so an id that the snapshot lacks was removed
 	now = knownOf(s.opts.Cache.Snapshot())
