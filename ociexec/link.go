@@ -95,7 +95,8 @@ func (l *link) send(p *Process, ask request, streams [3]*os.File) error {
 	return err
 }
 
-// sent ends the sending of a request. A request that the keeper has not got is no longer the link's.
+// sent ends the sending of a request. With an error, the keeper has not got the request, and the link drops it. If the
+// keeper has ended after it got the request, sent calls lose in place of receive.
 func (l *link) sent(id uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +168,7 @@ func (l *link) receive() {
 	late.Stop()
 	l.mu.Lock()
 	for id, p := range l.processes {
-		if id != l.sending { // sent does it
+		if id != l.sending { // sent calls lose for this one
 			p.lose()
 		}
 	}

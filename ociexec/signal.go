@@ -7,8 +7,8 @@ import (
 )
 
 // Signal sends a signal to the first process of a running container, as the runtime's kill command does. pid is the
-// process id that the engine reports. A process that has ended is success. Signal fails with ErrUnsuitable, and sends
-// nothing, if the signal needs the engine.
+// process id that the engine reports. Signal fails with ErrUnsuitable, and sends nothing, if the signal needs the
+// engine or the process had ended before the call. A process that ends after the checks is success.
 func (r *Runner) Signal(ctx context.Context, id string, pid int, signal unix.Signal) error {
 	process, err := unix.PidfdOpen(pid, 0) // before the checks, so that they are about the process that gets the signal
 	if err != nil {
