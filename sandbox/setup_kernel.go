@@ -44,7 +44,8 @@ func (k *kernelSetUp) create(_ context.Context, p *pending) (string, error) {
 	return id, nil
 }
 
-// start implements holderSetUp. What a crash leaves without a record is found by its owner, see Service.look.
+// start implements holderSetUp. If a crash leaves parts of the pod without a record, Service.look finds them by their
+// owner file.
 func (k *kernelSetUp) start(ctx context.Context, p *pending) error {
 	if err := k.makeCgroup(p); err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 
 type eventStream = grpc.ServerStreamingClient[runtimeapi.ContainerEventResponse]
 
-// subscribe returns a stream that misses nothing any more.
+// subscribe returns a stream that gets every event from now on.
 func subscribe(t *testing.T, conn *grpc.ClientConn) eventStream {
 	t.Helper()
 	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(),

@@ -25,8 +25,8 @@ func require(needs ...need) error {
 	return nil
 }
 
-// seconds converts a number of seconds of a request. It fails with ErrInvalidArgument if it is negative. It cuts it to
-// the longest duration, some 292 years.
+// seconds converts a number of seconds of a request. A negative number is an ErrInvalidArgument. A number above the
+// longest duration, some 292 years, becomes that duration.
 func seconds(field string, n int64) (time.Duration, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%s must not be negative, it is %d: %w", field, n, errdefs.ErrInvalidArgument)

@@ -1,8 +1,9 @@
 // Package streaming serves exec, attach and port-forward to the kubelet and crictl over HTTP, in front of any runtime.
 //
 // A CRI call gives the client a URL with a token of 128 random bits, which is valid for one request within a minute.
-// The server speaks the kubelet's protocols there. Each end of a process or connection has one stream or channel, over
-// SPDY, over WebSocket, or over SPDY inside of a WebSocket (port-forward). v5.channel.k8s.io can end the input alone.
+// The server speaks the kubelet's protocols there. Each part of a session, such as stdin or the data of a forwarded
+// connection, has one stream or channel. They go over SPDY, over WebSocket, or over SPDY inside of a WebSocket
+// (port-forward). v5.channel.k8s.io can end the input alone.
 //
 // The handlers of k8s.io/cri-streaming serve the older WebSocket protocol of port-forward only. Its other handlers let
 // a client decide how many goroutines and how much memory they hold. They do not notice that a client is gone.

@@ -158,7 +158,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// url returns the URL of one request for serve.
+// url returns a URL for one request, which serve handles.
 func (s *Server) url(ctx context.Context, kind string, serve handler) (string, error) {
 	token, err := s.tickets.issue(ctx, kind, serve)
 	if err != nil {
