@@ -53,7 +53,7 @@ type result struct {
 	Calls   map[string]int `json:",omitempty"`
 }
 
-// named returns the name of each spec that the predicate are accepts.
+// named returns the names of the specs for which the function are returns true.
 func named(specs []report.Spec, are func(report.Spec) bool) []string {
 	var names []string
 	for _, spec := range specs {

@@ -1,5 +1,5 @@
 // Package single runs a cluster of one node for test programs: a control plane, a CRI server and a kubelet. It must be
-// called in the test rig (package test/cluster/machine), once at a time.
+// called in the test rig, which AgainInRig of package test/cluster/machine enters. Only one cluster may run at a time.
 package single
 
 import (
