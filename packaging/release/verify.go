@@ -21,7 +21,8 @@ import (
 )
 
 // verify verifies a signed release in a directory by a public key, and returns a sentence with its commit. It fails for
-// a file that is changed, missing or additional, and without a provenance of all files.
+// a listed file that is changed or missing, for an additional file, and without a provenance of all files. It does not
+// notice that another attestation is missing, because the list has no attestations.
 func verify(ctx context.Context, dir, keyFile string) (string, error) {
 	key, err := readPublicKey(keyFile)
 	if err != nil {
