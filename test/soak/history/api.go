@@ -94,7 +94,7 @@ func (a *API) See(pod *v1.Pod, gone bool, now time.Time) {
 	}
 }
 
-// Only records that no other pods exist.
+// Only takes the UIDs of all existing pods, and records that all other pods no longer exist.
 func (a *API) Only(uids []string, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

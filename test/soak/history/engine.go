@@ -93,7 +93,7 @@ func (e *Engine) Remove(id string) {
 	e.change(id, func(c *Container) { c.Removed, c.Running = true, false })
 }
 
-// Only records that no other containers exist.
+// Only takes the ids of all existing containers, and records that all other containers were removed.
 func (e *Engine) Only(ids []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
