@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/images"
 )
 
-// port is compiled into the suite. Nothing else listens in the rig's network namespace.
+// port is compiled into the suite. Nothing else in the rig's network namespace listens on it.
 const port = 5000
 
 // Critest returns critest for this registry and this machine. It is built if the cache does not have it.

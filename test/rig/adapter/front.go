@@ -97,7 +97,7 @@ func (f *front) pass(_ any, caller grpc.ServerStream) error {
 	}
 }
 
-// likeAKubelets edits the requests that name namespaces.
+// likeAKubelets edits the two requests that can have namespace options.
 func likeAKubelets(method string, request []byte) ([]byte, error) {
 	switch method {
 	case runtimeapi.RuntimeService_RunPodSandbox_FullMethodName:

@@ -1,6 +1,6 @@
 // Command webserver answers every HTTP request with one page until SIGTERM, SIGINT or SIGQUIT. Test images install it
-// under the names of well-known web servers and give it their habits by flags: a banner in the log (and thereby in the
-// process's arguments), an access log on stdout, a pid file.
+// under the names of well-known web servers and give it their habits: a banner in the log, an access log on stdout, a
+// pid file. The banner is a flag, so it is in the process's arguments, too.
 package main
 
 import (
