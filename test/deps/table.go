@@ -96,7 +96,7 @@ func serviceRules() []Rule {
 		{"state", []string{"docker", "docker/translate", "checkpoint", "internal/pace"},
 			"the cache is read by all services, so it can call none of them; log draining is a hook"},
 		{"stats", []string{"state", "internal/netns", "internal/pace"},
-			"stats come from the kernel's files: the engine's stats endpoint takes seconds and must not be reachable"},
+			"stats come from the kernel's files: the engine's stats endpoint takes seconds and must not be called"},
 		{"logs", []string{"docker", "checkpoint", "internal/pace", "internal/step"},
 			"containers start and stop followers; a follower that read the cache could deadlock with its draining"},
 		{"docker", []string{"internal/ocinote", "internal/pause", "internal/step", "internal/userns"},

@@ -111,8 +111,8 @@ func (n *fieldsNode) sh(id, script string) string {
 	return strings.Join(strings.Fields(string(stdout)+string(stderr)), " ")
 }
 
-// cgroupFile reads a file of a process's cgroup, of version 1 or else of version 2. It returns false if the kernel has
-// neither file.
+// cgroupFile reads a file of a process's cgroup, of version 1 or else of version 2. With ".." as up, it reads the file
+// of the parent cgroup, which is the pod's. It returns false if the kernel has neither file.
 func (n *fieldsNode) cgroupFile(pid int, up, controller, v1, v2 string) (string, bool) {
 	n.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))

@@ -234,7 +234,8 @@ func TestStreamsOfKilledClientsEnd(t *testing.T) {
 	t.Run("through the engine", func(t *testing.T) { killClients(t, 3*3, "--exec-through-engine") })
 }
 
-// killClients kills clients of streams on a server with these flags. The engine knows of some of their commands.
+// killClients kills clients of streams on a server with these flags. First it waits until the engine has execs for the
+// clients' commands, at least as many as the argument known.
 func killClients(t *testing.T, known int, flags ...string) {
 	e := newEndpoint(t)
 	c := newCrictl(t, append(flags, e.flag())...)

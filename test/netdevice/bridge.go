@@ -44,8 +44,8 @@ func (b *Bridge) setUp(addresses []string) error {
 	return netlink.LinkSetUp(b.link)
 }
 
-// Connect makes a veth pair. The end device is in the network namespace of a process, and the end name is on the
-// bridge.
+// Connect makes a veth pair. One end is on the bridge and is called name. The other end is in the network namespace of
+// process pid and is called device. Only the first end is set up.
 func (b *Bridge) Connect(name string, pid int, device string) error {
 	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MasterIndex: b.link.Attrs().Index},
 		PeerName: device, PeerNamespace: netlink.NsPid(pid)}

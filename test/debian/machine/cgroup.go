@@ -35,7 +35,8 @@ func (m *Machine) makeCgroups() ([]string, error) {
 	if !slices.Contains(controllers, "systemd") {
 		return nil, fmt.Errorf("%s has no hierarchy for systemd", cgroupRoot)
 	}
-	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // a new cgroup has none, and then takes no process
+	// A new cpuset cgroup has no CPUs and no memory nodes. Until it has some, it takes no process.
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		values, err := os.ReadFile(filepath.Join(cgroupRoot, "cpuset", file))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
