@@ -57,6 +57,7 @@ func (f facts) features(apiVersion string) Features {
 		Root:                 info.DockerRootDir,
 		Runtimes:             slices.Sorted(maps.Keys(runtimes)),
 		SandboxedRuntimes:    sandboxedRuntimes(runtimes, info.DefaultRuntime),
+		ScriptedRuntimes:     scriptedRuntimes(info.Runtimes),
 		PodSandboxRuntimes:   podSandboxRuntimes(runtimes),
 		DefaultRuntime:       info.DefaultRuntime,
 		RecursiveReadOnly:    recursiveReadOnly(runtimes, apiVersion, hasMountSetattr()),

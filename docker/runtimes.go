@@ -31,6 +31,17 @@ func sandboxedRuntimes(runtimes map[string]system.RuntimeWithStatus, fallback st
 	return names
 }
 
+// scriptedRuntimes returns the runtimes with arguments, in lexical order.
+func scriptedRuntimes(runtimes map[string]system.RuntimeWithStatus) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(runtimes)) {
+		if len(runtimes[name].Args) > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // podSandboxProgram is gVisor's program, the only one that was tested with pods in one sandbox.
 const podSandboxProgram = "runsc"
 

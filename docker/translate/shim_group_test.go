@@ -30,7 +30,12 @@ func TestShimGroup(t *testing.T) {
 	withNote.Config.Linux.SecurityContext.SupplementalGroupsPolicy = runtimeapi.SupplementalGroupsPolicy_Strict
 	testutil.Assert(t, mustContainer(t, withNote).Note != nil, "no note")
 	testutil.Assert(t, group(withNote) != first, "a container with a note is in the group of the others")
+	withNote.Features.ScriptedRuntimes = []string{withNote.Features.OCIRuntime.Name}
+	testutil.Equal(t, group(withNote), "", "the group of a runtime that a script starts")
 	in.Config.Linux.SecurityContext.SupplementalGroupsPolicy = runtimeapi.SupplementalGroupsPolicy_Merge
+	scripted := in
+	scripted.Features.ScriptedRuntimes = []string{in.Features.DefaultRuntime}
+	testutil.Equal(t, group(scripted), "", "the group of a default runtime that a script starts")
 	in.Features.APIVersion = "1.42"
 	testutil.Equal(t, group(in), "", "the group below API 1.43")
 }

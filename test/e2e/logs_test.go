@@ -76,3 +76,16 @@ func TestLogPathTakenByADirectory(t *testing.T) {
 		return err
 	})
 }
+
+// A log has the output of its container alone, also if the first container of the pod has ended. The directory in which
+// their shim works may be gone then.
+func TestLogHasNoOutputOfTheRuntime(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	first := c.container(p, "first", shellImage, "sleep", "1000")
+	c.container(p, "second", shellImage, "sleep", "1000")
+	c.run("stop", "--timeout", "0", first)
+	later := c.container(p, "later", shellImage, "echo", "hello")
+	c.await(later, "CONTAINER_EXITED 0")
+	same(t, "the log", c.try("logs", later), result{stdout: "hello\n"})
+}
