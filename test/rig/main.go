@@ -42,7 +42,7 @@ const usage = `usage:
   rig up                        keep the rig running until interrupted
   rig engines                   build the engines that are not installed
 ENGINE=name names the engine. RUNTIME_MODE=oci or container is the kind of pods that its servers make.
-REGISTRATION=shim or daemon.json is how the engine finds the OCI runtime.`
+REGISTRATION=shim or daemon.json is how the engine finds the OCI runtime`
 
 func main() {
 	if len(os.Args) > 1 {
