@@ -38,8 +38,8 @@ type Features struct {
 	// OwnShims are the programs of PodSandboxRuntimes with a shim of their own (Kata Containers), by the runtimes'
 	// names.
 	OwnShims map[string]string
-	// ScriptedRuntimes are the runtimes with runtimeArgs in daemon.json, in lexical order. The engine has them started by
-	// a script of /bin/sh, which adds the arguments.
+	// ScriptedRuntimes are the runtimes with runtimeArgs in daemon.json, in lexical order. A shell script of the engine
+	// starts them with these arguments.
 	ScriptedRuntimes []string
 	// RecursiveReadOnly are the runtimes that make a mount read-only with all mounts below it. The engine and the
 	// kernel support it, too.
