@@ -135,7 +135,8 @@ func (f *FileSource) scan(ctx context.Context) error {
 	return f.config.Set(ctx, model.SourceFile, pods)
 }
 
-// list returns the manifests in order. A missing directory is empty.
+// list returns the manifests in order. A missing directory is empty. A file whose kind cannot be read is listed: it
+// may be a manifest, and its pods must not end.
 func (f *FileSource) list() ([]string, error) {
 	entries, err := os.ReadDir(f.opts.Dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -151,7 +152,8 @@ func (f *FileSource) list() ([]string, error) {
 			continue
 		}
 		path := filepath.Join(f.opts.Dir, entry.Name())
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		info, err := os.Stat(path)
+		if err == nil && info.Mode().IsRegular() || err != nil && !errors.Is(err, os.ErrNotExist) {
 			paths = append(paths, path)
 		}
 	}

@@ -110,6 +110,11 @@ func TestFileKeepsWhatWas(t *testing.T) {
 	testutil.Assert(t, ok && err == nil, "problem %v", err)
 	f.write("m.yaml", podText("b", "2"))
 	f.want("one taken out", map[string]string{"b": "2"})
+	manifest := filepath.Join(f.opts.Dir, "m.yaml")
+	testutil.Must(t, os.Remove(manifest))
+	testutil.Must(t, os.Symlink("m.yaml", manifest))
+	f.want("a link to itself, whose kind cannot be read", map[string]string{"b": "2"})
+	testutil.Assert(t, f.problems["m.yaml"] != nil, "the link is not reported")
 }
 
 // TestFileWithAProblemIsRemoved ends the problem.
