@@ -178,12 +178,14 @@ func (m *Manager) ensure(ctx context.Context, n name, l limits) error {
 	return nil
 }
 
+// remove removes a cgroup, and measures that unless the cgroup is missing.
 func (m *Manager) remove(ctx context.Context, n name) error {
 	m.writtenMu.Lock()
 	delete(m.written, n.cgroupfs())
 	m.writtenMu.Unlock()
-	began := time.Now()
-	defer m.opts.Measure("destroy", began)
+	if m.tree.has(n) {
+		defer m.opts.Measure("destroy", time.Now())
+	}
 	return m.tree.remove(ctx, n)
 }
 

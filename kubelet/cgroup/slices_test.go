@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
@@ -114,9 +115,16 @@ func TestSlices(t *testing.T) {
 	testutil.Assert(t, got == "79", "the burstable pods have the weight %s, want 79 for two processors", got)
 	uids, err := m.Pods()
 	testutil.Assert(t, err == nil && len(uids) == 2 && slices.Contains(uids, pod.UID), "pods %v, %v", uids, err)
+	destroyed := 0
+	m.opts.Measure = func(operation string, _ time.Time) {
+		if operation == "destroy" {
+			destroyed++
+		}
+	}
 	for range 2 {
 		testutil.Must(t, m.Remove(ctx, pod.UID))
 	}
+	testutil.Equal(t, destroyed, 1, "measured destroys of the pod's only cgroup")
 	testutil.Assert(t, fake.units["me-kubepods-burstable-pod12_34.slice"] == nil, "the slice is still there")
 }
 
