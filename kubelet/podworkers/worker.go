@@ -133,15 +133,14 @@ func (k *worker) step() (more bool) {
 		ended, again, err = k.all.opts.PodSyncer.SyncPod(ctx, pod)
 		if err == nil && ended {
 			k.end(Termination{Reason: "the pod has completed"})
-			return true
-		}
-		if err == nil || again > 0 {
+			more = true
+		} else if err == nil || again > 0 {
 			k.plan(again)
 		}
 	case Terminating:
 		if err = k.all.opts.PodSyncer.SyncTerminatingPod(ctx, pod, termination); err == nil {
 			k.enter(Terminated)
-			return true
+			more = true
 		}
 	case Terminated:
 		if err = k.all.opts.PodSyncer.SyncTerminatedPod(ctx, pod); err == nil {
@@ -157,7 +156,7 @@ func (k *worker) step() (more bool) {
 	} else if err == nil {
 		k.succeeded()
 	}
-	return k.cancelled(ctx)
+	return more || k.cancelled(ctx)
 }
 
 // cancelled says whether a newer request, which has to be handled at once, cancelled the step.

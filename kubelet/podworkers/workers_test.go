@@ -20,10 +20,11 @@ import (
 
 // steps is a PodSyncer that records its calls and runs a test's functions.
 type steps struct {
-	mu        sync.Mutex
-	calls     []string
-	sync      func(ctx context.Context, pod *v1.Pod) (bool, time.Duration, error)
-	terminate func(ctx context.Context, pod *v1.Pod, t Termination) error
+	mu         sync.Mutex
+	calls      []string
+	sync       func(ctx context.Context, pod *v1.Pod) (bool, time.Duration, error)
+	terminate  func(ctx context.Context, pod *v1.Pod, t Termination) error
+	terminated error
 }
 
 func (s *steps) note(format string, args ...any) {
@@ -60,7 +61,7 @@ func (s *steps) Forget(types.UID) {}
 
 func (s *steps) SyncTerminatedPod(_ context.Context, pod *v1.Pod) error {
 	s.note("terminated %s", pod.UID)
-	return nil
+	return s.terminated
 }
 
 // failing is a sync that fails.
@@ -162,6 +163,28 @@ func TestResyncRetryAndAgain(t *testing.T) {
 		w.Wake("a")
 		tick(time.Second) // a success resets the pause
 		want(t, s, "sync a ", "sync a ")
+	})
+}
+
+// TestPauseOfTheNextState: a step that takes the pod to its next state succeeds, so it resets the pause, too.
+func TestPauseOfTheNextState(t *testing.T) {
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
+		failed := errors.New("no luck")
+		s.sync = failing
+		w.Update(pod("a", "a", ""))
+		tick(30 * time.Second) // now the pause is ten seconds
+		s.take()
+		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return true, 0, nil }
+		s.terminate = func(context.Context, *v1.Pod, Termination) error { return failed }
+		w.Wake("a")
+		tick(time.Second)
+		want(t, s, "sync a ", "terminate a", "terminate a")
+		tick(30 * time.Second)
+		s.take()
+		s.terminate, s.terminated = nil, failed
+		w.Wake("a")
+		tick(time.Second)
+		want(t, s, "terminate a", "terminated a", "terminated a")
 	})
 }
 
