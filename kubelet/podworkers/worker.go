@@ -77,6 +77,18 @@ func (k *worker) stateNow() State {
 	}
 }
 
+// hold orders pods of one full name: of two, the name belongs to the pod with the higher number. The caller holds mu.
+func (k *worker) hold() int {
+	switch k.state {
+	case Finished:
+		return 0
+	case "", Waiting:
+		return 1
+	default:
+		return 2
+	}
+}
+
 // run does one step per wake-up. While the pod is ending, successful steps follow each other at once.
 func (k *worker) run() {
 	for {

@@ -277,14 +277,15 @@ func (w *Workers) Finished(uid types.UID) bool {
 	return known != nil && known.state == Finished
 }
 
-// Holders returns one pod for each full name. It prefers a running or ending pod to one that waits for the name.
+// Holders returns one pod for each full name. It prefers a running or ending pod to one that waits for the name or has
+// finished, and a waiting one to a finished one.
 func (w *Workers) Holders() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	byName := make(map[string]*worker, len(w.pods))
 	for _, known := range w.pods {
 		name := model.FullName(known.pod)
-		if other := byName[name]; other == nil || other.state == "" || other.state == Waiting {
+		if other := byName[name]; other == nil || other.hold() < known.hold() {
 			byName[name] = known
 		}
 	}

@@ -384,6 +384,33 @@ func TestHolders(t *testing.T) {
 	})
 }
 
+// TestFinishedPodHoldsNoName: a finished pod that its source still names leaves its name to a later pod.
+func TestFinishedPodHoldsNoName(t *testing.T) {
+	held := false
+	opts := Options{NameInUse: func(string, types.UID) bool { return held }}
+	inBubble(t, opts, func(_ *steps, w *Workers, tick func(time.Duration)) {
+		wantHolder := func(uid types.UID) {
+			t.Helper()
+			for range 20 { // the order of a map is random
+				got := w.Holders()
+				testutil.Require(t, len(got) == 1 && got[0].UID == uid, "%d holders, the first %s", len(got), got[0].UID)
+			}
+		}
+		w.Update(pod("old", "name", ""))
+		w.Terminate(pod("old", "name", ""), Termination{})
+		tick(0)
+		wantHolder("old")
+		held = true
+		w.Update(pod("new", "name", ""))
+		tick(0)
+		wantHolder("new")
+		held = false
+		tick(2 * time.Second)
+		testutil.Equal(t, w.Pods()["new"].State, Syncing, "state of the new pod")
+		wantHolder("new")
+	})
+}
+
 func TestCompletedPodIsNotRunAgain(t *testing.T) {
 	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return true, 0, nil }
