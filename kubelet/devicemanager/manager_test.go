@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -270,6 +271,26 @@ func TestRegisterRefuses(t *testing.T) {
 		err := devicemanagertest.Register(t.Context(), f.dir, request)
 		testutil.Assert(t, err != nil && strings.Contains(err.Error(), field), "%v: %v", request, err)
 	}
+}
+
+// TestRunWaitsForRegister ends Run while a registration is handled.
+func TestRunWaitsForRegister(t *testing.T) {
+	dir, began := t.TempDir(), make(chan struct{})
+	var handled atomic.Bool
+	m, err := Open(Options{Dir: dir, RootDir: dir, Event: func(bool, string, string) {
+		close(began)
+		time.Sleep(100 * time.Millisecond) // longer than the server needs to end its connections
+		handled.Store(true)
+	}})
+	testutil.Must(t, err)
+	stop := testutil.Background(t, m.Run)
+	refused := testutil.Go(func() error {
+		return devicemanagertest.Register(t.Context(), dir, &pluginapi.RegisterRequest{Version: "v1alpha"})
+	})
+	<-began
+	stop()
+	testutil.Assert(t, handled.Load(), "Run returned before the registration was handled")
+	testutil.Assert(t, <-refused != nil, "the registration was accepted")
 }
 
 // TestClearSockets removes the sockets of earlier plugins, so that they register again, and nothing else.

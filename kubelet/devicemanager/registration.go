@@ -45,11 +45,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("device plugins: %w", err)
 	}
-	server, r := grpc.NewServer(), &registrations{manager: m, ctx: ctx}
+	server, r := grpc.NewServer(grpc.WaitForHandlers(true)), &registrations{manager: m, ctx: ctx}
 	pluginapi.RegisterRegistrationServer(server, r)
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
-	err = server.Serve(listener) // it removes the socket
+	err = server.Serve(listener) // it removes the socket, and waits for each Register, which may add to running
 	r.running.Wait()
 	if ctx.Err() != nil {
 		return nil
