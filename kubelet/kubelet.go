@@ -307,10 +307,10 @@ func (k *Kubelet) reads() nodeapi.Reads {
 	}
 }
 
-// Run runs the pods until ctx ends, and then returns nil. If a part fails, Run ends early with its error. The pods keep
-// running, unless Options.LeaveNothing is set. Then Run also returns the errors of their removal.
-func (k *Kubelet) Run(ctx context.Context) (err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// Run runs the pods until caller ends, and then returns nil. If a part fails, Run ends early with its error. The pods
+// keep running, unless Options.LeaveNothing is set. Then Run also returns the errors of their removal.
+func (k *Kubelet) Run(caller context.Context) (err error) {
+	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { k.end(context.Cause(ctx)) })()
 	var parts sync.WaitGroup
@@ -342,10 +342,10 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 		"node": k.opts.NodeName, "runtime": k.runtime.Name, "version": k.runtime.Version, "manifests": k.opts.Manifests,
 	}).Info("kubelet core started")
 	k.loop.run(ctx)
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		return err
+	if caller.Err() != nil {
+		return nil
 	}
-	return nil
+	return context.Cause(ctx) // a part's error, which may wrap context.Canceled
 }
 
 // parts run concurrently with the sync loop.
