@@ -61,14 +61,18 @@ func run(ctx context.Context, packages []string, out io.Writer) error {
 }
 
 // collect reads the events of `go test -json` and returns the tests, package by package. It passes on what the compiler
-// says.
+// says, and lines that are no events.
 func collect(events io.Reader, out io.Writer) ([]results.Test, error) {
 	packages := map[string]*results.Package{}
 	lines := bufio.NewScanner(events)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var event struct{ Package, Output string }
-		if json.Unmarshal(lines.Bytes(), &event) != nil || event.Package == "" {
+		if json.Unmarshal(lines.Bytes(), &event) != nil {
+			fmt.Fprintf(out, "%s\n", lines.Bytes())
+			continue
+		}
+		if event.Package == "" {
 			fmt.Fprint(out, event.Output)
 			continue
 		}

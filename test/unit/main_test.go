@@ -12,6 +12,7 @@ import (
 // TestReport counts the events of three packages, one of which does not build.
 func TestReport(t *testing.T) {
 	events := strings.Join([]string{
+		`go: no event`,
 		`{"ImportPath":"c","Action":"build-output","Output":"c.go:1:1: expected 'package'\n"}`,
 		`{"Action":"run","Package":"a","Test":"TestGood"}`,
 		`{"Action":"pass","Package":"a","Test":"TestGood"}`,
@@ -31,7 +32,8 @@ func TestReport(t *testing.T) {
 	count := report(tests, &out)
 	testutil.Equal(t, count, results.Count{Passed: 1, Failed: 2, Skipped: 1}, "counted")
 	for _, want := range []string{
-		"c.go:1:1: expected", "--- b TestBad", "b_test.go:20: got 1", "1 tests left out: needs the rig: make test",
+		"go: no event\n", "c.go:1:1: expected",
+		"--- b TestBad", "b_test.go:20: got 1", "1 tests left out: needs the rig: make test",
 	} {
 		testutil.Assert(t, strings.Contains(out.String(), want), "%q is missing in\n%s", want, &out)
 	}
