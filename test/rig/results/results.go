@@ -86,14 +86,14 @@ func (p *Package) Read(events io.Reader, output io.Writer) error {
 	}
 }
 
-// Line takes one line of test2json and returns the text in it, for live output. A line that is not an event counts as
-// output of the package.
+// Line takes one line of test2json, with or without its newline, and returns the text in it, for live output. A line
+// that is not an event counts as output of the package.
 func (p *Package) Line(line []byte) string {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil {
-		p.output.Write(line)
-		p.output.WriteByte('\n')
-		return string(line) + "\n"
+		text := strings.TrimSuffix(string(line), "\n") + "\n"
+		p.output.WriteString(text)
+		return text
 	}
 	switch e.Action {
 	case "run":

@@ -151,6 +151,16 @@ func TestRealBinaries(t *testing.T) {
 	}
 }
 
+// TestLinesThatAreNoEvents are output, as they are.
+func TestLinesThatAreNoEvents(t *testing.T) {
+	var live strings.Builder
+	p := NewPackage("room")
+	testutil.Must(t, p.Read(strings.NewReader("panic: boom\n\ngoroutine 1"), &live))
+	const want = "panic: boom\n\ngoroutine 1\n"
+	testutil.Equal(t, live.String(), want, "live output")
+	testutil.Equal(t, p.Finish(nil)[0].Output, want, "output of the package")
+}
+
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"Action":"run","Test":"TestA/one"}`), []byte(`{"Action":"pass","Test":"TestA"}`))
 	f.Add([]byte(`{"Action":"output","Output":"x"}`), []byte(`panic: boom`))
