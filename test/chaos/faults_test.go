@@ -268,8 +268,8 @@ func (c *churned) hurt(ctx context.Context, eng *engine.Engine) (times int) {
 			eng.Kill()
 			return eng.Start(c.t.Context())
 		}},
-		{4 * time.Second, func() error { return syscall.Kill(eng.PID(), syscall.SIGSTOP) }},
-		{3 * time.Second, func() error { return syscall.Kill(eng.PID(), syscall.SIGCONT) }},
+		{4 * time.Second, func() error { return eng.Signal(syscall.SIGSTOP) }},
+		{3 * time.Second, func() error { return eng.Signal(syscall.SIGCONT) }},
 		{4 * time.Second, eng.KillContainerd},
 	}
 	for ctx.Err() == nil {

@@ -18,9 +18,8 @@ import (
 // answers again.
 func TestEngineHangs(t *testing.T) {
 	n := newTamperedNode(t, true)
-	dockerd := n.engine.PID()
-	testutil.Must(n.t, syscall.Kill(dockerd, syscall.SIGSTOP))
-	defer func() { _ = syscall.Kill(dockerd, syscall.SIGCONT) }() // harmless the second time
+	testutil.Must(n.t, n.engine.Signal(syscall.SIGSTOP))
+	defer func() { _ = n.engine.Signal(syscall.SIGCONT) }() // harmless the second time
 	begin := time.Now()
 	testutil.EventuallyWithin(t, 15*time.Second, "RuntimeReady turns false", func() error {
 		return n.runtimeReady(false)
@@ -39,7 +38,7 @@ func TestEngineHangs(t *testing.T) {
 	took := time.Since(begin)
 	testutil.Assert(t, took <= 10*time.Second, "the answers took %v", took)
 
-	testutil.Must(n.t, syscall.Kill(dockerd, syscall.SIGCONT))
+	testutil.Must(n.t, n.engine.Signal(syscall.SIGCONT))
 	n.docker("ps") // the engine goes on
 	begin = time.Now()
 	testutil.EventuallyWithin(t, 5*time.Second, "RuntimeReady turns true", func() error { return n.runtimeReady(true) })

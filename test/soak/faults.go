@@ -40,8 +40,7 @@ func (v victims) hurt(ctx context.Context, f fault) error {
 	case engineEnded:
 		return errors.Join(v.engine.Terminate(healing), wait(ctx, f.Lasts), v.engine.Start(healing))
 	case engineStopped:
-		return errors.Join(syscall.Kill(v.engine.PID(), syscall.SIGSTOP), wait(ctx, f.Lasts),
-			syscall.Kill(v.engine.PID(), syscall.SIGCONT))
+		return errors.Join(v.engine.Signal(syscall.SIGSTOP), wait(ctx, f.Lasts), v.engine.Signal(syscall.SIGCONT))
 	case kubeletKilled:
 		v.cluster.Kubelet().Kill()
 		return errors.Join(wait(ctx, f.Lasts), v.cluster.LaunchKubelet())

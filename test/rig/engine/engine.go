@@ -135,6 +135,15 @@ func (e *Engine) PID() int {
 	return e.process.PID()
 }
 
+// Signal sends a signal to dockerd. It fails when dockerd does not run.
+func (e *Engine) Signal(signal syscall.Signal) error {
+	pid := e.PID()
+	if pid == 0 { // to kill(2), 0 means the caller's process group
+		return fmt.Errorf("engine: %v: dockerd does not run", signal)
+	}
+	return syscall.Kill(pid, signal)
+}
+
 // Start starts dockerd and waits until it answers, at most half a minute. After Terminate or Kill it starts the engine
 // again over the same directory.
 func (e *Engine) Start(ctx context.Context) error {

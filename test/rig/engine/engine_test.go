@@ -138,6 +138,12 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	testutil.Assert(t, e.PID() == 0, "it still has a process")
 }
 
+// TestSignalWithoutDockerd sends nothing, in particular not to the test's own process group.
+func TestSignalWithoutDockerd(t *testing.T) {
+	err := new(Engine).Signal(0)
+	testutil.Assert(t, err != nil, "a dockerd that does not run was signalled")
+}
+
 func TestNewRefuses(t *testing.T) {
 	env := rigenv.Env{Dockerd: "/bin/true"}
 	_, err := New(Options{Env: env})
