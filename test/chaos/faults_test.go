@@ -148,6 +148,14 @@ func (c *churned) churn(ctx context.Context) int {
 	return done
 }
 
+// mattered checks that faults were made while pods came up. Without them the test shows nothing. A short run may end
+// before the first whole pod.
+func (c *churned) mattered(pods, faults int) {
+	c.t.Helper()
+	testutil.Assert(c.t, faults > 0, "no fault was made")
+	testutil.Assert(c.t, pods > 0 || !*full, "no pod came up among %d faults", faults)
+}
+
 // inTime repeats do until it succeeds, for half a minute at most. A server needs a moment to see that the engine is
 // back.
 func inTime(do func() error) (err error) {
@@ -204,6 +212,7 @@ func TestEngineAnswersBadly(t *testing.T) {
 	pods := c.churn(ctx)
 	<-calm
 	fmt.Printf("engine: %d pods came up; faults:%s; answers:%s\n", pods, countsOf(proxy.made), countsOf(c.codes))
+	c.mattered(pods, sumOf(proxy.made))
 	c.judge()
 }
 
@@ -227,6 +236,7 @@ func TestNetworkFails(t *testing.T) {
 	made, err := plugins.Made()
 	testutil.Check(t, err)
 	fmt.Printf("network: %d pods came up; calls of plugins:%s; answers:%s\n", pods, countsOf(made), countsOf(c.codes))
+	c.mattered(pods, sumOf(made)-made["none"])
 	c.judge()
 }
 
@@ -247,10 +257,11 @@ func TestEngineDies(t *testing.T) {
 			defer cancel()
 			hurt := make(chan int)
 			go func() { hurt <- c.hurt(ctx, eng) }()
-			pods := c.churn(ctx)
+			pods, times := c.churn(ctx), <-hurt
 			fmt.Printf(
 				"engine: %d pods came up, dockerd and its containerd were killed %d times each, and dockerd was "+
-					"stopped as often; answers:%s\n", pods, <-hurt, countsOf(c.codes))
+					"stopped as often; answers:%s\n", pods, times, countsOf(c.codes))
+			c.mattered(pods, times)
 			c.judge()
 		})
 	}
@@ -282,6 +293,14 @@ func (c *churned) hurt(ctx context.Context, eng *engine.Engine) (times int) {
 		}
 	}
 	return times
+}
+
+// sumOf adds up figures.
+func sumOf(figures map[string]int) (sum int) {
+	for _, n := range figures {
+		sum += n
+	}
+	return sum
 }
 
 // countsOf writes figures by name.
