@@ -139,7 +139,9 @@ func (s *scene) sameContainers(before map[string]string) {
 // sameAnswer checks that each web pod still answers at its address.
 func (s *scene) sameAnswer() {
 	s.Helper()
-	for pod, address := range s.addresses() {
+	addresses := s.addresses()
+	testutil.Require(s, len(addresses) > 0, "no web pod has a ready sandbox")
+	for pod, address := range addresses {
 		got, err := httpGet(s.Context(), address+":8080")
 		testutil.Assert(s, err == nil && got == "hello from "+pod+"\n", "%s answers %q, %v", pod, got, err)
 	}
