@@ -2,7 +2,6 @@ package status
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -40,7 +39,7 @@ func conditions(in Input, status *v1.PodStatus, initialized bool) []v1.PodCondit
 	for i := range own {
 		own[i].ObservedGeneration = in.Pod.Generation
 		own[i].LastTransitionTime = stamp(in.Now)
-		if old := findCondition(in.Old.Conditions, own[i].Type); old != nil && old.Status == own[i].Status {
+		if old := model.FindCondition(in.Old.Conditions, own[i].Type); old != nil && old.Status == own[i].Status {
 			own[i].LastTransitionTime = old.LastTransitionTime
 		}
 	}
@@ -54,7 +53,7 @@ func conditions(in Input, status *v1.PodStatus, initialized bool) []v1.PodCondit
 // disruption is the DisruptionTarget condition if this kubelet set it, else nil. The API server and the scheduler set
 // conditions of that type, too.
 func disruption(list []v1.PodCondition) *v1.PodCondition {
-	c := findCondition(list, v1.DisruptionTarget)
+	c := model.FindCondition(list, v1.DisruptionTarget)
 	if c == nil || c.Reason != v1.PodReasonTerminationByKubelet {
 		return nil
 	}
@@ -62,7 +61,7 @@ func disruption(list []v1.PodCondition) *v1.PodCondition {
 }
 
 func withCondition(list []v1.PodCondition, c v1.PodCondition) []v1.PodCondition {
-	if old := findCondition(list, c.Type); old != nil {
+	if old := model.FindCondition(list, c.Type); old != nil {
 		*old = c
 		return list
 	}
@@ -78,14 +77,6 @@ func foreignConditions(pod *v1.Pod) []v1.PodCondition {
 		}
 	}
 	return list
-}
-
-func findCondition(list []v1.PodCondition, kind v1.PodConditionType) *v1.PodCondition {
-	i := slices.IndexFunc(list, func(c v1.PodCondition) bool { return c.Type == kind })
-	if i < 0 {
-		return nil
-	}
-	return &list[i]
 }
 
 func condition(kind v1.PodConditionType, yes bool, reason, message string) v1.PodCondition {
@@ -161,7 +152,8 @@ func readyCondition(in Input, status *v1.PodStatus) v1.PodCondition {
 		return ready
 	}
 	for _, gate := range in.Pod.Spec.ReadinessGates {
-		if c := findCondition(in.Pod.Status.Conditions, gate.ConditionType); c == nil || c.Status != v1.ConditionTrue {
+		c := model.FindCondition(in.Pod.Status.Conditions, gate.ConditionType)
+		if c == nil || c.Status != v1.ConditionTrue {
 			return condition(v1.PodReady, false, "ReadinessGatesNotReady",
 				fmt.Sprintf("the condition %q is not True", gate.ConditionType))
 		}

@@ -133,7 +133,7 @@ func TestAddressesAndTimes(t *testing.T) {
 		"an unchanged condition has another transition time")
 	in.Ready = nil
 	later := Generate(in)
-	ready := findCondition(later.Conditions, v1.PodReady)
+	ready := model.FindCondition(later.Conditions, v1.PodReady)
 	testutil.Assert(t, ready.LastTransitionTime.Time.Equal(in.Now) && ready.Reason == "ContainersNotReady" &&
 		strings.Contains(ready.Message, "[a]"), "unready: %+v", ready)
 	pod.Spec.HostNetwork = true
@@ -145,19 +145,21 @@ func TestReadinessGates(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.org/gate"}}
 	in := inputOf(pod, seenOf("a=running"))
-	ready := findCondition(Generate(in).Conditions, v1.PodReady)
+	ready := model.FindCondition(Generate(in).Conditions, v1.PodReady)
 	testutil.Assert(t, ready.Status == v1.ConditionFalse && ready.Reason == "ReadinessGatesNotReady",
 		"gate closed: %+v", ready)
 	pod.Status.Conditions = []v1.PodCondition{{Type: "example.org/gate", Status: v1.ConditionTrue},
 		{Type: v1.PodReady, Status: v1.ConditionFalse}}
 	status := Generate(in)
-	ready = findCondition(status.Conditions, v1.PodReady)
+	ready = model.FindCondition(status.Conditions, v1.PodReady)
 	testutil.Assert(t, ready.Status == v1.ConditionTrue, "gate open: %+v", ready)
-	testutil.Assert(t, findCondition(status.Conditions, "example.org/gate") != nil, "the gate's condition is lost")
+	gate := model.FindCondition(status.Conditions, "example.org/gate")
+	testutil.Assert(t, gate != nil, "the gate's condition is lost")
 	in.Old, pod.Status.Conditions = status, nil
 	status = Generate(in)
-	ready = findCondition(status.Conditions, v1.PodReady)
-	testutil.Assert(t, ready.Status == v1.ConditionFalse && findCondition(status.Conditions, "example.org/gate") == nil,
+	ready = model.FindCondition(status.Conditions, v1.PodReady)
+	gate = model.FindCondition(status.Conditions, "example.org/gate")
+	testutil.Assert(t, ready.Status == v1.ConditionFalse && gate == nil,
 		"gate taken away: %+v", status.Conditions)
 }
 
@@ -211,9 +213,9 @@ func TestRestartAllContainersKeepsThePodRunning(t *testing.T) {
 		in.Old = last
 		last = Generate(in)
 		testutil.Assert(t, last.Phase == v1.PodRunning, "%q: phase %s", step.seen, last.Phase)
-		found := findCondition(last.Conditions, v1.PodInitialized)
+		found := model.FindCondition(last.Conditions, v1.PodInitialized)
 		testutil.Assert(t, found.Status == v1.ConditionTrue, "%q: %+v", step.seen, found)
-		found = findCondition(last.Conditions, v1.AllContainersRestarting)
+		found = model.FindCondition(last.Conditions, v1.AllContainersRestarting)
 		testutil.Assert(t, found != nil && found.Status == step.restarting, "%q: %+v", step.seen, found)
 		if before := last.ContainerStatuses[0].LastTerminationState.Terminated; step.seen == "" &&
 			(before == nil || before.ExitCode != 42) {

@@ -97,7 +97,7 @@ func (in Input) unknown(name string) bool {
 
 // staysTrue says that a true condition stays true while all containers restart in the pod's sandbox (KEP-5532).
 func (in Input) staysTrue(kind v1.PodConditionType) bool {
-	old := findCondition(in.Old.Conditions, kind)
+	old := model.FindCondition(in.Old.Conditions, kind)
 	return old != nil && old.Status == v1.ConditionTrue &&
 		model.MayRestartAll(&in.Pod.Spec) && in.Runtime.ReadySandbox() != nil
 }

@@ -67,10 +67,10 @@ func TestPhaseAndReady(t *testing.T) {
 			in.Ending = test.ending
 			status := Generate(in)
 			got := string(status.Phase)
-			if findCondition(status.Conditions, v1.PodReady).Status == v1.ConditionTrue {
+			if model.FindCondition(status.Conditions, v1.PodReady).Status == v1.ConditionTrue {
 				got += " ready"
 			}
-			if findCondition(status.Conditions, v1.PodInitialized).Status == v1.ConditionTrue {
+			if model.FindCondition(status.Conditions, v1.PodInitialized).Status == v1.ConditionTrue {
 				got += " initialized"
 			}
 			testutil.Assert(t, got == test.want, "got %q, want %q", got, test.want)

@@ -17,7 +17,7 @@ func Failing(shown v1.PodStatus, why model.Failure, now time.Time) v1.PodStatus 
 		return shown
 	}
 	since := stamp(now)
-	if old := findCondition(shown.Conditions, v1.DisruptionTarget); old != nil && old.Status == v1.ConditionTrue {
+	if old := model.FindCondition(shown.Conditions, v1.DisruptionTarget); old != nil && old.Status == v1.ConditionTrue {
 		since = old.LastTransitionTime
 	}
 	shown.Conditions = withCondition(slices.Clone(shown.Conditions), v1.PodCondition{
@@ -52,7 +52,7 @@ func refused(pod *v1.Pod, phase v1.PodPhase, reason, message string) v1.PodStatu
 		Phase: phase, Reason: reason, Message: "Pod was rejected: " + message,
 		Conditions: foreignConditions(pod),
 	}
-	if scheduled := findCondition(pod.Status.Conditions, v1.PodScheduled); scheduled != nil {
+	if scheduled := model.FindCondition(pod.Status.Conditions, v1.PodScheduled); scheduled != nil {
 		status.Conditions = append(status.Conditions, *scheduled)
 	}
 	return status

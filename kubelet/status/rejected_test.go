@@ -26,22 +26,22 @@ func TestFailing(t *testing.T) {
 		status := Generate(in)
 		testutil.Assert(t, status.Phase == phase && status.Reason == "Evicted" && status.Message == "too much",
 			"%s, %s: %s, want %s", status.Phase, status.Reason, status.Message, phase)
-		got := findCondition(status.Conditions, v1.DisruptionTarget)
+		got := model.FindCondition(status.Conditions, v1.DisruptionTarget)
 		testutil.Assert(t, got != nil && got.Status == v1.ConditionTrue && got.Reason == "TerminationByKubelet" &&
 			got.Message == "too much" && got.LastTransitionTime.Time.Equal(now), "%s: condition %+v", phase, got)
-		testutil.Assert(t, findCondition(status.Conditions, "example.org/other") != nil,
+		testutil.Assert(t, model.FindCondition(status.Conditions, "example.org/other") != nil,
 			"%s: the other condition is lost", phase)
 	}
 	again := Failing(running.Old, why, now.Add(time.Minute))
-	got := findCondition(again.Conditions, v1.DisruptionTarget)
+	got := model.FindCondition(again.Conditions, v1.DisruptionTarget)
 	testutil.Assert(t, got.LastTransitionTime.Time.Equal(now), "a repeated step changes the transition time: %+v", got)
 	why.Disruption = false
-	got = findCondition(Failing(v1.PodStatus{}, why, now).Conditions, v1.DisruptionTarget)
+	got = model.FindCondition(Failing(v1.PodStatus{}, why, now).Conditions, v1.DisruptionTarget)
 	testutil.Assert(t, got == nil, "without a disruption the condition is %+v", got)
 	const preempted = "PreemptionByScheduler"
 	pod.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: preempted}}
 	status := Generate(inputOf(pod, seenOf("a=running")))
-	got = findCondition(status.Conditions, v1.DisruptionTarget)
+	got = model.FindCondition(status.Conditions, v1.DisruptionTarget)
 	testutil.Assert(t, got != nil && got.Reason == preempted, "the scheduler's condition is %+v", got)
 }
 
@@ -55,7 +55,7 @@ func TestRejected(t *testing.T) {
 	testutil.Assert(t, status.Phase == v1.PodFailed && status.Reason == "OutOfcpu" &&
 		status.Message == "Pod was rejected: too much" && status.ObservedGeneration == 3 &&
 		status.StartTime.Time.Equal(now) && status.QOSClass == v1.PodQOSBestEffort, "status %+v", status)
-	testutil.Assert(t, len(status.Conditions) == 2 && findCondition(status.Conditions, v1.PodReady) == nil,
+	testutil.Assert(t, len(status.Conditions) == 2 && model.FindCondition(status.Conditions, v1.PodReady) == nil,
 		"conditions %+v", status.Conditions)
 	began := metav1.NewTime(now.Add(-time.Hour))
 	pod.Status.StartTime = &began

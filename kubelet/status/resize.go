@@ -58,7 +58,7 @@ func resizeConditions(in Input) []v1.PodCondition {
 	}
 	if in.resizing() {
 		progress := condition(v1.PodResizeInProgress, true, "", "")
-		switch old := findCondition(in.Old.Conditions, v1.PodResizeInProgress); {
+		switch old := model.FindCondition(in.Old.Conditions, v1.PodResizeInProgress); {
 		case in.Resize.Err != nil:
 			progress.Reason, progress.Message = v1.PodReasonError, in.Resize.Err.Error()
 		case in.Resize.Unknown && old != nil:

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -55,7 +54,7 @@ func observe(s *v1.PodStatus, generation int64) {
 func mergedConditions(server, ours []v1.PodCondition) []v1.PodCondition {
 	var list []v1.PodCondition
 	for _, old := range server {
-		next := find(ours, old.Type)
+		next := model.FindCondition(ours, old.Type)
 		switch {
 		case !status.Owned(old.Type) && !ended(next), old.Type == v1.PodScheduled && old.Status == v1.ConditionTrue:
 			list = append(list, old)
@@ -68,7 +67,7 @@ func mergedConditions(server, ours []v1.PodCondition) []v1.PodCondition {
 		}
 	}
 	for _, next := range ours {
-		if (status.Owned(next.Type) || ended(&next)) && find(list, next.Type) == nil {
+		if (status.Owned(next.Type) || ended(&next)) && model.FindCondition(list, next.Type) == nil {
 			list = append(list, next)
 		}
 	}
@@ -79,14 +78,6 @@ func mergedConditions(server, ours []v1.PodCondition) []v1.PodCondition {
 // of this type, too.
 func ended(c *v1.PodCondition) bool {
 	return c != nil && c.Type == v1.DisruptionTarget && c.Reason == v1.PodReasonTerminationByKubelet
-}
-
-func find(list []v1.PodCondition, kind v1.PodConditionType) *v1.PodCondition {
-	i := slices.IndexFunc(list, func(c v1.PodCondition) bool { return c.Type == kind })
-	if i < 0 {
-		return nil
-	}
-	return &list[i]
 }
 
 // normalised returns a copy of a status as the server would return it, with times in whole seconds. Messages of ended

@@ -100,9 +100,9 @@ func TestConditionsOfOthersStay(t *testing.T) {
 		})
 		b.set(a, v1.PodRunning, func(s *v1.PodStatus) { s.PodIP = "10.0.0.2" })
 		got := b.server.Pod("ns", "a").Status
-		testutil.Assert(t, find(got.Conditions, "example.org/gate") != nil && got.NominatedNodeName == "other" &&
-			len(got.ResourceClaimStatuses) == 1, "status %+v", got)
-		scheduled := find(got.Conditions, v1.PodScheduled)
+		testutil.Assert(t, model.FindCondition(got.Conditions, "example.org/gate") != nil &&
+			got.NominatedNodeName == "other" && len(got.ResourceClaimStatuses) == 1, "status %+v", got)
+		scheduled := model.FindCondition(got.Conditions, v1.PodScheduled)
 		testutil.Assert(t, scheduled.Reason == "scheduler" && scheduled.LastTransitionTime.Unix() == 1000,
 			"scheduled %+v", scheduled)
 	})
@@ -121,8 +121,8 @@ func TestConditionAddedMeanwhile(t *testing.T) {
 		_, err := b.statuses.patch(b.Context(), stale, merged(stale, a))
 		testutil.Must(t, err)
 		b.wantPhase("a", v1.PodRunning)
-		got := b.server.Pod("ns", "a").Status
-		testutil.Assert(t, find(got.Conditions, "example.org/gate") != nil, "conditions %+v", got.Conditions)
+		got := b.server.Pod("ns", "a").Status.Conditions
+		testutil.Assert(t, model.FindCondition(got, "example.org/gate") != nil, "conditions %+v", got)
 	})
 }
 
@@ -332,7 +332,7 @@ func TestStaticPodIsShownByItsMirror(t *testing.T) {
 		b.wantCalls(getA, patchA)
 		got := b.server.Pod("ns", "a").Status
 		testutil.Assert(t, got.Phase == v1.PodRunning && got.PodIP == "10.0.0.2" && got.ObservedGeneration == 4 &&
-			find(got.Conditions, v1.PodReady).ObservedGeneration == 4, "status %+v", got)
+			model.FindCondition(got.Conditions, v1.PodReady).ObservedGeneration == 4, "status %+v", got)
 		b.sawMirrors("a")
 		time.Sleep(time.Minute)
 		b.wantCalls()

@@ -1,0 +1,16 @@
+package model
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// FindCondition returns the condition of that type in the list, or nil.
+func FindCondition(list []v1.PodCondition, kind v1.PodConditionType) *v1.PodCondition {
+	i := slices.IndexFunc(list, func(c v1.PodCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return nil
+	}
+	return &list[i]
+}
