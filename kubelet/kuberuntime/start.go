@@ -2,6 +2,7 @@ package kuberuntime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,7 +84,7 @@ func (m *Manager) create(
 ) (string, error) {
 	fail := func(reason string, err error) error {
 		m.record(in.pod, start.Spec.Name, true)("Failed", "Error: "+message(err))
-		return &model.ReasonError{Reason: reason, Err: fmt.Errorf("%s", message(err))}
+		return &model.ReasonError{Reason: reason, Err: errors.New(message(err))}
 	}
 	config, err := m.opts.Specs.Container(ctx, input)
 	if err != nil {
