@@ -12,6 +12,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // directoryPods is how many pods come from a directory at once.
@@ -161,10 +163,8 @@ func containerID(status v1.ContainerStatus) string {
 func allReady(pods []*v1.Pod, want int) error {
 	ready := 0
 	for _, pod := range pods {
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == v1.PodReady && condition.Status == v1.ConditionTrue {
-				ready++
-			}
+		if model.Ready(pod) {
+			ready++
 		}
 	}
 	if len(pods) != want || ready != want {

@@ -188,10 +188,8 @@ func (s *scene) takesOrders() {
 	s.eventually("three pods are ready", func() error {
 		ready := 0
 		for _, pod := range s.pods("app=web") {
-			for _, condition := range pod.Status.Conditions {
-				if condition.Type == v1.PodReady && condition.Status == v1.ConditionTrue {
-					ready++
-				}
+			if model.Ready(&pod) {
+				ready++
 			}
 		}
 		if ready != 3 {

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/test/debian"
 	"github.com/criadapter/criadapter/test/vm/machine"
 	"github.com/criadapter/criadapter/test/vm/node"
@@ -108,7 +108,7 @@ func (s *suite) awaitPods(ctx context.Context, wanted map[string]v1.PodPhase) er
 		for _, pod := range pods {
 			name := strings.TrimSuffix(pod.Name, "-node") // the kubelet core may append the node's name
 			found[name] = pod.Status.Phase
-			if pod.Status.Phase == v1.PodRunning && !ready(pod) {
+			if pod.Status.Phase == v1.PodRunning && !model.Ready(&pod) {
 				errs = append(errs, fmt.Errorf("pod %s is not ready", name))
 			}
 		}
@@ -116,12 +116,6 @@ func (s *suite) awaitPods(ctx context.Context, wanted map[string]v1.PodPhase) er
 			errs = append(errs, fmt.Errorf("the pods are %v, want %v", found, wanted))
 		}
 		return errors.Join(errs...)
-	})
-}
-
-func ready(pod v1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
 	})
 }
 

@@ -42,7 +42,7 @@ func summarize(pod *v1.Pod) summary {
 		s.status = waits
 	case s.status == "Completed" && running:
 		s.status = "NotReady"
-		if ready(pod) {
+		if model.Ready(pod) {
 			s.status = "Running"
 		}
 	}
@@ -74,15 +74,6 @@ func created(pod *v1.Pod) time.Time {
 		return time.Time{}
 	}
 	return observed
-}
-
-func ready(pod *v1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == v1.PodReady {
-			return condition.Status == v1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // initContainers counts sidecars and returns the status of the init container that the pod waits for. It returns ""

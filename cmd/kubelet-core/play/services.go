@@ -135,7 +135,5 @@ func hostsLines(services []*v1.Service, pods []*v1.Pod) []string {
 }
 
 func ready(pod *v1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
-	}) && !model.Terminal(pod.Status.Phase)
+	return model.Ready(pod) && !model.Terminal(pod.Status.Phase)
 }
