@@ -11,6 +11,8 @@ const hidden = "REDACTED"
 // secrets are patterns of text that looks like a secret. redact replaces a match and keeps its groups. The slice is
 // read-only.
 var secrets = []*regexp.Regexp{
+	// A private key. It comes before the names of secrets, since their values end at a blank of the BEGIN line.
+	regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
 	// https://user:password@host
 	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+(@)`),
 	// Authorization: Bearer x, "password": "x", token=x, --registry-secret x; the value may be quoted, also within
@@ -20,11 +22,24 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(--?[\w-]*(?:password|secret|token|key)[\w-]*[ =])[^\s-][^\s]*`),
 	// A signed token (JWT).
 	regexp.MustCompile(`()eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`),
-	regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
+}
+
+// keyLine is the first or the last line of a private key.
+var keyLine = regexp.MustCompile(`-----(BEGIN|END) [A-Z ]*PRIVATE KEY-----`)
+
+// hideCutKey hides the start of a text up to the end of a private key whose BEGIN line is missing. The text is the end
+// of a longer one, which may have been cut within a key.
+func hideCutKey(text []byte) []byte {
+	first := keyLine.FindSubmatchIndex(text)
+	if first == nil || string(text[first[2]:first[3]]) == "BEGIN" {
+		return text
+	}
+	return append([]byte(hidden), text[first[1]:]...)
 }
 
 // redact hides text that looks like a secret.
 func redact(text []byte) []byte {
+	text = hideCutKey(text)
 	for _, secret := range secrets {
 		text = secret.ReplaceAll(text, []byte("${1}"+hidden+"${2}"))
 	}
