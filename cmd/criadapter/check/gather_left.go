@@ -1,9 +1,9 @@
 package check
 
 import (
-	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,29 +107,30 @@ func staleLeases(file string, gone func(string) bool) ([]string, error) {
 var ruleOwner = regexp.MustCompile(`--comment "(?:dnat|snat)?[^"\\]*name: \\"[^"\\]*\\" id: \\"([0-9a-f]+)\\""`)
 
 // staleRules reads the rules by iptables-save, since portmap writes them by iptables. A node without iptables has none.
+// An error for one address family does not hide the other's rules.
 func staleRules(ctx context.Context, gone func(string) bool) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, pluginTime)
 	defer cancel()
 	var ids []string
+	var errs []error
 	for _, program := range []string{"iptables-save", "ip6tables-save"} {
 		output, err := exec.CommandContext(ctx, program, "-t", "nat").Output()
 		if errors.Is(err, exec.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			errs = append(errs, fmt.Errorf("%s: %w", program, err))
 		}
 		ids = append(ids, rulesOf(string(output), gone)...)
 	}
 	slices.Sort(ids)
-	return slices.Compact(ids), nil
+	return slices.Compact(ids), errors.Join(errs...)
 }
 
 func rulesOf(rules string, gone func(string) bool) []string {
 	var ids []string
-	lines := bufio.NewScanner(strings.NewReader(rules))
-	for lines.Scan() {
-		if owner := ruleOwner.FindStringSubmatch(lines.Text()); owner != nil && gone(owner[1]) {
+	for line := range strings.Lines(rules) {
+		if owner := ruleOwner.FindStringSubmatch(line); owner != nil && gone(owner[1]) {
 			ids = append(ids, owner[1])
 		}
 	}

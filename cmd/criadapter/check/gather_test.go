@@ -180,6 +180,17 @@ func TestLeftovers(t *testing.T) {
 	testutil.Assert(t, slices.Equal(got, []string{dead, dead}), "rules: got %q", got)
 }
 
+// The rules of IPv4 are found even if the rules of IPv6 cannot be read.
+func TestRulesOfOneFamily(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	write(t, dir+"/iptables-save", "#!/bin/sh\n"+`echo '--comment "dnat name: \"net\" id: \"0a\""'`, 0o755)
+	write(t, dir+"/ip6tables-save", "#!/bin/sh\nexit 3\n", 0o755)
+	ids, err := staleRules(t.Context(), func(string) bool { return true })
+	testutil.Assert(t, slices.Equal(ids, []string{"0a"}), "got %q", ids)
+	testutil.Assert(t, err != nil && err.Error() == "ip6tables-save: exit status 3", "got the error %v", err)
+}
+
 func FuzzRules(f *testing.F) {
 	f.Add(`--comment "dnat name: \"net\" id: \"0a\""`)
 	f.Fuzz(func(t *testing.T, rules string) {

@@ -203,8 +203,10 @@ func judgeLeftovers(j *checklist.Group, f facts) {
 			list(j, "addresses", "remove the files, if no other runtime on this node uses the network", l.Leases,
 				"leased to pods that are gone")
 		}
-		list(j, "host ports", "restart criadapter, or delete these rules (iptables-save -t nat | grep ID)", l.Rules,
-			"forwarded to pods that are gone")
+		if l.RulesErr == nil || len(l.Rules) > 0 {
+			list(j, "host ports", "restart criadapter, or delete these rules (iptables-save -t nat | grep ID)", l.Rules,
+				"forwarded to pods that are gone")
+		}
 	}
 	if l.RulesErr != nil {
 		j.Warn("host ports", "install iptables, which portmap needs as well", "the rules cannot be read: %v",

@@ -183,6 +183,12 @@ var nodes = map[string]func(f *facts){
 		f.CRI = socketFacts{Path: "/run/criadapter/criadapter.sock"}
 	},
 	"unreadable-leases": func(f *facts) { f.Left.LeasesErr = errors.New("open /leases/pods: input/output error") },
+	"unreadable-rules": func(f *facts) {
+		f.Left.RulesErr = errors.New("iptables-save: exit status 1")
+	},
+	"partly-unreadable-rules": func(f *facts) {
+		f.Left.Rules, f.Left.RulesErr = []string{"aaaa"}, errors.New("ip6tables-save: exit status 1")
+	},
 }
 
 func TestTranscripts(t *testing.T) {
