@@ -92,9 +92,9 @@ func (m mounted) layers() (layers, error) {
 		case name == "lowerdir+":
 			l.lower = append(l.lower, value)
 		case name == "upperdir":
-			upper = value
+			upper = unescape(value)
 		case name == "workdir":
-			work = value
+			work = unescape(value)
 		case slices.Contains(keptOptions, name):
 			l.kept = append(l.kept, option)
 		}
@@ -117,7 +117,7 @@ func (m mounted) layers() (layers, error) {
 			"the overlay at %s has its writable layer at %s and its work at %s, which is not beside it", m.point, upper,
 			work)
 	}
-	upper = ocinote.Under(all, unescape(upper))
+	upper = ocinote.Under(all, upper)
 	l.home, l.upper = filepath.Dir(upper), filepath.Base(upper)
 	return l, nil
 }

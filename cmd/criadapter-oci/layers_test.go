@@ -44,6 +44,11 @@ func TestLayersOfARoot(t *testing.T) {
 				`rw,lowerdir=/c\040d/1\:1:/c\\054/2,upperdir=/c/3\054/fs,workdir=/c/3\054/work` + "\n", "/a b",
 			layers{lower: []string{"/c d/1:1", `/c\054/2`}, home: "/c/3,", upper: "fs"},
 		},
+		"relative names in a directory with a blank and a comma": {
+			`1 2 0:4 / /r/id rw - overlay overlay ` +
+				`rw,lowerdir=2/fs:1/fs,upperdir=/c\040d\054e/3/fs,workdir=/c\040d\054e/3/work` + "\n", "/r/id",
+			layers{lower: []string{"/c d,e/2/fs", "/c d,e/1/fs"}, home: "/c d,e/3", upper: "fs"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseMount(c.mounts, c.root).rootLayers(c.root)
