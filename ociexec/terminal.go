@@ -22,11 +22,8 @@ func listenConsole(dir string) (*net.UnixListener, error) {
 	return console, nil
 }
 
-// receiveTerminal returns the terminal that the runtime has sent to the socket, nil without a socket.
+// receiveTerminal returns the terminal that the runtime has sent to the socket.
 func receiveTerminal(console *net.UnixListener) (_ *os.File, err error) {
-	if console == nil {
-		return nil, nil
-	}
 	if err := console.SetDeadline(time.Now().Add(consoleTimeout)); err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func TestEngine(t *testing.T) {
 					"got %+v", f)
 			}
 			got := changes()
-			testutil.Assert(t, len(got) <= 0, "the check did %q", got)
+			testutil.Assert(t, len(got) == 0, "the check did %q", got)
 		})
 	}
 }
