@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,18 +35,30 @@ func (i *Input) adapt(pods []*v1.Pod) error {
 	return nil
 }
 
+// portKey is a port's number and protocol.
+type portKey struct {
+	number   int32
+	protocol v1.Protocol
+}
+
 // publish gives ports of the machine to containers. A port leads to the first container that has the container port, or
-// else to the first container of the first pod.
+// else to the first container of the first pod. The first mapping of a container port replaces the host port of the
+// files, and further mappings are added.
 func (i *Input) publish(s *Set) error {
+	given := map[portKey]bool{} // the ports of containers that have a mapping of the command line
 	for _, text := range i.Publish {
 		mappings, err := nat.ParsePortSpec(text)
 		if err != nil {
 			return fmt.Errorf("--publish %s: %w: %w", text, err, errdefs.ErrInvalidArgument)
 		}
 		for _, mapping := range mappings {
-			if err := s.publishPort(mapping); err != nil {
+			port, err := publishedPort(mapping)
+			if err != nil {
 				return fmt.Errorf("--publish %s: %w", text, err)
 			}
+			key := portKey{port.ContainerPort, port.Protocol}
+			s.publishPort(port, given[key])
+			given[key] = true
 		}
 	}
 	if i.PublishAll {
@@ -54,29 +67,52 @@ func (i *Input) publish(s *Set) error {
 	return nil
 }
 
-func (s *Set) publishPort(mapping nat.PortMapping) error {
-	wanted := v1.ContainerPort{ContainerPort: int32(mapping.Port.Int()), HostIP: mapping.Binding.HostIP,
+// publishedPort reads a mapping. Without a port of the machine it has the container's.
+func publishedPort(mapping nat.PortMapping) (v1.ContainerPort, error) {
+	port := v1.ContainerPort{ContainerPort: int32(mapping.Port.Int()), HostIP: mapping.Binding.HostIP,
 		Protocol: v1.Protocol(strings.ToUpper(mapping.Port.Proto()))}
-	wanted.HostPort = wanted.ContainerPort
+	port.HostPort = port.ContainerPort
 	if text := mapping.Binding.HostPort; text != "" {
 		number, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
-			return fmt.Errorf("%q: play takes one port of the machine for one port of a container: %w", text,
+			return port, fmt.Errorf("%q: play takes one port of the machine for one port of a container: %w", text,
 				errdefs.ErrInvalidArgument)
 		}
-		wanted.HostPort = int32(number)
+		port.HostPort = int32(number)
 	}
-	for pod, port := range s.ports() {
-		if port.ContainerPort == wanted.ContainerPort && port.Protocol == wanted.Protocol {
-			port.HostPort, port.HostIP = wanted.HostPort, wanted.HostIP
-			s.notePort(pod, port)
-			return nil
+	if port.HostPort == 0 {
+		return port, fmt.Errorf("play takes no random port of the machine: %w", errdefs.ErrInvalidArgument)
+	}
+	return port, nil
+}
+
+// publishPort publishes a port. add keeps the mapping that the container port has.
+func (s *Set) publishPort(wanted v1.ContainerPort, add bool) {
+	pod, container, i := s.find(wanted)
+	if i < 0 || add {
+		container.Ports = append(container.Ports, wanted)
+	} else {
+		port := &container.Ports[i]
+		port.HostPort, port.HostIP = wanted.HostPort, wanted.HostIP
+	}
+	s.notePort(pod, &wanted)
+}
+
+// find returns the first container that has a container port, and the index of the port. Without one it returns the
+// first container of the first pod, and -1.
+func (s *Set) find(wanted v1.ContainerPort) (*v1.Pod, *v1.Container, int) {
+	for _, pod := range s.pods {
+		for i := range pod.Spec.Containers {
+			container := &pod.Spec.Containers[i]
+			j := slices.IndexFunc(container.Ports, func(port v1.ContainerPort) bool {
+				return port.ContainerPort == wanted.ContainerPort && port.Protocol == wanted.Protocol
+			})
+			if j >= 0 {
+				return pod, container, j
+			}
 		}
 	}
-	first := &s.pods[0].Spec.Containers[0]
-	first.Ports = append(first.Ports, wanted)
-	s.notePort(s.pods[0], &wanted)
-	return nil
+	return s.pods[0], &s.pods[0].Spec.Containers[0], -1
 }
 
 func (s *Set) notePort(pod *v1.Pod, port *v1.ContainerPort) {
@@ -102,19 +138,15 @@ func (s *Set) ports() iter.Seq2[*v1.Pod, *v1.ContainerPort] {
 // publishAll publishes each unpublished port of a container on the same port of the machine. If several pods have the
 // port, the first one gets it.
 func (s *Set) publishAll() {
-	type hostPort struct {
-		number   int32
-		protocol v1.Protocol
-	}
-	taken := map[hostPort]bool{}
+	taken := map[portKey]bool{}
 	for _, port := range s.ports() {
-		taken[hostPort{port.HostPort, port.Protocol}] = true
+		taken[portKey{port.HostPort, port.Protocol}] = true
 	}
 	for pod, port := range s.ports() {
 		if port.HostPort != 0 {
 			continue
 		}
-		key := hostPort{port.ContainerPort, port.Protocol}
+		key := portKey{port.ContainerPort, port.Protocol}
 		if taken[key] {
 			s.note("port %d of %s is not published: port %d of this machine is taken", port.ContainerPort, pod.Name,
 				port.ContainerPort)

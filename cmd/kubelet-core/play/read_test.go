@@ -135,18 +135,17 @@ func TestPublish(t *testing.T) {
 		{publish: "[::1]:80:8080", want: "web-1 ::1:80:8080/TCP"},
 		{publish: "53:53/udp", want: "web-1 :53:53/UDP"},
 		{publish: "81-82:8080-8081", want: "web-1 :81:8080/TCP, web-1 :82:8081/TCP"},
+		{publish: "80:8080 81:8080", want: "web-1 :80:8080/TCP, web-1 :81:8080/TCP"},
+		{publish: "90:9 91:9", want: "web-1 :90:9/TCP, web-1 :91:9/TCP"},
 		{all: true, want: "web-1 :8080:8080/TCP"},
 		{publish: "80:8080", all: true, want: "web-1 :80:8080/TCP, web-2 :8080:8080/TCP"},
 	} {
-		in := Input{PublishAll: test.all}
-		if test.publish != "" {
-			in.Publish = []string{test.publish}
-		}
-		set, err := readText(t, deployment, in)
+		set, err := readText(t, deployment, Input{Publish: strings.Fields(test.publish), PublishAll: test.all})
 		testutil.Must(t, err)
 		testutil.Equal(t, strings.Join(published(set), ", "), test.want, "published %s", test.publish)
 	}
-	for _, bad := range []string{"", "x", "80:", "80-90:8080", "1.2.3:80:8080", "80:8080/icmp", "70000", "0"} {
+	for _, bad := range []string{"", "x", "80:", "80-90:8080", "1.2.3:80:8080", "80:8080/icmp", "70000", "0", "0:80",
+		"80:0"} {
 		_, err := readText(t, deployment, Input{Publish: []string{bad}})
 		testutil.Assert(t, errdefs.IsInvalidArgument(err), "--publish %q: %v", bad, err)
 	}
@@ -245,4 +244,15 @@ func TestLines(t *testing.T) {
 	a.end()
 	const want = "\x1b[36ma |\x1b[0m one\n\x1b[36ma |\x1b[0m two\n\x1b[33mb |\x1b[0m x\n\x1b[36ma |\x1b[0m rest\n"
 	testutil.Assert(t, out.String() == want, "%q, want %q", out.String(), want)
+}
+
+// TestPublishReplaces the host port of the files by the first mapping, and refuses the same mapping twice.
+func TestPublishReplaces(t *testing.T) {
+	text := strings.Replace(deployment, "replicas: 2", "replicas: 1", 1)
+	text = strings.Replace(text, "containerPort: 8080", "containerPort: 8080, hostPort: 7000", 1)
+	set, err := readText(t, text, Input{Publish: []string{"80:8080", "81:8080"}})
+	testutil.Must(t, err)
+	testutil.Equal(t, strings.Join(published(set), ", "), "web-1 :80:8080/TCP, web-1 :81:8080/TCP", "published")
+	_, err = readText(t, text, Input{Publish: []string{"80:8080", "80:8080"}})
+	testutil.Assert(t, err != nil, "the same mapping twice is published")
 }
