@@ -154,7 +154,12 @@ func (p *pod) others(name string, host *container.HostConfig, config *container.
 		{r.BlkioWeight > 0 || len(r.BlkioWeightDevice)+len(r.BlkioDeviceReadBps)+len(r.BlkioDeviceWriteBps)+
 			len(r.BlkioDeviceReadIOps)+len(r.BlkioDeviceWriteIOps) > 0, "block I/O limits and weights"},
 		{r.MemorySwap > 0 && r.MemorySwap != 2*r.Memory, "the swap limit"},
+		{ptr.Deref(r.MemorySwappiness, -1) >= 0, "the swappiness"}, // -1 is the kernel's
+		{ptr.Deref(r.OomKillDisable, false), "the disabled OOM killer"},
+		{r.CPURealtimePeriod != 0 || r.CPURealtimeRuntime != 0, "CPU realtime limits"},
 		{r.CgroupParent != "", "the cgroup parent"},
+		{usesLogDriver(&host.LogConfig), "the log driver " + host.LogConfig.Type +
+			" and its options: the kubelet keeps a pod's logs"},
 		{host.OomScoreAdj != 0, "the OOM score: a pod's is set by its QoS class"},
 		{len(host.StorageOpt) > 0, "storage options: limits.ephemeral-storage is like one"},
 		{host.UTSMode.IsHost(), "the UTS mode host"},
@@ -167,4 +172,9 @@ func (p *pod) others(name string, host *container.HostConfig, config *container.
 	} {
 		p.leave(setting.has, name, "%s", setting.text)
 	}
+}
+
+// usesLogDriver reports whether a container has another log driver than the usual json-file, or options of its driver.
+func usesLogDriver(logs *container.LogConfig) bool {
+	return logs.Type != "" && logs.Type != "json-file" || len(logs.Config) > 0
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/image"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -157,9 +158,9 @@ func (p *pod) share(s *source, first bool) {
 	if !strings.HasPrefix(s.container.ID, config.Hostname) && !spec.HostNetwork {
 		spec.Hostname = config.Hostname
 	}
+	spec.DNSPolicy, spec.DNSConfig = dns(host)
 	if first {
 		p.Spec = spec
-		p.dns(host)
 	} else {
 		p.leave(spec.HostNetwork != p.Spec.HostNetwork, name, "the network %s: containers of a pod share one",
 			host.NetworkMode)
@@ -168,10 +169,12 @@ func (p *pod) share(s *source, first bool) {
 		p.leave(spec.RestartPolicy != p.Spec.RestartPolicy, name, "the restart policy %s: the pod's is %s",
 			host.RestartPolicy.Name, p.Spec.RestartPolicy)
 		p.leave(spec.Hostname != "" && spec.Hostname != p.Spec.Hostname, name, "the host name %s", spec.Hostname)
+		p.leave(spec.DNSConfig != nil && !equality.Semantic.DeepEqual(spec.DNSConfig, p.Spec.DNSConfig), name,
+			"the DNS configuration: containers of a pod share one")
 	}
 	p.network(name, host)
 	p.aliases(name, host.ExtraHosts)
-	p.sysctls(host.Sysctls)
+	p.sysctls(name, host.Sysctls)
 	grace := int64(ptr.Deref(config.StopTimeout, 10)) // seconds, the engine's default
 	p.Spec.TerminationGracePeriodSeconds = ptr.To(max(grace, ptr.Deref(p.Spec.TerminationGracePeriodSeconds, 0)))
 }

@@ -22,8 +22,8 @@ func (p *pod) network(name string, host *container.HostConfig) {
 	p.leave(host.PublishAllPorts, name, "all ports published at random: play has --publish-all")
 }
 
-// dns sets the DNS configuration.
-func (p *pod) dns(host *container.HostConfig) {
+// dns returns the DNS policy and configuration, empty and nil for the pod's usual ones.
+func dns(host *container.HostConfig) (v1.DNSPolicy, *v1.PodDNSConfig) {
 	config := &v1.PodDNSConfig{Searches: host.DNSSearch}
 	for _, server := range host.DNS {
 		config.Nameservers = append(config.Nameservers, server.String())
@@ -38,9 +38,11 @@ func (p *pod) dns(host *container.HostConfig) {
 	}
 	switch {
 	case len(config.Nameservers) > 0:
-		p.Spec.DNSPolicy, p.Spec.DNSConfig = v1.DNSNone, config
+		return v1.DNSNone, config
 	case len(config.Searches)+len(config.Options) > 0:
-		p.Spec.DNSPolicy, p.Spec.DNSConfig = v1.DNSDefault, config
+		return v1.DNSDefault, config
+	default:
+		return "", nil
 	}
 }
 
@@ -57,16 +59,20 @@ func (p *pod) aliases(name string, extra []string) {
 	}
 }
 
-func (p *pod) sysctls(values map[string]string) {
+// sysctls adds the sysctls of a container. An earlier container decides about a sysctl of both.
+func (p *pod) sysctls(container string, values map[string]string) {
 	if len(values) == 0 {
 		return
 	}
 	context := p.securityContext()
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		known := slices.ContainsFunc(context.Sysctls, func(s v1.Sysctl) bool { return s.Name == name })
-		if !known {
+		i := slices.IndexFunc(context.Sysctls, func(s v1.Sysctl) bool { return s.Name == name })
+		if i < 0 {
 			context.Sysctls = append(context.Sysctls, v1.Sysctl{Name: name, Value: values[name]})
+			continue
 		}
+		p.leave(context.Sysctls[i].Value != values[name], container, "the sysctl %s=%s: the pod's is %s", name,
+			values[name], context.Sysctls[i].Value)
 	}
 }
 
