@@ -1,7 +1,6 @@
 package cni
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -25,7 +24,7 @@ type space struct {
 func newSpace(t testing.TB) *space {
 	t.Helper()
 	s := &space{}
-	err := onThread(func() error {
+	err := osthread.Do(func() error {
 		handle, err := netns.New()
 		if err != nil {
 			return err
@@ -52,18 +51,10 @@ func (s *space) remove(t testing.TB) {
 // do runs fn inside the namespace. Processes that fn starts are in it too,
 // because a child inherits the namespace of the thread that forks it.
 func (s *space) do(fn func() error) error {
-	return onThread(func() error {
+	return osthread.Do(func() error {
 		if err := netns.Set(s.handle); err != nil {
 			return err
 		}
 		return fn()
 	})
-}
-
-// onThread runs fn on an operating system thread that ends with it, so that
-// whatever namespace fn entered is never seen by other goroutines.
-func onThread(fn func() error) error {
-	err := errors.New("ended early")
-	osthread.Run(func() { err = fn() })
-	return err
 }

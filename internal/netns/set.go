@@ -66,10 +66,8 @@ func (s Set) Make(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("%s is where a new pin belongs: %w", p.path, errdefs.ErrAlreadyExists), err)
 		}
 	}
-	err := errors.New("the making of namespaces ended its goroutine")
 	// The thread is not unlocked: it ends, as no other goroutine may run in the new namespaces.
-	osthread.Run(func() { err = s.makeHere() })
-	if err != nil {
+	if err := osthread.Do(s.makeHere); err != nil {
 		return errors.Join(err, s.Unpin())
 	}
 	return nil

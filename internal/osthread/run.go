@@ -3,6 +3,7 @@
 package osthread
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"syscall"
@@ -17,6 +18,13 @@ func Run(f func()) {
 		runOffMain(f)
 	}()
 	<-done
+}
+
+// Do runs f like Run and returns its error. It fails if f ends its goroutine.
+func Do(f func() error) error {
+	err := errors.New("the function ended its goroutine")
+	Run(func() { err = f() })
+	return err
 }
 
 // runOffMain locks the goroutine to its thread and runs f there. The main thread of the process cannot end: the runtime

@@ -1,6 +1,7 @@
 package osthread
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"syscall"
@@ -34,4 +35,16 @@ func TestMainThreadRunsNoFunction(t *testing.T) {
 		testutil.Assert(t, thread != 0 && thread != main,
 			"the function whose thread %s ran on thread %d, the main thread is %d", name, thread, main)
 	}
+}
+
+func TestDoReturnsTheError(t *testing.T) {
+	want := errors.New("failed")
+	testutil.Assert(t, Do(func() error { return nil }) == nil, "a function without an error failed")
+	err := Do(func() error { return want })
+	testutil.Assert(t, err == want, "got %v, want %v", err, want)
+	err = Do(func() error {
+		runtime.Goexit()
+		return nil
+	})
+	testutil.Assert(t, err != nil, "a function that ended its goroutine has no error")
 }

@@ -207,12 +207,12 @@ func TestRefusedWaitIsAFailure(t *testing.T) {
 	requireRoot(t)
 	number := map[string]uint32{"amd64": amd64RtSigtimedwait, "arm64": arm64RtSigtimedwait}[runtime.GOARCH]
 	cmd := exec.Command(program(t))
-	onThread(t, func() error {
+	testutil.Must(t, osthread.Do(func() error {
 		if err := refuse(number); err != nil {
 			return err
 		}
 		return cmd.Start()
-	})
+	}))
 	requireExit(t, cmd, 1)
 }
 
@@ -235,12 +235,12 @@ func startInside(t *testing.T, pid int, args ...string) *exec.Cmd {
 	testutil.Must(t, err)
 	defer ns.Close()
 	cmd := exec.Command(args[0], args[1:]...)
-	onThread(t, func() error {
+	testutil.Must(t, osthread.Do(func() error {
 		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWPID); err != nil {
 			return err
 		}
 		return cmd.Start()
-	})
+	}))
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
 			cmd.Process.Kill()
@@ -248,14 +248,6 @@ func startInside(t *testing.T, pid int, args ...string) *exec.Cmd {
 		}
 	})
 	return cmd
-}
-
-// onThread runs f on a thread that ends after it.
-func onThread(t *testing.T, f func() error) {
-	t.Helper()
-	var err error
-	osthread.Run(func() { err = f() })
-	testutil.Must(t, err)
 }
 
 // status returns the fields of /proc/PID/status, nil for a process that is gone.
