@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/elliptic"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
+	sigstoredsse "github.com/sigstore/sigstore/pkg/signature/dsse"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -106,7 +111,7 @@ func TestChangedReleaseIsNotVerified(t *testing.T) {
 		"no provenance": {func(t *testing.T, out string) {
 			testutil.Must(t, os.Remove(filepath.Join(out, provenanceFile)))
 		}, "cosign", "no attestation is a provenance"},
-		"a provenance of another release": {func(t *testing.T, out string) {
+		"a provenance of another key": {func(t *testing.T, out string) {
 			other, _ := signedRelease(t)
 			text, err := os.ReadFile(filepath.Join(other, provenanceFile))
 			testutil.Must(t, err)
@@ -119,6 +124,58 @@ func TestChangedReleaseIsNotVerified(t *testing.T) {
 			_, err := verify(t.Context(), out, filepath.Join(keys, test.key+".pub"))
 			testutil.Require(t, err != nil, "verified, want error %q", test.want)
 			testutil.Assert(t, strings.Contains(err.Error(), test.want), "error %q, want %q", err, test.want)
+		})
+	}
+}
+
+// A statement that the release's key signed is refused if it is not about this release.
+func TestOtherStatementIsNotVerified(t *testing.T) {
+	out, keys := signedRelease(t)
+	path, public := filepath.Join(out, provenanceFile), filepath.Join(keys, "cosign.pub")
+	verifier, err := readPublicKey(public)
+	testutil.Must(t, err)
+	made, err := openAttestation(t.Context(), path, verifier)
+	testutil.Must(t, err)
+	key, err := readPrivateKey(filepath.Join(keys, "cosign.key"))
+	testutil.Must(t, err)
+	signer, err := dsse.NewEnvelopeSigner(&sigstoredsse.SignerAdapter{SignatureSigner: key})
+	testutil.Must(t, err)
+	for name, test := range map[string]struct {
+		change func(s *statement)
+		// payload is the type of the signed payload, empty for the type of a statement.
+		payload string
+		want    string
+	}{
+		"another release": {func(s *statement) {
+			s.Subject = subjects(map[string]string{"a_1_amd64.deb": "1"}, "")
+		}, "", "about another file a_1_amd64.deb"},
+		"another file": {func(s *statement) {
+			s.Subject = append([]subject{{Name: "b.deb"}}, s.Subject[1:]...)
+		}, "", "about another file b.deb"},
+		"some files": {func(s *statement) { s.Subject = s.Subject[1:] }, "", "about 2 files, and the release has 3"},
+		"another build": {func(s *statement) {
+			s.Predicate = bytes.Replace(s.Predicate, []byte(buildType), []byte("x"), 1)
+		}, "", `of a build of type "x"`},
+		"no commit": {func(s *statement) {
+			s.Predicate = json.RawMessage(`{"buildDefinition": {"buildType": "` + buildType + `"}}`)
+		}, "", "of a build of type"},
+		"another predicate": {func(s *statement) { s.PredicateType = "x" }, "", `states "x" of type`},
+		"another statement": {func(s *statement) { s.Type = "x" }, "", `of type "x"`},
+		"another payload":   {func(*statement) {}, "text/plain", "states"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := made
+			test.change(&s)
+			payload, err := json.Marshal(s)
+			testutil.Must(t, err)
+			envelope, err := signer.SignPayload(t.Context(), cmp.Or(test.payload, statementPayload), payload)
+			testutil.Must(t, err)
+			text, err := json.Marshal(envelope)
+			testutil.Must(t, err)
+			testutil.WriteFile(t, path, string(text))
+			_, err = verify(t.Context(), out, public)
+			testutil.Assert(t, err != nil && strings.HasPrefix(err.Error(), provenanceFile+": it ") &&
+				strings.Contains(err.Error(), test.want), "error %v, want %q", err, test.want)
 		})
 	}
 }
