@@ -27,7 +27,7 @@ func followReloads(ctx context.Context, hangups <-chan os.Signal, settings comma
 		case <-hangups:
 			sdnotify.Reloading(ctx)
 			if err := reload(ctx, &settings, services); err != nil {
-				log.G(ctx).WithError(err).Error("reloaded in part only, what is wrong stays as it was")
+				log.G(ctx).WithError(err).Error("reloaded in part only: mend the error and reload again")
 			} else {
 				log.G(ctx).Info("reloaded")
 			}
