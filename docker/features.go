@@ -49,8 +49,7 @@ type Features struct {
 	// DefaultRuntime is the runtime of containers without one.
 	DefaultRuntime string
 	LiveRestore    bool
-	// Seccomp, AppArmor, SELinux, UserNSRemap and Rootless repeat the engine's
-	// security options.
+	// Seccomp, AppArmor, SELinux, userNSRemap and rootless repeat the engine's security options.
 	Seccomp, AppArmor, SELinux, userNSRemap, rootless bool
 	// SeccompProfile is the profile of containers without one: empty for the engine's own, "unconfined", or the path of
 	// a file.

@@ -233,7 +233,7 @@ func TestReconnectIsFollowedByARelist(t *testing.T) {
 		})
 }
 
-// A relist that fails takes no event with it.
+// No event is lost when a relist fails.
 func TestFailedRelistIsRepeated(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a:1"}, User: "1"}}
 	onNode(t, dockertest.Options{Images: images}, nil, func(t *testing.T, n *node) {

@@ -212,8 +212,7 @@ func checkHost(t *testing.T, inspect *container.InspectResponse, want *container
 		"the image's health check runs: %+v", inspect.State.Health)
 }
 
-// checkProcess looks at the process itself: what the engine says of a setting
-// is not what became of it.
+// checkProcess looks at the process itself, because the engine's report of a setting does not prove its effect.
 func checkProcess(t *testing.T, inspect *container.InspectResponse) {
 	t.Helper()
 	pid := inspect.State.Pid

@@ -16,8 +16,8 @@ import (
 // DefaultDir is the default directory of the notes.
 const DefaultDir = "/run/criadapter/oci"
 
-// DirFlag is criadapter-oci's only own flag. The engine's configuration passes it to name a directory of notes other
-// than DefaultDir. It must be the first argument, and the real runtime does not get it.
+// DirFlag is criadapter-oci's flag for a directory of notes other than DefaultDir. The engine's configuration passes
+// it. It must be the first argument, and the real runtime does not get it.
 const DirFlag = "criadapter-notes"
 
 // maxNote is the size limit of a note in bytes.
