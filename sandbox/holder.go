@@ -16,7 +16,8 @@ import (
 type holder interface {
 	// repair gives a running pod back what a crash or a clean-up took from its namespaces. It is quick.
 	repair(ctx context.Context, pod *state.Pod, record checkpoint.Record) error
-	// stop releases the namespaces except the pinned network namespace, and has the cache show it. It is idempotent.
+	// stop releases the namespaces except the pinned network namespace, and updates the pod in the cache. It is
+	// idempotent.
 	stop(ctx context.Context, id string) error
 	// remove removes what stop leaves. For a pod that is not in the cache it also does what stop does. It is
 	// idempotent.

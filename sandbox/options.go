@@ -34,7 +34,7 @@ type Images interface {
 	ReloadSandboxImage(ctx context.Context) (string, error)
 }
 
-// Containers ends the containers of a pod, and keeps and restores them. Stop and Remove of unknown ids succeed.
+// Containers stops, removes, checkpoints and restores the containers of a pod. Stop and Remove of unknown ids succeed.
 type Containers interface {
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	Remove(ctx context.Context, id string) error
