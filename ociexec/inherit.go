@@ -105,7 +105,7 @@ func sameFiles(self, engine string) error {
 	return nil
 }
 
-// ioPriority returns the I/O class and priority of a process, 0 for this program.
+// ioPriority returns the I/O class and priority of a process. The pid 0 means this program.
 func ioPriority(pid int) (string, error) {
 	const whoProcess = 1
 	priority, _, errno := unix.Syscall(unix.SYS_IOPRIO_GET, whoProcess, uintptr(pid), 0)
@@ -150,8 +150,8 @@ func statusOf(dir string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The third field of proc(5) follows the name, which is in parentheses. Package proctable reads other fields, as
-	// numbers and for all programs; these are compared as they stand.
+	// The third field of stat (proc(5)) follows the name, which is in parentheses. Package proctable parses other
+	// fields as numbers. These fields are compared as text.
 	rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(rest) < 39 {
 		return nil, fmt.Errorf("%s/stat has %d fields", dir, len(rest))
@@ -160,7 +160,7 @@ func statusOf(dir string) (map[string]string, error) {
 	return fields, nil
 }
 
-// inheritedUmask returns the shim's umask. runc sets its own for a command only in some versions.
+// inheritedUmask returns the shim's umask. Only some versions of runc set a umask of their own for a command.
 func inheritedUmask(proc string, shim int) (int, error) {
 	status, err := statusOf(filepath.Join(proc, strconv.Itoa(shim)))
 	if err != nil {

@@ -79,7 +79,8 @@ func (c *Cache) showOrphans(ctx context.Context, listed map[string]struct{}) {
 	c.showHeads(ctx, listing.Refused)
 }
 
-// showHeads publishes pods with an incomplete record as NOTREADY.
+// showHeads publishes pods as NOTREADY whose record in the store is lost or from a newer program. It leaves out pods
+// that the cache has.
 func (c *Cache) showHeads(ctx context.Context, heads []checkpoint.Record) {
 	for _, head := range heads {
 		if c.Snapshot().pod(head.SandboxID) != nil {
