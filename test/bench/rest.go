@@ -14,8 +14,8 @@ import (
 	procs "github.com/criadapter/criadapter/test/rig/usage"
 )
 
-// rest is what pods cost that only run, in seconds of CPU time a minute. A client asks what a kubelet asks: lists
-// each second, stats every tenth second.
+// rest is the cost of pods that run and do not change. A client asks what a kubelet asks: lists each second, stats
+// every tenth second.
 type rest struct {
 	Pods int `json:"pods"`
 	// Quiet has the pods that write nothing. Lines has the same pods, each with two lines a second.
@@ -23,7 +23,7 @@ type rest struct {
 	Lines map[string]restCost `json:"lines"`
 }
 
-// restCost is the CPU time and the number of switches of a server in a minute, and the CPU time of its engine.
+// restCost is the CPU time of a server and its engine, in seconds a minute, and the server's context switches a minute.
 type restCost struct {
 	Server   float64 `json:"server"`
 	Engine   float64 `json:"engine"`

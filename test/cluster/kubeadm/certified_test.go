@@ -73,7 +73,7 @@ func TestJudge(t *testing.T) {
 		"another one ran":           {specs, []string{"b"}, nil, false},
 		"an unexpected failure":     {failed, []string{"a"}, nil, false},
 		"an expected failure":       {failed, []string{"a"}, expected, true},
-		"an expected failure is no": {specs, []string{"a"}, expected, false},
+		"an expected failure passed": {specs, []string{"a"}, expected, false},
 	} {
 		err := judge(one.specs, one.listed, one.expected)
 		testutil.Assert(t, (err == nil) == one.good, "%s: %v", name, err)
