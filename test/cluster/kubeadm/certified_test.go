@@ -66,13 +66,13 @@ func TestJudge(t *testing.T) {
 		expected report.Expected
 		good     bool
 	}{
-		"as listed":                 {specs, []string{"a"}, nil, true},
-		"by a pattern":              {specs, nil, nil, true},
-		"no spec ran":               {specs[1:], nil, nil, false},
-		"a listed one did not run":  {specs, []string{"a", "b"}, nil, false},
-		"another one ran":           {specs, []string{"b"}, nil, false},
-		"an unexpected failure":     {failed, []string{"a"}, nil, false},
-		"an expected failure":       {failed, []string{"a"}, expected, true},
+		"as listed":                  {specs, []string{"a"}, nil, true},
+		"by a pattern":               {specs, nil, nil, true},
+		"no spec ran":                {specs[1:], nil, nil, false},
+		"a listed one did not run":   {specs, []string{"a", "b"}, nil, false},
+		"another one ran":            {specs, []string{"b"}, nil, false},
+		"an unexpected failure":      {failed, []string{"a"}, nil, false},
+		"an expected failure":        {failed, []string{"a"}, expected, true},
 		"an expected failure passed": {specs, []string{"a"}, expected, false},
 	} {
 		err := judge(one.specs, one.listed, one.expected)
