@@ -72,17 +72,31 @@ func processNamespace(pid int, kind string) string {
 
 func podNamespaces(pod *state.Pod) []specNamespace {
 	options := namespaceOptions(pod)
-	namespaces := []specNamespace{{Type: "mount"}, {Type: "uts"}}
+	namespaces := append([]specNamespace{{Type: "mount"}}, sharedNamespaces(pod)...)
 	if options.GetPid() != runtimeapi.NamespaceMode_NODE {
 		namespaces = append(namespaces, specNamespace{Type: "pid"})
 	}
 	if options.GetIpc() != runtimeapi.NamespaceMode_NODE {
 		namespaces = append(namespaces, specNamespace{Type: "ipc"})
 	}
-	if !pod.Meta.HostNetwork {
-		namespaces = append(namespaces, specNamespace{Type: "network", Path: podNetns(pod)})
-	}
 	return namespaces
+}
+
+// sharedNamespaces lists the namespaces of a pod that no container can decline: network, host name and users. With a
+// sandbox container, each container has a namespace of its own for the host name.
+func sharedNamespaces(pod *state.Pod) []specNamespace {
+	var all []specNamespace
+	if !pod.Meta.HostNetwork {
+		uts := specNamespace{Type: "uts"}
+		if held := pod.Status.Namespaces; held != nil {
+			uts.Path = held.UTS
+		}
+		all = append(all, uts, specNamespace{Type: "network", Path: podNetns(pod)})
+	}
+	if users := pod.Status.UserNamespace; users != "" {
+		all = append(all, specNamespace{Type: "user", Path: users})
+	}
+	return all
 }
 
 func environment(config *runtimeapi.ContainerConfig) []string {
@@ -119,7 +133,7 @@ func specMounts(mounts []*runtimeapi.Mount) []specMount {
 // a path.
 func containerNamespaces(snapshot *state.Snapshot, pod *state.Pod, config *runtimeapi.ContainerConfig) []specNamespace {
 	options := config.GetLinux().GetSecurityContext().GetNamespaceOptions()
-	namespaces := []specNamespace{{Type: "mount"}, {Type: "uts"}}
+	namespaces := []specNamespace{{Type: "mount"}}
 	switch options.GetPid() {
 	case runtimeapi.NamespaceMode_CONTAINER:
 		namespaces = append(namespaces, specNamespace{Type: "pid"})
@@ -136,11 +150,11 @@ func containerNamespaces(snapshot *state.Snapshot, pod *state.Pod, config *runti
 	if pod == nil {
 		return namespaces
 	}
-	if options.GetIpc() != runtimeapi.NamespaceMode_NODE {
+	switch podMode := namespaceOptions(pod).GetIpc(); {
+	case options.GetIpc() == runtimeapi.NamespaceMode_CONTAINER:
+		namespaces = append(namespaces, specNamespace{Type: "ipc"})
+	case options.GetIpc() == runtimeapi.NamespaceMode_POD && podMode != runtimeapi.NamespaceMode_NODE:
 		namespaces = append(namespaces, specNamespace{Type: "ipc", Path: podIPC(pod)})
 	}
-	if !pod.Meta.HostNetwork {
-		namespaces = append(namespaces, specNamespace{Type: "network", Path: podNetns(pod)})
-	}
-	return namespaces
+	return append(namespaces, sharedNamespaces(pod)...)
 }

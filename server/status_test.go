@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
@@ -296,35 +297,40 @@ func TestVerboseContainerStatus(t *testing.T) {
 }
 
 func TestNamespacesOfContainers(t *testing.T) {
-	n := nodeWithPod()
-	snapshot := n.cache.Snapshot()
-	pod, err := snapshot.Pod(podID)
-	wantOK(t, err)
-	for _, test := range []struct {
-		name    string
-		pid     runtimeapi.NamespaceMode
-		present bool
-		path    string
+	held := &checkpoint.Namespaces{IPC: "/pins/ipc", UTS: "/pins/uts"}
+	const own, node, joined, target = runtimeapi.NamespaceMode_CONTAINER, runtimeapi.NamespaceMode_NODE,
+		runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_TARGET
+	for name, test := range map[string]struct {
+		pid, ipc, podIPC runtimeapi.NamespaceMode
+		hostNetwork      bool
+		status           state.PodStatus
+		want             string
 	}{
-		{"pod", runtimeapi.NamespaceMode_POD, true, "/proc/4321/ns/pid"},
-		{"container", runtimeapi.NamespaceMode_CONTAINER, true, ""},
-		{"node", runtimeapi.NamespaceMode_NODE, false, ""},
-		{"target", runtimeapi.NamespaceMode_TARGET, true, "/proc/1234/ns/pid"},
+		"the pod's": {pid: joined, status: state.PodStatus{PID: 4321},
+			want: "mount: pid:/proc/4321/ns/pid ipc:/proc/4321/ns/ipc uts: network:/proc/4321/ns/net"},
+		"its own": {pid: own, ipc: own, status: state.PodStatus{PID: 4321},
+			want: "mount: pid: ipc: uts: network:/proc/4321/ns/net"},
+		"the node's":                     {pid: node, ipc: node, hostNetwork: true, want: "mount:"},
+		"another container's":            {pid: target, ipc: node, hostNetwork: true, want: "mount: pid:/proc/1234/ns/pid"},
+		"the pod's, which is the node's": {pid: node, podIPC: node, hostNetwork: true, want: "mount:"},
+		"held by the kernel": {pid: own, status: state.PodStatus{Namespaces: held, NetnsPath: "/pins/net",
+			UserNamespace: "/pins/user"},
+			want: "mount: pid: ipc:/pins/ipc uts:/pins/uts network:/pins/net user:/pins/user"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
+			pod := &state.Pod{Status: test.status, Meta: state.PodMeta{HostNetwork: test.hostNetwork,
+				Config: &runtimeapi.PodSandboxConfig{Linux: &runtimeapi.LinuxPodSandboxConfig{
+					SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+						NamespaceOptions: &runtimeapi.NamespaceOption{Ipc: test.podIPC}}}}}}
 			config := &runtimeapi.ContainerConfig{
 				Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-					NamespaceOptions: &runtimeapi.NamespaceOption{Pid: test.pid, TargetId: containerID},
+					NamespaceOptions: &runtimeapi.NamespaceOption{Pid: test.pid, Ipc: test.ipc, TargetId: containerID},
 				}}}
-			for _, ns := range containerNamespaces(snapshot, pod, config) {
-				if ns.Type != "pid" {
-					continue
-				}
-				testutil.Assert(t, test.present && ns.Path == test.path,
-					"got %+v, want present %t at %q", ns, test.present, test.path)
-				return
+			var got []string
+			for _, ns := range containerNamespaces(nodeWithPod().cache.Snapshot(), pod, config) {
+				got = append(got, ns.Type+":"+ns.Path)
 			}
-			testutil.Assert(t, !test.present, "there is no PID namespace")
+			testutil.Equal(t, strings.Join(got, " "), test.want, "the namespaces")
 		})
 	}
 }
