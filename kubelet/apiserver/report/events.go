@@ -38,7 +38,8 @@ type EventCounts struct {
 	Sent int64
 	// Suppressed events exceeded the rate for one object: 25 at once, then one in five minutes, as in the kubelet.
 	Suppressed int64
-	// Dropped events found the queue full, or failed in all attempts. Refused events were rejected by the API server.
+	// Dropped events found the queue full, failed in all attempts, or were not sent when Run ended. Refused events were
+	// rejected by the API server.
 	Dropped, Refused int64
 }
 
@@ -103,7 +104,8 @@ func (s *EventSink) Run(ctx context.Context) error {
 	}
 }
 
-// flush makes one attempt for first, which may be nil, and for each waiting event.
+// flush makes one attempt for first, which may be nil, and for each waiting event. After a temporary failure it drops
+// the event and the rest of the queue.
 func (s *EventSink) flush(ctx context.Context, first *record.EventCorrelateResult) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.flush)
 	defer cancel()

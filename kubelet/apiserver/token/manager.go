@@ -1,6 +1,6 @@
 // Package token gets service account tokens for pods, like the kubelet's token manager (pkg/kubelet/token). Each token
-// is bound to its pod and becomes invalid with it. A token is cached until shortly before it expires, and then
-// replaced.
+// is bound to its pod and becomes invalid with it. A cached token is replaced after four fifths of its life or 24
+// hours, whichever is sooner.
 package token
 
 import (
