@@ -24,8 +24,8 @@ type authorizer struct {
 }
 
 // filter passes allowed requests on. It answers 401 to unknown clients, 403 to clients without the right, and 503 if
-// too many reviews are running. It checks the certificate or token of each request, so a connection does not outlive
-// them by much.
+// too many reviews are running. It checks the certificate or token of each request, also on an open connection. A
+// session that has begun is not checked again: a command or a followed log outlives its client's certificate or token.
 func filter(known *authenticator, allowed *authorizer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, err := known.identify(r)

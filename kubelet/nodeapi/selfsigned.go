@@ -75,7 +75,7 @@ func (s *selfSigned) load() *tls.Certificate {
 	return &pair
 }
 
-// good reports whether the certificate names this node and is valid for a while.
+// good reports whether the certificate names this node and stays valid for at least renewLeft.
 func (s *selfSigned) good(pair *tls.Certificate) bool {
 	if pair == nil || pair.Leaf.NotAfter.Sub(s.now()) < renewLeft || !slices.Contains(pair.Leaf.DNSNames, s.name) {
 		return false
