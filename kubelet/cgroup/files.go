@@ -54,7 +54,7 @@ func (f *files) ensure(_ context.Context, n name, l limits) error {
 		return f.ensureUnified(n, l)
 	}
 	for _, hierarchy := range f.hierarchies {
-		// Only hierarchies with one of these limits get the cgroup. The runtime makes the others.
+		// Only hierarchies with a limit's controller get the cgroup. The runtime makes it in the other hierarchies.
 		for file, value := range v1Values(l) {
 			if !controls(hierarchy, file) {
 				continue
@@ -85,7 +85,7 @@ func (f *files) has(n name) bool {
 	return true
 }
 
-// limited says whether a hierarchy of cgroup v1 has any of the limits.
+// limited says whether a hierarchy of cgroup v1 has the controller of any limit.
 func limited(hierarchy string) bool {
 	for file := range v1Values(limits{}) {
 		if controls(hierarchy, file) {

@@ -58,8 +58,8 @@ type Manager struct {
 	topology topology
 	// all are the online CPUs, and free the ones that are not reserved.
 	all, free cpuset.CPUSet
-	// path is the file of the grants. It is missing until a container gets CPUs for itself, and after Run has given all
-	// CPUs back.
+	// path is the file of the grants. It is missing until a container gets CPUs for itself. Run removes it after it has
+	// given all CPUs back.
 	path string
 	// wake wakes Run.
 	wake chan struct{}

@@ -46,8 +46,8 @@ type Manager struct {
 }
 
 // goneAfter is how long the node still reports the capacity of a plugin after its end. Its devices are not allocatable
-// meanwhile. After a restart, the node's status keeps the devices of an earlier process as long: without them, the node
-// would reject pods that run with such devices before the plugin registers again.
+// meanwhile. After a restart, the node's status keeps the devices of an earlier process for the same time. Without
+// them, the node would reject pods that run with such devices before the plugin registers again.
 const goneAfter = 5 * time.Minute
 
 // Open reads the grants. An unreadable file is an error: otherwise a running container's devices could go to another
