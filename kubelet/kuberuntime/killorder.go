@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// killOrder makes sidecars wait for the containers that they serve: all app containers, and the init containers and
-// sidecars that started after them (KEP-753). It is safe for concurrent use.
+// killOrder makes a sidecar wait for the containers that it serves: all app containers, and the init containers and
+// sidecars that started after this sidecar (KEP-753). It is safe for concurrent use.
 type killOrder struct {
 	// over has a channel for each container name. The channel is closed when all attempts of the container have ended.
 	over map[string]chan struct{}

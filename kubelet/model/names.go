@@ -50,7 +50,7 @@ const (
 	SourceAPI  = "api"
 )
 
-// FullName returns name_namespace. Static pods with the same full name run one after the other, whatever their UIDs.
+// FullName returns name_namespace. Pods with the same full name run one after the other, whatever their UIDs.
 func FullName(pod *v1.Pod) string { return pod.Name + "_" + pod.Namespace }
 
 // Key returns namespace/name, as in logs.
