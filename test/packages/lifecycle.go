@@ -236,7 +236,8 @@ func (s *suite) dropNames(ctx context.Context) error {
 	return errors.Join(s.serves(ctx, ownSocket, newVersion), s.untouched(ctx))
 }
 
-// removeAndComeBack removes the package, which ends no container, and installs it again, which finds them.
+// removeAndComeBack removes the packages, which must end no container, and installs them again. The services must then
+// serve the same pods.
 func (s *suite) removeAndComeBack(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		dpkg --remove kubelet-core criadapter
@@ -271,7 +272,8 @@ func (s *suite) removeAndComeBack(ctx context.Context) error {
 	return s.untouched(ctx)
 }
 
-// purge ends the pods in order and removes the package with its state.
+// purge removes the manifests, waits until the kubelet core has removed the pods, and purges the packages with their
+// state.
 func (s *suite) purge(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, "rm /etc/kubelet-core/manifests/*.yaml"); err != nil {
 		return err

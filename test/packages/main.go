@@ -126,7 +126,7 @@ func (s *suite) boot(ctx context.Context) error {
 	booted, err := machine.Boot(ctx, machine.Options{Root: root, Dir: filepath.Join(s.dir, "machine"), Share: share,
 		Address: "192.0.2.1/24"})
 	if err != nil {
-		return err // a machine before it stays, for its journal and for close
+		return err // s.machine stays the closed machine: with nil, the Journal call in run would panic
 	}
 	s.machine = booted
 	return nil
