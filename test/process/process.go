@@ -32,8 +32,8 @@ type Process struct {
 	exit  error         // the error of cmd.Wait, valid once ended is closed
 }
 
-// Start starts a program in a process group of its own. A Ctrl-C reaches only the caller, which stops the program in
-// order. environ is added to the environment, as NAME=value. The output is appended to the file at logPath.
+// Start starts a program in a process group of its own. A Ctrl-C reaches only the caller, which must stop the program.
+// environ is added to the environment, as NAME=value. The output is appended to the file at logPath.
 func Start(logPath string, environ []string, program string, args ...string) (*Process, error) {
 	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), environ...)

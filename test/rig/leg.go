@@ -203,8 +203,8 @@ func (l *leg) runSystem(ctx context.Context, opts testOptions) error {
 	})
 }
 
-// verdict prints what is wrong with the outcomes, and the count. It returns the exit code. A leg beside others may have
-// nothing to do, where no package uses an engine.
+// verdict prints what is wrong with the outcomes, and the count. It returns the exit code. With several legs, a leg
+// without test binaries succeeds, because no package uses an engine.
 func (l *leg) verdict(w io.Writer, skips *results.Skips, opts testOptions) int {
 	if l.several && len(l.binaries) == 0 && len(l.tests) == 0 {
 		return 0

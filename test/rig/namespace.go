@@ -36,11 +36,11 @@ const (
 // fdInsideQueue is the queue's descriptor in the second process.
 const fdInsideQueue = 3
 
-// stopTimeout is the time in which everything inside must end in order after an interrupt.
+// stopTimeout is the time from a signal until waitInit kills everything inside that has not ended.
 const stopTimeout = 90 * time.Second
 
 // enter runs the plan in new namespaces and returns the exit code. queue says which of the plan's tests to run, and is
-// nil in a plan without tests. An interrupt or SIGTERM is passed on, so that all is stopped in order.
+// nil in a plan without tests. An interrupt or SIGTERM is passed on, so that the processes inside can clean up.
 func enter(ctx context.Context, s *scratch, p plan, queue *os.File) (int, error) {
 	if ctx.Err() != nil {
 		return 1, context.Cause(ctx)

@@ -47,7 +47,8 @@ type Engine struct {
 	opts    Options
 	variant Variant
 	process *process.Process
-	// closed is closed when the last process and the socket of its RootlessKit have ended. It is nil before a start.
+	// closed is closed when the dockerd of the latest start has ended and its stand-in for RootlessKit's socket is
+	// closed. It is nil before the first start.
 	closed chan struct{}
 }
 
@@ -160,7 +161,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	cmd := exec.Command(e.opts.Env.Dockerd, "--config-file", e.path("daemon.json"))
 	// Dumps of a hanging containerd go to TMPDIR.
 	cmd.Env = append(os.Environ(), "PATH="+e.SearchPath(), "TMPDIR="+e.path("tmp"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is for the rig, which stops the engine in order
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C reaches only the rig, which then stops the engine
 	end := func() {}
 	if e.opts.Rootless {
 		var err error
