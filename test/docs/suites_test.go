@@ -71,7 +71,8 @@ func TestSpans(t *testing.T) {
 	testutil.Assert(t, found >= 20, "only %d commands were read", found)
 }
 
-// checkCI finds each line in .ci/run: the same target, with at least the variables of the line. Values may differ.
+// checkCI checks that .ci/run has a command for each line of the block: the same target, with at least the variables of
+// the line. Values may differ.
 func checkCI(root, text string) error {
 	script, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
 	if err != nil {

@@ -43,9 +43,9 @@ func settings(env rigenv.Env, s *adapter.Server) []string {
 	}
 }
 
-// TestDoctor checks a node with two pods that have host ports, one of them without a sandbox container. Then the server
-// is killed and the other pod's container is removed, and only its remains are found. In the end the server has cleaned
-// up.
+// TestDoctor checks a node with two pods that have host ports. Only one pod has a sandbox container. After the test
+// kills the server and removes that container, the check must list that pod's remains. The restarted server must remove
+// them.
 func TestDoctor(t *testing.T) {
 	env := rigenv.Require(t)
 	s := adapter.ForTest(t, adapter.Options{Env: env})

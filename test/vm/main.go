@@ -76,7 +76,7 @@ func main() {
 		err := run(ctx, opts)
 		var code exitCode
 		if errors.As(err, &code) {
-			if err.Error() != code.Error() { // the end of the machine has failed, too
+			if err.Error() != code.Error() { // closing the machine failed, too
 				fmt.Fprintf(os.Stderr, "vm: %v\n", err)
 			}
 			os.Exit(int(code)) // the machine has ended, and its directory is gone

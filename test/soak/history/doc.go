@@ -6,8 +6,8 @@
 // the whole histories by these rules:
 //
 //   - Each container that was started is reported to the API server. A missing one is excused if its pod was deleted
-//     first, or if a later attempt of the same container was reported. Both count only within reportLag or around a
-//     fault.
+//     first, or if a later attempt of the same container was reported. The deletion or the later start must follow
+//     within reportLag, or a fault must lie between.
 //   - Each reported container existed on the engine, and its attempt is the restart count.
 //   - Each reported end has the engine's exit code. No ended container is still reported as running.
 //   - Restart counts never go down, no end is taken back, and no container is started twice.

@@ -45,7 +45,7 @@ func Features(ctx context.Context, node *machine.Machine) (docker.Features, repo
 	m.Capabilities = rigenv.CapabilitiesOf(show("cat", "/proc/1/status"))
 	const tryDummy = "ip link add expected-dummy type dummy && ip link del expected-dummy && echo Y || echo N"
 	m.Dummy = show("sh", "-c", tryDummy) == "Y"
-	// The command also fails for other findings, so only its line counts.
+	// criadapter check also fails for findings that do not matter here. The pipe hides its exit code.
 	m.OCIRuntime = strings.Contains(show("sh", "-c", "criadapter check | grep 'OCI runtime'"), "criadapter-oci as ")
 	return f, m, err
 }
