@@ -12,6 +12,8 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // stopCounter counts the containers that the engine is asked to stop.
@@ -74,6 +76,35 @@ func TestRigStopOfAGoneCaller(t *testing.T) {
 	n.wantState(id, running)
 	testutil.Must(t, n.Stop(t.Context(), id, 0))
 	testutil.Equal(t, n.look(id).Status.ExitCode, 137, "the exit code")
+}
+
+// The engine rounds the grace period up to whole seconds.
+func TestRigGraceOfTheEngine(t *testing.T) {
+	n := newRigNode(t)
+	n.opts.Commands = nil
+	id := n.shell("trap '' TERM; echo up; while true; do sleep 0.05; done")
+	n.isUp(id)
+	start := time.Now()
+	testutil.Must(t, n.Stop(t.Context(), id, 300*time.Millisecond))
+	testutil.Assert(t, time.Since(start) >= 900*time.Millisecond, "took %v", time.Since(start))
+}
+
+// A container to which another client gave a restart policy stays ended, because the engine stops it.
+func TestRigStopOfAContainerWithARestartPolicy(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell(countSignals)
+	n.isUp(id)
+	engine.Docker(t, rigenv.Require(t).DockerHost, "update", "--restart", "always", id)
+	testutil.Eventually(t, func() error {
+		if !n.look(id).Status.Restarts {
+			return errors.New("the cache does not show the restart policy")
+		}
+		return nil
+	})
+	testutil.Must(t, n.Stop(t.Context(), id, longRun))
+	time.Sleep(time.Second) // the engine would start it after a tenth of a second
+	n.wantState(id, exited)
+	testutil.Equal(t, n.look(id).Status.ExitCode, 7, "the exit code")
 }
 
 // The engine resumes a paused container, so that its process gets the signal.

@@ -15,13 +15,14 @@ import (
 
 // stopBySignal sends a container's process its stop signal without the engine, whose own way starts the OCI runtime. It
 // waits until the container has ended and its log is written, at most for grace. If the container has not ended, rest
-// is the grace period for the engine's stop: all of grace if the signal was not sent, else 0. Paused containers are
-// left to the engine, because it resumes them.
+// is the grace period for the engine's stop: all of grace if the signal was not sent, else 0. The engine stops paused
+// containers, which it resumes, and containers that it would start again.
 func (s *Service) stopBySignal(
 	ctx context.Context, c *state.Container, grace time.Duration,
 ) (ended bool, rest time.Duration, err error) {
 	signal := signalNumber(c.Meta.StopSignal)
-	if s.opts.Commands == nil || s.opts.Cache.Err() != nil || c.Status.Paused || signal == 0 || grace <= 0 {
+	if s.opts.Commands == nil || s.opts.Cache.Err() != nil || c.Status.Paused || c.Status.Restarts || signal == 0 ||
+		grace <= 0 {
 		return false, grace, nil
 	}
 	done := step.At("stop signal: send")

@@ -39,15 +39,9 @@ type Container struct {
 // what the shim and the runtime wrote, and nothing that the container can write. It fails with ErrUnsuitable if the
 // container's commands need the engine.
 func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, error) {
-	c, bundle, shim, err := locate(r.proc, id, pid)
+	c, bundle, shim, err := r.locateRunc(ctx, id, pid)
 	if err != nil {
 		return nil, err
-	}
-	if c.Kind, err = r.kinds.of(ctx, c.program, c.environ); err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(filepath.Join(c.root, c.id)); err != nil {
-		return nil, unsuitable("the runtime has no state of the container in %s", c.root)
 	}
 	if c.process, err = readProcess(filepath.Join(bundle, "config.json")); err != nil {
 		return nil, err
@@ -63,6 +57,22 @@ func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, erro
 	}
 	c.limits, err = inheritedLimits(r.proc, shim, pid)
 	return c, err
+}
+
+// locateRunc is locate for a container of runc. It fails with ErrUnsuitable for any other runtime.
+func (r *Runner) locateRunc(
+	ctx context.Context, id string, pid int,
+) (c *Container, bundle string, shim int, err error) {
+	if c, bundle, shim, err = locate(r.proc, id, pid); err != nil {
+		return nil, "", 0, err
+	}
+	if c.Kind, err = r.kinds.of(ctx, c.program, c.environ); err != nil {
+		return nil, "", 0, err
+	}
+	if _, err := os.Stat(filepath.Join(c.root, c.id)); err != nil {
+		return nil, "", 0, unsuitable("the runtime has no state of the container in %s", c.root)
+	}
+	return c, bundle, shim, nil
 }
 
 // locate finds the bundle of the container whose first process is pid, its shim, and how the shim calls the runtime.

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/proctable"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -43,6 +46,9 @@ func TestFindBelievesNoOtherProcess(t *testing.T) {
 	t.Cleanup(r.Close)
 	_, err = r.Find(t.Context(), id, pid)
 	testutil.Assert(t, errors.Is(err, ErrUnsuitable), "%v", err)
+	err = r.Signal(t.Context(), id, pid, unix.SIGKILL)
+	testutil.Assert(t, errors.Is(err, ErrUnsuitable), "%v", err)
+	testutil.Assert(t, proctable.Lives(pid), "the other process was killed")
 	_, err = os.Stat(ran)
 	testutil.Fails(t, err, os.IsNotExist, "the directory's program ran")
 }

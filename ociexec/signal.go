@@ -2,9 +2,13 @@ package ociexec
 
 import (
 	"context"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// signalPatience bounds the wait for an unknown runtime's version before a signal, which the engine can send at once.
+const signalPatience = time.Second
 
 // Signal sends a signal to the first process of a running container, as the runtime's kill command does. pid is the
 // process id that the engine reports. Signal fails with ErrUnsuitable, and sends nothing, if the signal needs the
@@ -15,11 +19,9 @@ func (r *Runner) Signal(ctx context.Context, id string, pid int, signal unix.Sig
 		return unsuitable("pidfd_open %d: %w", pid, err)
 	}
 	defer unix.Close(process)
-	c, _, _, err := locate(r.proc, id, pid)
-	if err != nil {
-		return err
-	}
-	if _, err := r.kinds.of(ctx, c.program, c.environ); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, signalPatience)
+	defer cancel()
+	if _, _, _, err := r.locateRunc(ctx, id, pid); err != nil {
 		return err
 	}
 	if err := unix.PidfdSendSignal(process, signal, nil, 0); err != nil && err != unix.ESRCH {

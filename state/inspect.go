@@ -162,6 +162,7 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 	}
 	if inspect.HostConfig != nil {
 		entry.Meta.OOMScore, entry.Meta.CgroupParent = inspect.HostConfig.OomScoreAdj, inspect.HostConfig.CgroupParent
+		entry.Status.Restarts = !inspect.HostConfig.RestartPolicy.IsNone()
 	}
 	if entry.Meta.StopSignal == "" {
 		entry.Meta.StopSignal = "SIGTERM"
