@@ -42,9 +42,8 @@ func TestRuntimeOperations(t *testing.T) {
 // TestEveryCallIsMeasured: the wrappers have each method of the services that the kubelet core calls.
 func TestEveryCallIsMeasured(t *testing.T) {
 	unused := map[string]bool{
-		"CheckpointContainer": true, "CheckpointPod": true, "RestorePod": true, "ContainerStats": true,
-		"ListContainerStats": true, "PodSandboxStats": true, "UpdateRuntimeConfig": true,
-		"GetContainerEvents": true, "Close": true,
+		"CheckpointContainer": true, "CheckpointPod": true, "RestorePod": true, "ListContainerStats": true,
+		"PodSandboxStats": true, "UpdateRuntimeConfig": true, "GetContainerEvents": true, "Close": true,
 	}
 	m := New("node")
 	for of, wrapped := range map[reflect.Type]reflect.Value{

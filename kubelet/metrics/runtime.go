@@ -71,6 +71,13 @@ func (r measuredRuntime) ContainerStatus(
 	return r.RuntimeService.ContainerStatus(ctx, id, verbose)
 }
 
+func (r measuredRuntime) ContainerStats(
+	ctx context.Context, id string,
+) (answer *runtimeapi.ContainerStats, err error) {
+	defer r.m.operation("container_stats")(&err)
+	return r.RuntimeService.ContainerStats(ctx, id)
+}
+
 func (r measuredRuntime) UpdateContainerResources(
 	ctx context.Context, id string, resources *runtimeapi.ContainerResources,
 ) (err error) {
