@@ -13,16 +13,19 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// reported has the pods and containers whose end or removal the plugins know, by id. The value of an end is the start
-// of the run that ended, and any other value is zero. The zero value of reported is empty.
+// reported has the pods and containers whose end or removal the plugins know, by id. The values of ends are the starts
+// of the last runs that ended, and any other value is zero. The zero value of reported is empty.
 type reported struct {
 	locks            keylock.Locks
 	mu               sync.Mutex
-	stopped, removed map[string]time.Time
+	stopped, removed map[string][]time.Time
 }
 
-// end calls report if the end is of a later run than the last one. It returns when the end has been reported, even if
-// another caller reports it.
+// keptRuns is how many ended runs of a container are remembered. It bounds the memory of one that restarts for ever.
+const keptRuns = 8
+
+// end calls report if the end of this run has not been reported. It returns when the end has been reported, even if
+// another caller reports it. Runs have no order, because the clock may be set back between two.
 func (r *reported) end(ctx context.Context, id string, run time.Time, report func()) {
 	r.once(ctx, &r.stopped, id, run, report)
 }
@@ -33,7 +36,7 @@ func (r *reported) removal(ctx context.Context, id string, report func()) {
 }
 
 func (r *reported) once(
-	ctx context.Context, in *map[string]time.Time, id string, run time.Time, report func(),
+	ctx context.Context, in *map[string][]time.Time, id string, run time.Time, report func(),
 ) {
 	unlock, err := r.locks.Lock(ctx, id)
 	if err != nil {
@@ -45,16 +48,17 @@ func (r *reported) once(
 	}
 }
 
-func (r *reported) record(in *map[string]time.Time, id string, run time.Time) bool {
+func (r *reported) record(in *map[string][]time.Time, id string, run time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last, found := (*in)[id]; found && !run.After(last) {
+	runs := (*in)[id]
+	if slices.ContainsFunc(runs, run.Equal) {
 		return false
 	}
 	if *in == nil {
-		*in = map[string]time.Time{}
+		*in = map[string][]time.Time{}
 	}
-	(*in)[id] = run
+	(*in)[id] = append(runs[max(0, len(runs)-keptRuns+1):], run)
 	return true
 }
 

@@ -21,17 +21,21 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// An end is reported once for each run of a container, and a removal once.
+// An end is reported once for each run of a container, and a removal once. The clock is set back before the last run.
 func TestReported(t *testing.T) {
 	var r reported
 	ends, removals := 0, 0
-	for _, run := range []int64{1, 1, 2, 1, 2} {
+	for _, run := range []int64{2, 2, 3, 2, 3, 1, 1} {
 		r.end(t.Context(), "c", time.Unix(run, 0), func() { ends++ })
 	}
 	for range 2 {
 		r.removal(t.Context(), "c", func() { removals++ })
 	}
-	testutil.Assert(t, ends == 2 && removals == 1, "%d ends, %d removals", ends, removals)
+	testutil.Assert(t, ends == 3 && removals == 1, "%d ends, %d removals", ends, removals)
+	for run := range int64(100) {
+		r.end(t.Context(), "c", time.Unix(10+run, 0), func() {})
+	}
+	testutil.Equal(t, len(r.stopped["c"]), keptRuns, "remembered runs")
 	r.forget("c")
 	testutil.Assert(t, len(r.stopped)+len(r.removed) == 0, "left: %v, %v", r.stopped, r.removed)
 }
