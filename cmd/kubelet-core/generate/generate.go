@@ -19,6 +19,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -133,16 +134,21 @@ var empty = regexp.MustCompile(`(?m)^(?:  creationTimestamp: null|status: \{\}| 
 
 var invalid = regexp.MustCompile(`[^a-z0-9-]+`)
 
-// validName makes a name of Docker a DNS label (RFC 1123).
+// validName makes a name of Docker a DNS label (RFC 1123). It is empty if no character of the name is valid.
 func validName(name string) string {
-	name = strings.Trim(invalid.ReplaceAllString(strings.ToLower(name), "-"), "-")
-	return strings.TrimRight(name[:min(len(name), 63)], "-")
+	return withSuffix(strings.Trim(invalid.ReplaceAllString(strings.ToLower(name), "-"), "-"), "")
+}
+
+// withSuffix adds a suffix to a name, and shortens the name so that both are a DNS label.
+func withSuffix(name, suffix string) string {
+	longest := validation.DNS1123LabelMaxLength - len(suffix)
+	return strings.TrimRight(name[:min(len(name), longest)], "-") + suffix
 }
 
 // unused returns a name that is not used. Different names of Docker may give the same name.
 func unused(name string, used func(string) bool) string {
 	for i, first := 2, name; used(name); i++ {
-		name = first + "-" + strconv.Itoa(i)
+		name = withSuffix(first, "-"+strconv.Itoa(i))
 	}
 	return name
 }

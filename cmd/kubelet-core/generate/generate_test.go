@@ -60,17 +60,18 @@ func TestValidName(t *testing.T) {
 	}
 }
 
-// TestNamesOfContainers: different names of Docker stay different.
+// TestNamesOfContainers: different names of Docker stay different, and are not too long.
 func TestNamesOfContainers(t *testing.T) {
 	var sources []source
-	for _, name := range []string{"/a_b", "/a.b", "/a-b"} {
+	long := strings.Repeat("a", 63)
+	for _, name := range []string{"/a_b", "/a.b", "/a-b", "/" + long, "/" + long + "b"} {
 		sources = append(sources, source{image: &image.InspectResponse{},
 			container: &container.InspectResponse{Name: name, HostConfig: &container.HostConfig{},
 				Config: &container.Config{}}})
 	}
 	text, err := manifest("pod", sources)
 	testutil.Must(t, err)
-	for _, name := range []string{"a-b", "a-b-2", "a-b-3"} {
+	for _, name := range []string{"a-b", "a-b-2", "a-b-3", long, long[:61] + "-2"} {
 		testutil.Assert(t, strings.Count(string(text), " name: "+name+"\n") == 1, "not one container %s in\n%s", name,
 			text)
 	}
