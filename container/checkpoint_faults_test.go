@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -61,4 +62,30 @@ func TestCheckpointInAUserNamespace(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 || engine.Calls("PauseContainer") != 0 {
 		t.Errorf("there is %v, %v, and %d pauses", left, err, engine.Calls("PauseContainer"))
 	}
+}
+
+// TestCheckpointOfAPausedContainer: a container that a user has paused stays paused, even if the engine's answer is
+// lost.
+func TestCheckpointOfAPausedContainer(t *testing.T) {
+	n, engine := newDumpNode(t)
+	pod := n.pod()
+	id := n.create(pod, n.config("sleep"))
+	n.start(id)
+	testutil.Must(t, engine.PauseContainer(t.Context(), id))
+	engine.Inject("PauseContainer", dockertest.Fault{Err: errdefs.ErrUnavailable, Times: 1})
+	err := n.CheckpointAll(t.Context(), pod, []string{id}, t.TempDir())
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), "is paused"), "%v", err)
+	inspect, err := engine.InspectContainer(t.Context(), id)
+	testutil.Assert(t, err == nil && inspect.State.Paused, "the container runs on: %v", err)
+}
+
+// TestPauseThatTheEngineDidNotDo: the error of the pause is alone, without one of the pause that was not to undo.
+func TestPauseThatTheEngineDidNotDo(t *testing.T) {
+	n, engine := newDumpNode(t)
+	pod := n.pod()
+	id := n.create(pod, n.config("sleep"))
+	n.start(id)
+	engine.Inject("PauseContainer", dockertest.Fault{Err: errdefs.ErrUnavailable, Times: 1})
+	err := n.CheckpointAll(t.Context(), pod, []string{id}, t.TempDir())
+	testutil.Assert(t, errdefs.IsUnavailable(err) && !strings.Contains(err.Error(), "not paused"), "%v", err)
 }
