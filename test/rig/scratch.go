@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -82,8 +83,8 @@ func sweep() {
 	}
 	for _, dir := range dirs {
 		lock, err := os.Open(filepath.Join(dir, "lock"))
-		if err != nil && !abandoned(dir) {
-			continue // another run is just making or removing it
+		if err != nil && (!errors.Is(err, fs.ErrNotExist) || !abandoned(dir)) {
+			continue // another run is just making or removing it, or the lock cannot be looked at
 		}
 		s := &scratch{dir: dir, lock: lock}
 		if lock != nil && syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {

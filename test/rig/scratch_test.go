@@ -31,10 +31,14 @@ func TestSweepLeavesLockedDirectories(t *testing.T) {
 	testutil.Must(t, os.Mkdir(old, 0o755))
 	then := time.Now().Add(-2 * time.Hour)
 	testutil.Must(t, os.Chtimes(old, then, then))
+	closed := filepath.Join(temp, scratchPrefix+"closed") // an old directory has a lock that cannot be opened
+	testutil.Must(t, os.Mkdir(closed, 0o755))
+	testutil.Must(t, os.Symlink("lock", filepath.Join(closed, "lock")))
+	testutil.Must(t, os.Chtimes(closed, then, then))
 	next, err := newScratch()
 	testutil.Must(t, err)
 	for path, want := range map[string]bool{
-		held.dir: true, killed.dir: false, begun: true, old: false, next.dir: true,
+		held.dir: true, killed.dir: false, begun: true, old: false, closed: true, next.dir: true,
 	} {
 		testutil.Assert(t, exists(path) == want, "%s exists: %v, want %v", path, !want, want)
 	}
