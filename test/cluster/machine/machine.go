@@ -117,7 +117,7 @@ func (s *stay) keep() error {
 	return os.Rename(path+".new", path)
 }
 
-// restore writes the saved values back where they differ.
+// restore writes the saved values back where they differ. It removes their file when all are restored.
 func (s *stay) restore() error {
 	path, err := s.kept()
 	if err != nil {
@@ -141,7 +141,10 @@ func (s *stay) restore() error {
 			errs = append(errs, fmt.Errorf("restore sysctl %s=%s: %w", strings.ReplaceAll(name, "/", "."), value, err))
 		}
 	}
-	return errors.Join(append(errs, os.Remove(path))...)
+	if len(errs) > 0 {
+		return errors.Join(errs...) // the file stays, so that the next run restores the values
+	}
+	return os.Remove(path)
 }
 
 // kept is the file with the values before the first run. Its name contains the boot id, so that no run after a reboot

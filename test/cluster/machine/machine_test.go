@@ -67,3 +67,16 @@ func TestValuesOfAKilledRun(t *testing.T) {
 	_, err = os.Stat(kept)
 	testutil.Assert(t, errors.Is(err, fs.ErrNotExist), "the file of the values: %v", err)
 }
+
+// The file of the values stays if one of them cannot be restored.
+func TestValuesThatCannotBeRestored(t *testing.T) {
+	s, err := enter(t.Context(), t.TempDir())
+	testutil.Must(t, err)
+	kept, err := s.kept()
+	testutil.Must(t, err)
+	testutil.WriteFile(t, kept, `{"kernel/no_such_sysctl":"1"}`)
+	err = s.leave()
+	testutil.Assert(t, errors.Is(err, fs.ErrNotExist), "leave: %v", err)
+	_, err = os.Stat(kept)
+	testutil.Check(t, err, "the file of the values")
+}
