@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -17,10 +18,24 @@ import (
 type entry struct {
 	key          string
 	value        json.RawMessage
-	line, column int
+	line, column int // as find returns them
 }
 
-func (e entry) place(path string) string { return fmt.Sprintf("%s:%d:%d", path, e.line, e.column) }
+// origin is the entry's line in a file, or the file alone if the line is not known.
+func (e entry) origin(path string) string {
+	if e.line == 0 {
+		return path
+	}
+	return fmt.Sprintf("%s:%d", path, e.line)
+}
+
+// place is origin with the column.
+func (e entry) place(path string) string {
+	if e.line == 0 {
+		return path
+	}
+	return fmt.Sprintf("%s:%d:%d", path, e.line, e.column)
+}
 
 // parseFile reads the keys of a file in the order of their lines. The error names every unknown key.
 func parseFile(path string, raw []byte) ([]entry, error) {
@@ -54,29 +69,34 @@ func parseFile(path string, raw []byte) ([]entry, error) {
 // setTwice finds the line and the key in the parser's message about a duplicate key.
 var setTwice = regexp.MustCompile(`line (\d+): key "(.+)" already set in map`)
 
-// refusal returns the error for a file that the parser refuses.
+// refusal returns the error for a file that the parser refuses. Duplicate keys get both places, if these are known.
+// Otherwise it has the parser's text.
 func refusal(path string, raw []byte, err error) error {
+	parsers := fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
 	twice := setTwice.FindAllStringSubmatch(err.Error(), -1)
-	if len(twice) == 0 {
-		return fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+	if len(twice) == 0 || len(twice) < strings.Count(err.Error(), "\n") { // each fault is one more line of the text
+		return parsers
 	}
 	var errs []error
 	for _, match := range twice {
 		line, key := match[1], match[2]
 		first, _ := find(raw, key)
+		if first == 0 || strconv.Itoa(first) == line {
+			return parsers
+		}
 		errs = append(errs, fmt.Errorf("%s:%s: %q is already set in line %d, remove one of the lines", path, line, key,
 			first))
 	}
 	return errors.Join(errs...)
 }
 
-// find returns the line and the column of a key, counted from 1. The parser does not report them. All keys are at the
-// top level, so the first match is the key.
+// find returns the line and the column of a key, counted from 1. They are 0 for a key that the file spells otherwise,
+// such as with escapes. The parser does not report them. All keys are at the top level, so the first match is the key.
 func find(raw []byte, key string) (line, column int) {
 	place := regexp.MustCompile(`(?m)(?:^|[{,])[\t ]*(["']?` + regexp.QuoteMeta(key) + `["']?)\s*:`)
 	at := place.FindSubmatchIndex(raw)
 	if at == nil {
-		return 1, 1
+		return 0, 0
 	}
 	before := raw[:at[2]]
 	return bytes.Count(before, []byte("\n")) + 1, at[2] - bytes.LastIndexByte(before, '\n')

@@ -114,7 +114,7 @@ func (c *Config) loadFile(path string, required bool) (origins map[string]string
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s: %w", entry.place(path), entry.key, plainly(err)))
 		}
-		origins[entry.key] = fmt.Sprintf("%s:%d", path, entry.line)
+		origins[entry.key] = entry.origin(path)
 	}
 	return origins, errors.Join(errs...)
 }

@@ -108,12 +108,16 @@ func TestFileErrorsHaveAPlace(t *testing.T) {
 			`:1:1: cni-gc: this is of the kind string, and it must be true or false`},
 		"log-level: [a]\n": {
 			`:1:1: log-level: this is of the kind array, and it must be a text`},
-		"\nruntime-request-timeout: 5\n":             {`:2:1: runtime-request-timeout: 5 is not a duration in quotes`},
-		"zzzzzzzzzzzzzzzzzzzzzz: 1\n":                {`criadapter config print shows all settings`},
-		"- a\n":                                      {"a list of settings is expected"},
-		"log-level: debug\nlog-level: info\n":        {`:2: "log-level" is already set in line 1`},
-		"log-level: \"debug\n":                       {"line 2"},
-		"tracing-sampling-rate-per-million: often\n": {"whole number"},
+		"\nruntime-request-timeout: 5\n":              {`:2:1: runtime-request-timeout: 5 is not a duration in quotes`},
+		"zzzzzzzzzzzzzzzzzzzzzz: 1\n":                 {`criadapter config print shows all settings`},
+		"- a\n":                                       {"a list of settings is expected"},
+		"log-level: debug\nlog-level: info\n":         {`:2: "log-level" is already set in line 1`},
+		"a: 1\na: 2\n1: a\n1: b\n":                    {`line 2: key "a" already set`, `line 4: key 1 already set`},
+		"? log-level\n: debug\n? log-level\n: info\n": {`line 4: key "log-level" already set in map`},
+		"? a\n: 1\n":                                  {`: unknown setting "a"`},
+		"\"log\\x2dlevel\": debug\nlog-level: info\n": {`line 2: key "log-level" already set in map`},
+		"log-level: \"debug\n":                        {"line 2"},
+		"tracing-sampling-rate-per-million: often\n":  {"whole number"},
 	} {
 		path := file(t, content)
 		_, err := load(t, "--config", path)
