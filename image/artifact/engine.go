@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -98,7 +100,16 @@ func unreachable(err error) bool {
 		silent net.Error
 	)
 	return errors.As(err, &lookup) || errors.As(err, &call) || errors.As(err, &silent) && silent.Timeout() ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || http2Ended(err)
+}
+
+// http2Ended reports whether an HTTP/2 connection or its stream ended early. net/http exports no type for most of these
+// errors, so their texts decide.
+func http2Ended(err error) bool {
+	return slices.ContainsFunc([]string{
+		"http2: client connection lost", "http2: server sent GOAWAY", "http2: Transport received",
+		"stream error: stream ID",
+	}, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 // TagImage implements docker.Images.

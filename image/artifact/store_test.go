@@ -247,10 +247,29 @@ func TestRegistryThatIsAway(t *testing.T) {
 		&url.Error{Op: "Get", Err: io.EOF}:                                                               true,
 		&url.Error{Op: "Get", Err: &net.OpError{Op: "remote error", Err: errors.New("bad certificate")}}: false,
 		&os.PathError{Op: "write", Err: unix.ENOSPC}:                                                     false,
+		abortedStream(t): true,
+		errors.New("http2: client connection lost"):                               true,
+		errors.New("http2: server sent GOAWAY and closed the connection"):         true,
+		errors.New("http2: Transport received Server's graceful shutdown GOAWAY"): true,
+		errors.New("http2: response header list larger than advertised limit"):    false,
 	} {
 		away := errors.Is(typed(t.Context(), err), docker.ErrRegistryUnavailable)
 		testutil.Assert(t, away == want, "%v: the registry is away: %t", err, away)
 	}
+}
+
+// abortedStream is a client's error when an HTTP/2 server aborts its answer.
+func abortedStream(t *testing.T) error {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	_, err := server.Client().Get(server.URL)
+	testutil.Require(t, err != nil, "the server answers")
+	return err
 }
 
 func TestImagesAreNotKept(t *testing.T) {
