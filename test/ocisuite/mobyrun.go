@@ -41,7 +41,7 @@ func (r mobyRun) all(ctx context.Context) ([]results.Test, error) {
 		results.Judge(tests, now)
 	}
 	for _, test := range tests {
-		if test.Name == "" {
+		if test.Name == "" || test.Unended {
 			return nil, fmt.Errorf("the engine's tests did not run to their end, see %s", r.log)
 		}
 		if test.Outcome == results.Flaky {

@@ -36,7 +36,8 @@ func Again(tests []Test) (again map[string][]string, left int) {
 // crashed says whether a test binary ended badly. The outcomes of its tests are then worthless.
 func crashed(tests []Test, pkg string) bool {
 	return slices.ContainsFunc(tests, func(t Test) bool {
-		return t.Package == pkg && t.Outcome == Fail && (t.Name == "" || strings.Contains(t.Output, "panic:"))
+		bad := t.Name == "" || t.Unended || strings.Contains(t.Output, "panic:")
+		return t.Package == pkg && t.Outcome == Fail && bad
 	})
 }
 

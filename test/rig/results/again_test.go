@@ -37,6 +37,8 @@ func TestAgain(t *testing.T) {
 		"a race":         {append(failed("a TestA/y", "a TestB"), race), map[string][]string{"a": {"TestB"}}, 0},
 		"a binary's end": {failed("a", "b TestB"), map[string][]string{"b": {"TestB"}}, 0},
 		"a panic":        {append(failed("a TestB", "b TestB"), crash), map[string][]string{"b": {"TestB"}}, 0},
+		"a test without an end": {append(failed("a TestB", "b TestB"),
+			Test{Package: "a", Name: "TestA", Outcome: Fail, Unended: true}), map[string][]string{"b": {"TestB"}}, 0},
 		"more than by chance": {failed("a TestA", "a TestB", "a TestC", "a TestD", "b TestE"),
 			map[string][]string{"a": {"TestA", "TestB", "TestC", "TestD"}, "b": {"TestE"}}, 0},
 	} {

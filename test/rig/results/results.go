@@ -35,6 +35,8 @@ type Test struct {
 	Seconds float64
 	// Twice says that it failed among the others, and again alone.
 	Twice bool
+	// Unended says that it never ended, because its binary ended first. Other tests may then never have begun.
+	Unended bool
 	// Output is the test's output. The output of a heading comes before the output of each of its leaves.
 	Output string
 }
@@ -140,7 +142,8 @@ func (p *Package) Finish(exit error) []Test {
 		case strings.HasPrefix(name, "Benchmark") && p.outcome == Pass && exit == nil:
 			t.Outcome = Pass // a successful benchmark has no event for its end
 		default:
-			t.Outcome = Fail
+			t.Outcome, t.Unended = Fail, true
+			t.Output += "the test binary ended during this test, and tests after it did not run\n"
 		}
 		t.Output = p.headingsOutput(name) + t.Output
 		leaves = append(leaves, t)
@@ -167,11 +170,15 @@ func (p *Package) isHeading(name string) bool {
 	return slices.ContainsFunc(p.order, func(other string) bool { return strings.HasPrefix(other, name+"/") })
 }
 
-// failedItself says whether a heading failed although no subtest did, as in a cleanup.
+// failedItself says whether a heading failed or never ended although no subtest did, as in a cleanup.
 func (p *Package) failedItself(heading string) bool {
-	return p.tests[heading].Outcome == Fail && !slices.ContainsFunc(p.order, func(other string) bool {
-		return strings.HasPrefix(other, heading+"/") && p.tests[other].Outcome != Pass && p.tests[other].Outcome != Skip
+	return !p.endedWell(heading) && !slices.ContainsFunc(p.order, func(other string) bool {
+		return strings.HasPrefix(other, heading+"/") && !p.endedWell(other)
 	})
+}
+
+func (p *Package) endedWell(name string) bool {
+	return p.tests[name].Outcome == Pass || p.tests[name].Outcome == Skip
 }
 
 func (p *Package) headingsOutput(name string) string {

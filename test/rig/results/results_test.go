@@ -123,6 +123,14 @@ func TestRealBinaries(t *testing.T) {
 			func TestC(t *testing.T) { os.Exit(0) }`, "TestA", "TestB"},
 		{"exit in a test", `func TestA(t *testing.T) {}
 			func TestB(t *testing.T) { os.Exit(3) }`, "TestA", "TestB"},
+		{"exit in a subtest", `func TestA(t *testing.T) { t.Error("wrong") }
+			func TestB(t *testing.T) { t.Run("x", func(t *testing.T) { os.Exit(1) }) }
+			func TestC(t *testing.T) {}`, "", "TestA TestB/x"},
+		{"exit after the subtests", `func TestA(t *testing.T) { t.Error("wrong") }
+			func TestB(t *testing.T) { t.Run("x", func(t *testing.T) {}); os.Exit(1) }`, "TestB/x", "TestA TestB"},
+		{"a killed binary", `func TestA(t *testing.T) {}
+			func TestB(t *testing.T) { p, _ := os.FindProcess(os.Getpid()); p.Kill(); select {} }`, "TestA", "TestB"},
+		{"a fatal error", `func TestA(t *testing.T) { var l sync.Mutex; l.Unlock(); os.Exit(0) }`, "", "TestA"},
 		{"time-out in a subtest", `func TestA(t *testing.T) { t.Run("slow", func(t *testing.T) { select {} }) }
 			var _ = os.Exit`, "", "TestA/slow"},
 		{"nothing to run", `var _ = os.Exit
@@ -134,7 +142,7 @@ func TestRealBinaries(t *testing.T) {
 			dir := t.TempDir()
 			testutil.WriteFile(t, filepath.Join(dir, "go.mod"), "module example\n\ngo 1.26\n")
 			testutil.WriteFile(t, filepath.Join(dir, "a_test.go"),
-				"package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n"+test.body+"\n")
+				"package a\n\nimport (\n\t\"os\"\n\t\"sync\"\n\t\"testing\"\n)\n\nvar _ sync.Mutex\n\n"+test.body+"\n")
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-json", "-timeout=2s", ".")
 			cmd.Dir = dir
 			out, err := cmd.Output()
@@ -143,6 +151,8 @@ func TestRealBinaries(t *testing.T) {
 				p.Line([]byte(line))
 			}
 			got := p.Finish(err)
+			again, _ := Again(got)
+			testutil.Assert(t, len(again) == 0, "these tests run again: %v", again)
 			if names(got, Pass) != test.pass || names(got, Fail) != test.failed {
 				t.Errorf("passed %q, failed %q; want %q, %q\n%s", names(got, Pass), names(got, Fail), test.pass,
 					test.failed, out)
