@@ -15,10 +15,13 @@ type Found struct {
 	Unreadable []string
 	// Quarantined are the paths of the corrupt files in the quarantine.
 	Quarantined []string
+	// QuarantineErr is the error of reading the quarantine.
+	QuarantineErr error
 }
 
 // Look reads the records of a directory whose [Store] belongs to another process. It changes nothing: a corrupt file
-// stays, and so does a temporary one. A directory that does not exist is empty.
+// stays, and so does a temporary one. A directory that does not exist is empty. The error is of the directory itself,
+// and then nothing is found.
 func Look(dir string) (Found, error) {
 	names, err := namesIn(dir)
 	if err != nil {
@@ -45,11 +48,11 @@ func Look(dir string) (Found, error) {
 		found.Records = append(found.Records, record)
 	}
 	dir = filepath.Join(dir, quarantineDir)
-	names, err = namesIn(dir)
+	names, found.QuarantineErr = namesIn(dir)
 	for _, name := range names {
 		found.Quarantined = append(found.Quarantined, filepath.Join(dir, name))
 	}
-	return found, err
+	return found, nil
 }
 
 // namesIn lists a directory in order. One that does not exist is empty.

@@ -37,3 +37,14 @@ func TestLookChangesNothing(t *testing.T) {
 	testutil.Assert(t, err == nil && slices.Equal(before, after), "the directory has %q, had %q: %v", after, before,
 		err)
 }
+
+// The records are found even if the quarantine cannot be read.
+func TestLookWithoutTheQuarantine(t *testing.T) {
+	dir := t.TempDir()
+	testutil.Must(t, mustOpen(t, dir).Save(t.Context(), Record{SandboxID: "good"}))
+	testutil.Must(t, os.RemoveAll(filepath.Join(dir, quarantineDir)))
+	mustWrite(t, dir, quarantineDir, nil) // a file instead of the directory
+	found, err := Look(dir)
+	testutil.Assert(t, err == nil && len(found.Records) == 1, "found %+v, %v", found, err)
+	testutil.Assert(t, found.QuarantineErr != nil, "the quarantine is read")
+}

@@ -116,6 +116,6 @@ type leftovers struct {
 	Pins, Attachments, Records, Leases, Rules []string
 	// Quarantined are corrupt records in the quarantine.
 	Quarantined []string
-	// LeasesErr and RulesErr are the errors of reading the leases and the rules.
-	LeasesErr, RulesErr error
+	// These are the errors of reading each kind.
+	AttachmentsErr, LeasesErr, RulesErr, QuarantineErr error
 }

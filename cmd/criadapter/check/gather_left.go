@@ -20,7 +20,7 @@ import (
 // findLeftovers compares the node with its pods. It removes nothing.
 func findLeftovers(ctx context.Context, f facts, known pods) leftovers {
 	records, err := checkpoint.Look(f.Config.RecordsDir())
-	l := leftovers{Quarantined: records.Quarantined}
+	l := leftovers{Quarantined: records.Quarantined, QuarantineErr: errors.Join(err, records.QuarantineErr)}
 	if l.Unknown = errors.Join(known.err, err); l.Unknown != nil {
 		return l
 	}
@@ -31,7 +31,7 @@ func findLeftovers(ctx context.Context, f facts, known pods) leftovers {
 	if network, err := openNetwork(f.Config); err == nil {
 		defer network.Close()
 		attached, err := network.Attached()
-		l.Unknown = err
+		l.AttachmentsErr = err
 		for id, path := range attached {
 			// Another runtime may keep its attachments in the same directory (--cni-cache-dir). The namespaces of its
 			// pods are elsewhere.

@@ -193,7 +193,13 @@ func judgeLeftovers(j *checklist.Group, f facts) {
 			"ten minutes"
 		list(j, "network namespaces", "umount and remove them, once no criadapter of another root directory knows them",
 			l.Pins, "pinned for pods that are gone")
-		list(j, "CNI attachments", waits, l.Attachments, "kept for pods that are gone")
+		if l.AttachmentsErr != nil {
+			j.Warn("CNI attachments", "mend the directory, which criadapter needs as well", "they cannot be read: %v",
+				l.AttachmentsErr)
+		}
+		if l.AttachmentsErr == nil || len(l.Attachments) > 0 {
+			list(j, "CNI attachments", waits, l.Attachments, "kept for pods that are gone")
+		}
 		list(j, "records", waits, l.Records, "of pods that are gone")
 		if l.LeasesErr != nil {
 			j.Warn("addresses", "mend the directory, which host-local needs as well", "the leases cannot be read: %v",
@@ -211,6 +217,11 @@ func judgeLeftovers(j *checklist.Group, f facts) {
 	if l.RulesErr != nil {
 		j.Warn("host ports", "install iptables, which portmap needs as well", "the rules cannot be read: %v",
 			l.RulesErr)
+	}
+	if l.QuarantineErr != nil {
+		j.Warn("quarantine", "mend the directory, which criadapter needs as well", "it cannot be read: %v",
+			l.QuarantineErr)
+		return
 	}
 	list(j, "quarantine", "look at them, then remove them: their pods were recreated or are stopped by the kubelet",
 		l.Quarantined, "records that were corrupt")

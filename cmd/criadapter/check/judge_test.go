@@ -183,6 +183,10 @@ var nodes = map[string]func(f *facts){
 		f.CRI = socketFacts{Path: "/run/criadapter/criadapter.sock"}
 	},
 	"unreadable-leases": func(f *facts) { f.Left.LeasesErr = errors.New("open /leases/pods: input/output error") },
+	"unreadable-directories": func(f *facts) {
+		f.Left.AttachmentsErr = errors.New("open /var/lib/cni/results: input/output error")
+		f.Left.QuarantineErr = errors.New("open /var/lib/criadapter/pods/quarantine: input/output error")
+	},
 	"unreadable-rules": func(f *facts) {
 		f.Left.RulesErr = errors.New("iptables-save: exit status 1")
 	},
