@@ -393,7 +393,7 @@ func TestFinishedPodHoldsNoName(t *testing.T) {
 			t.Helper()
 			for range 20 { // the order of a map is random
 				got := w.Holders()
-				testutil.Require(t, len(got) == 1 && got[0].UID == uid, "%d holders, the first %s", len(got), got[0].UID)
+				testutil.Require(t, len(got) == 1 && got[0].UID == uid, "the holders are %+v, want %s", got, uid)
 			}
 		}
 		w.Update(pod("old", "name", ""))

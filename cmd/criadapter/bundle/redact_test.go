@@ -20,13 +20,14 @@ func TestRedact(t *testing.T) {
 		"x eyJhbGciOi.eyJzdWIiOi.hunter2 y":                 "x REDACTED y",
 		"-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----\n" +
 			"next": "next",
-		"-----BEGIN PRIVATE KEY-----\nhunter2 cut off":                                               "BEGIN PRIVATE KEY",
-		"cut off hunter2\n-----END PRIVATE KEY-----\nnext":                                           "REDACTED\nnext",
-		"hunter2\n-----END PRIVATE KEY-----\nnext\n-----BEGIN PRIVATE KEY-----\nhunter2":             "\nnext\n",
-		`"private_key": "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n", "next"`: `"next"`,
-		"aws_secret_access_key: hunter2":                                                             "aws_secret_access_key: REDACTED",
-		"basic aHVudGVyMg==hunter2":                                                                  "basic REDACTED",
-		"X-Api-Key: hunter2":                                                                         "X-Api-Key: REDACTED",
+		"-----BEGIN PRIVATE KEY-----\nhunter2 cut off":                                   "BEGIN PRIVATE KEY",
+		"cut off hunter2\n-----END PRIVATE KEY-----\nnext":                               "REDACTED\nnext",
+		"hunter2\n-----END PRIVATE KEY-----\nnext\n-----BEGIN PRIVATE KEY-----\nhunter2": "\nnext\n",
+		`"private_key": "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n", ` +
+			`"next"`: `"next"`,
+		"aws_secret_access_key: hunter2": "aws_secret_access_key: REDACTED",
+		"basic aHVudGVyMg==hunter2":      "basic REDACTED",
+		"X-Api-Key: hunter2":             "X-Api-Key: REDACTED",
 	} {
 		got := string(redact([]byte(text)))
 		testutil.Assert(t, !strings.Contains(got, "hunter2") && strings.Contains(got, kept),
