@@ -50,6 +50,10 @@ func TestRigStopSignals(t *testing.T) {
 		testutil.Equal(t, c.Status.ExitCode, 7, "%s: the exit code", want)
 		n.wantLog(c.Meta.LogPath, []string{"up", want})
 	}
+	id := n.shell(countSignals)
+	n.isUp(id)
+	testutil.Must(t, n.Stop(t.Context(), id, 0))
+	testutil.Equal(t, n.look(id).Status.ExitCode, 137, "the exit code without a grace period")
 	testutil.Equal(t, engine.stops.Load(), 0, "stops of the engine")
 }
 

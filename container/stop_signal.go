@@ -13,16 +13,21 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// stopBySignal sends a container's process its stop signal without the engine, whose own way starts the OCI runtime. It
-// waits until the container has ended and its log is written, at most for grace. If the container has not ended, rest
-// is the grace period for the engine's stop: all of grace if the signal was not sent, else 0. The engine stops paused
-// containers, which it resumes, and containers that it would start again.
+// killPatience is how long a killed process may take to end before the engine kills it, too.
+const killPatience = 5 * time.Second
+
+// stopBySignal sends a container's process its stop signal, or SIGKILL without a grace period. It needs no engine,
+// whose own way starts the OCI runtime. It waits until the container has ended and its log is written, at most for
+// grace. If the container has not ended, rest is the grace period for the engine's stop: all of grace if the signal was
+// not sent, else 0. The engine stops paused containers, which it resumes, and containers that it would start again.
 func (s *Service) stopBySignal(
 	ctx context.Context, c *state.Container, grace time.Duration,
 ) (ended bool, rest time.Duration, err error) {
-	signal := signalNumber(c.Meta.StopSignal)
-	if s.opts.Commands == nil || s.opts.Cache.Err() != nil || c.Status.Paused || c.Status.Restarts || signal == 0 ||
-		grace <= 0 {
+	signal, patience := signalNumber(c.Meta.StopSignal), grace
+	if grace <= 0 {
+		signal, patience = unix.SIGKILL, killPatience
+	}
+	if s.opts.Commands == nil || s.opts.Cache.Err() != nil || c.Status.Paused || c.Status.Restarts || signal == 0 {
 		return false, grace, nil
 	}
 	done := step.At("stop signal: send")
@@ -32,7 +37,7 @@ func (s *Service) stopBySignal(
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Debug("stop signal goes through the engine")
 		return false, grace, ctx.Err()
 	}
-	limited, cancel := context.WithTimeout(ctx, grace)
+	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	ended = s.opts.Cache.WaitEnded(limited, c) == nil
 	return ended, 0, ctx.Err()
