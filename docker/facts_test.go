@@ -37,7 +37,9 @@ func TestFeatures(t *testing.T) {
 			client.ServerVersionResult{Version: "29.1.0", Os: "linux", Arch: "arm64"}, "1.52",
 			`{"Driver":"overlayfs","DriverStatus":[["driver-type","io.containerd.snapshotter.v1"]],"CgroupDriver":"systemd","CgroupVersion":"2",
 			"DockerRootDir":"/data","Runtimes":{"runc":{"path":"runc","status":{"org.opencontainers.runtime-spec.features":"{\"mountOptions\":[\"ro\",\"rro\"]}"}},
-			"runsc":{"path":"runsc","status":{"org.opencontainers.runtime-spec.features":"{\"mountOptions\":[\"ro\"]}"}},"old":{"path":"old","runtimeArgs":["--log","/l"]}},
+			"runsc":{"path":"runsc","status":
+			{"org.opencontainers.runtime-spec.features":"{\"mountOptions\":[\"ro\"]}"}},
+			"old":{"path":"old","runtimeArgs":["--log","/l"]}},
 			"DefaultRuntime":"runc","CDISpecDirs":["/etc/cdi"],
 			"SecurityOptions":["name=apparmor","name=seccomp,profile=builtin","name=selinux","name=cgroupns","name=userns","name=rootless"]}`,
 			Features{ServerVersion: "29.1.0", APIVersion: "1.52", OS: "linux", Arch: "arm64", CgroupVersion: 2,

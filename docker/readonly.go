@@ -2,7 +2,6 @@ package docker
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 
 	"github.com/moby/moby/api/types/system"
@@ -22,13 +21,9 @@ func recursiveReadOnly(runtimes map[string]system.RuntimeWithStatus, apiVersion 
 	if !kernel || versionLess(apiVersion, APIRecursiveReadOnly) {
 		return nil
 	}
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(runtimes)) {
-		if knowsMountOption(runtimes[name].Status[runtimeFeatures], "rro") {
-			out = append(out, name)
-		}
-	}
-	return out
+	return namesOf(runtimes, func(name string) bool {
+		return knowsMountOption(runtimes[name].Status[runtimeFeatures], "rro")
+	})
 }
 
 // knowsMountOption reports whether a runtime lists a mount option among its features. A runtime without a list has

@@ -33,9 +33,14 @@ func sandboxedRuntimes(runtimes map[string]system.RuntimeWithStatus, fallback st
 
 // scriptedRuntimes returns the runtimes with arguments, in lexical order.
 func scriptedRuntimes(runtimes map[string]system.RuntimeWithStatus) []string {
+	return namesOf(runtimes, func(name string) bool { return len(runtimes[name].Args) > 0 })
+}
+
+// namesOf returns the names of the runtimes that accept accepts, in lexical order, nil for none.
+func namesOf(runtimes map[string]system.RuntimeWithStatus, accept func(name string) bool) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(runtimes)) {
-		if len(runtimes[name].Args) > 0 {
+		if accept(name) {
 			names = append(names, name)
 		}
 	}
@@ -48,13 +53,10 @@ const podSandboxProgram = "runsc"
 // podSandboxRuntimes returns the runtimes that are podSandboxProgram, in lexical order. It leaves out runtimes with a
 // shim of their own, because criadapter-oci is in front of programs that runc's shim calls.
 func podSandboxRuntimes(runtimes map[string]system.RuntimeWithStatus) []string {
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(runtimes)) {
-		if real, err := realRuntime(runtimes, name); err == nil && path.Base(real.Path) == podSandboxProgram {
-			names = append(names, name)
-		}
-	}
-	return names
+	return namesOf(runtimes, func(name string) bool {
+		real, err := realRuntime(runtimes, name)
+		return err == nil && path.Base(real.Path) == podSandboxProgram
+	})
 }
 
 // ownShims returns the shims of Kata Containers by the names of their runtimes. The engine does not report which shim a
