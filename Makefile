@@ -190,13 +190,9 @@ figures: ## Draw the figures and tables of docs/ from what make bench, conforman
 	go run ./test/bench/draw $(foreach dir,$(wildcard build/bench),-from $(dir)) $(foreach dir,$(wildcard build/conformance build/load),-$(notdir $(dir)) $(dir))
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz test for FUZZTIME, PKG=./package for one package; an input that fails stays in its package's testdata/fuzz, to be committed with the fix
-	@set -e; for file in $$(grep -l '^func Fuzz' $$(git ls-files '$(if $(filter ./...,$(PKG)),,:(glob)$(patsubst ./%,%,$(PKG))/)*_test.go')); do \
-		for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file); do \
-			echo "$$(dirname $$file) $$name"; \
-			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
-		done; \
-	done
+fuzz: ## Run every fuzz test for FUZZTIME, PKG=./package for one package, RESUME=1 to leave out what passed; the logs are in build/fuzz, and an input that fails stays in its package's testdata/fuzz, to be committed with the fix
+	@go build -o build/bin/fuzz ./test/fuzz
+	@build/bin/fuzz -time $(FUZZTIME) $(if $(RESUME),-resume) $(PKG)
 
 .PHONY: clean
 clean: ## Remove build/

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	testutil.Must(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+func TestFind(t *testing.T) {
+	root := t.TempDir()
+	const one = "package a\n\nfunc FuzzOne(f *testing.F) {}\n\nfunc FuzzTwo(f *testing.F) {}\n"
+	for _, path := range []string{"a/a_test.go", "a/b/b_test.go", "a/a.go", "build/c/c_test.go", "a/testdata/d_test.go"} {
+		write(t, filepath.Join(root, path), one)
+	}
+	write(t, filepath.Join(root, "e/e_test.go"), "package e\n\nfunc FuzzHelper(t *testing.T) {}\n")
+	inA := []target{{"a", "FuzzOne"}, {"a", "FuzzTwo"}}
+	inB := []target{{"a/b", "FuzzOne"}, {"a/b", "FuzzTwo"}}
+	for _, one := range []struct {
+		packages []string
+		want     []target
+	}{
+		{nil, append(inA, inB...)}, {[]string{"./..."}, append(inA, inB...)}, {[]string{"./a"}, inA},
+		{[]string{"./a/b/"}, inB}, {[]string{"./e"}, nil},
+	} {
+		got, err := find(root, one.packages)
+		testutil.Must(t, err)
+		testutil.Assert(t, slices.Equal(got, one.want), "%v: got %v, want %v", one.packages, got, one.want)
+	}
+	testutil.Equal(t, target{"a/b", "FuzzOne"}.logName(), "a_b_FuzzOne.log", "the log's name")
+}
+
+// Only a log whose last line says that the test passed and took long enough keeps the test from running again.
+func TestResume(t *testing.T) {
+	const log = "fuzz: elapsed: 3s, execs: 12 (4/sec), new interesting: 1 (total: 5)\n" +
+		"fuzz: elapsed: 6s, execs: 34 (7/sec), new interesting: 2 (total: 6)\nPASS\n"
+	line := passedLine(10*time.Minute, log)
+	testutil.Equal(t, line, "passed after 10m0s, 34 executions, 2 new inputs, 6 inputs in all", "the last line")
+	path := filepath.Join(t.TempDir(), "a.log")
+	for _, one := range []struct {
+		text string
+		done bool
+	}{
+		{log, false}, {log + line + "\n", true}, {log + passedLine(time.Minute, log) + "\n", false}, {"", false},
+		{line + "\nFAIL\n", false}, {passedLine(10*time.Minute, "PASS\n"), true},
+	} {
+		write(t, path, one.text)
+		_, done := passed(path, 10*time.Minute)
+		testutil.Assert(t, done == one.done, "%q: left out is %t", one.text, done)
+	}
+	_, done := passed(path+".none", 0)
+	testutil.Assert(t, !done, "without a log the test was left out")
+}
