@@ -94,15 +94,15 @@ e2e-cluster: ## Run a real control plane, and the real kubelet and the kubelet c
 	@build/bin/e2e-cluster $(if $(CACHED),-cached) $(if $(RUN),-run '$(value RUN)')
 
 # CLUSTER are flags that choose the nodes of a cluster.
-CLUSTER = $(if $(NODE2),-node2 $(NODE2)) $(if $(FAMILY),-family $(FAMILY))
+CLUSTER = $(if $(NODE2),-node2 $(NODE2)) $(if $(FAMILY),-family $(FAMILY)) $(if $(NETWORK),-network $(NETWORK))
 
 .PHONY: cluster
-cluster: ## Make a cluster of two nodes with kubeadm, and leave it running; DOWN=1 removes it, CHECK=1 tries it and removes it, with RUN=pattern for some steps; FAMILY=dual or ipv6, NODE2=containerd, RUNTIME_MODE=oci
+cluster: ## Make a cluster of two nodes with kubeadm, and leave it running; DOWN=1 removes it, CHECK=1 tries it and removes it, with RUN=pattern for some steps; FAMILY=dual or ipv6, NETWORK=calico or cilium, NODE2=containerd, RUNTIME_MODE=oci
 	@go build -o build/bin/cluster ./test/cluster/kubeadm
 	@build/bin/cluster $(if $(CACHED),-cached) $(if $(DOWN),-down) $(if $(CHECK),-check) $(if $(RUN),-run '$(value RUN)') $(CLUSTER)
 
 .PHONY: conformance
-conformance: ## Run Kubernetes' own specs with the real kubelet; SET=name, FOCUS=pattern, SERVER=containerd, KUBELET=1.34, NODE=kubelet-core, ENGINE=name, FAST=1 for minutes; SET=certified runs the certified suite on make cluster's cluster, with FAMILY, NODE2, RUNTIME_MODE as there
+conformance: ## Run Kubernetes' own specs with the real kubelet; SET=name, FOCUS=pattern, SERVER=containerd, KUBELET=1.34, NODE=kubelet-core, ENGINE=name, FAST=1 for minutes; SET=certified runs the certified suite on make cluster's cluster, with FAMILY, NETWORK, NODE2, RUNTIME_MODE as there
 ifeq ($(SET),certified)
 	@go build -o build/bin/cluster ./test/cluster/kubeadm
 	@build/bin/cluster $(if $(CACHED),-cached) -certified $(if $(FOCUS),-focus '$(value FOCUS)') $(CLUSTER)

@@ -19,7 +19,9 @@ func write(t *testing.T, path, text string) {
 func TestFind(t *testing.T) {
 	root := t.TempDir()
 	const one = "package a\n\nfunc FuzzOne(f *testing.F) {}\n\nfunc FuzzTwo(f *testing.F) {}\n"
-	for _, path := range []string{"a/a_test.go", "a/b/b_test.go", "a/a.go", "build/c/c_test.go", "a/testdata/d_test.go"} {
+	for _, path := range []string{
+		"a/a_test.go", "a/b/b_test.go", "a/a.go", "build/c/c_test.go", "a/testdata/d_test.go",
+	} {
 		write(t, filepath.Join(root, path), one)
 	}
 	write(t, filepath.Join(root, "e/e_test.go"), "package e\n\nfunc FuzzHelper(t *testing.T) {}\n")

@@ -31,6 +31,9 @@ type Programs struct {
 	// A kubeadm cluster needs these in addition. All leaves them empty, too.
 	Kubeadm, KubeProxy, CoreDNS, Flanneld, FlannelConfig, FlannelPlugin, MetricsServer string
 	DevicePlugin, DRADriver, KubeRouter                                                string
+	// A cluster with the network of Calico or Cilium needs these in addition. All leaves them empty, too.
+	Calico Calico
+	Cilium Cilium
 	// The certified suite needs these in addition. All leaves them empty, too.
 	Hydrophone, ConformanceRunner, SampleServer string
 	// Share is the directory that an emulated node sees at /mnt (package test/cluster/emulated). It is empty for other
@@ -51,9 +54,9 @@ const (
 const kubelet = "kubelet"
 
 // program is a program to build: its name, its module's directory in test/cluster/tools, its import path and linker
-// flags. A program with a version has no such directory: its own module pins all other versions.
+// flags, and build tags. A program with a version has no such directory: its own module pins all other versions.
 type program struct {
-	name, tools, pkg, linkerFlags, version string
+	name, tools, pkg, linkerFlags, tags, version string
 	// isTest says that the program is the compiled tests of the package, and cgo that it has parts in C.
 	isTest, cgo bool
 	path        func(*Programs) *string
@@ -164,7 +167,7 @@ func (p program) key(root string) (string, error) {
 			return "", fmt.Errorf("%w; run this in criadapter's source tree", err)
 		}
 	}
-	sum := sha256.Sum256(append(content, p.linkerFlags...))
+	sum := sha256.Sum256(append(content, p.linkerFlags+p.tags...))
 	return cache.Key("cluster", p.name, runtime.GOOS, runtime.GOARCH, runtime.Version(), "static",
 		hex.EncodeToString(sum[:6])), nil
 }
@@ -183,11 +186,12 @@ func (p program) build(ctx context.Context, root, dir string) error {
 		args = []string{"test", "-c", "-vet=off"} // vet would check a lot of foreign code
 	}
 	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags", p.linkerFlags, "-o", filepath.Join(dir, p.name))
-	environ := []string{"CGO_ENABLED=0"}
+	environ, tags := []string{"CGO_ENABLED=0"}, p.tags
 	if p.cgo {
 		environ = []string{"CGO_ENABLED=1"}
-		args = append(args, "-tags", "netgo,osusergo") // a static C library looks up neither hosts nor users
+		tags += " netgo osusergo" // a static C library looks up neither hosts nor users
 	}
+	args = append(args, "-tags", tags)
 	_, err := gomod.Command(ctx, p.toolsDir(root), append(environ, gomod.Native()...), append(args, p.pkg)...)
 	return err
 }

@@ -3,7 +3,6 @@ package build
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +31,11 @@ func TestVersionIsTheRequiredOne(t *testing.T) {
 		testutil.Assert(t, strings.Contains(toolsFile(t, tools), want),
 			"test/cluster/tools/%s/go.mod has no %q", tools, want)
 	}
+}
+
+func TestVersionOfCilium(t *testing.T) {
+	want := cilium + " v" + ciliumVersion + " "
+	testutil.Assert(t, strings.Contains(toolsFile(t, "cilium"), want), "its go.mod has no %q", want)
 }
 
 // Go would look for version v0.0.0 of a staging module that is not replaced. A module of another release would not fit.
@@ -78,7 +82,7 @@ func TestKubeletsOfReleases(t *testing.T) {
 
 // `go mod tidy` keeps the requirements of a program only if go.mod names it as a tool.
 func TestProgramsAreTools(t *testing.T) {
-	for _, one := range slices.Concat(programs(), kubeadmPrograms(), certifiedPrograms()) {
+	for _, one := range (Extras{Certified: true, Calico: true, Cilium: true}).programs() {
 		// A test program is named in tools.go. A program with a version is built with the go.mod of its own module.
 		if one.isTest || one.version != "" {
 			continue

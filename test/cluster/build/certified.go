@@ -3,14 +3,10 @@ package build
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/criadapter/criadapter/test/gomod"
 )
 
 // The modules of the certification's tool, and of the API server that a spec adds to the cluster.
@@ -32,30 +28,16 @@ func certifiedPrograms() []program {
 			path: func(p *Programs) *string { return &p.Hydrophone }})
 }
 
-// Certified is WithKubeadm with the certified suite's programs, which take some minutes more the first time.
-func Certified(ctx context.Context, progress io.Writer) (Programs, error) {
-	return fill(ctx, slices.Concat(programs(), kubeadmPrograms(), certifiedPrograms()), progress)
-}
-
-// MissingCertified returns the names of the programs of Certified that the cache does not have.
-func MissingCertified(ctx context.Context) ([]string, error) {
-	return missing(ctx, slices.Concat(programs(), kubeadmPrograms(), certifiedPrograms()))
-}
-
 // certifiedList is the release's list of the specs that a certified cluster must pass.
 const certifiedList = "test/conformance/testdata/conformance.yaml"
 
 // CertifiedSpecs returns the names of the specs on the release's list.
 func CertifiedSpecs(ctx context.Context) ([]string, error) {
-	root, err := gomod.Root(ctx)
+	dir, err := moduleDir(ctx, "kubernetes", kubernetes)
 	if err != nil {
 		return nil, err
 	}
-	module, err := gomod.Download(ctx, program{tools: "kubernetes"}.toolsDir(root), kubernetes)
-	if err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(filepath.Join(module.Dir, certifiedList))
+	text, err := os.ReadFile(filepath.Join(dir, certifiedList))
 	if err != nil {
 		return nil, err
 	}

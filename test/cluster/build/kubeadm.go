@@ -53,25 +53,49 @@ func kubeadmPrograms() []program {
 	}
 }
 
-// WithKubeadm is All with kubeadm, kube-proxy and the add-ons of its cluster, which take some minutes more the first
-// time.
-func WithKubeadm(ctx context.Context, progress io.Writer) (Programs, error) {
-	return fill(ctx, append(programs(), kubeadmPrograms()...), progress)
+// Extras are what a kubeadm cluster can have beyond kubeadm, kube-proxy and its usual add-ons: the certified suite's
+// programs, Calico's, and Cilium's. Each takes some minutes more the first time.
+type Extras struct{ Certified, Calico, Cilium bool }
+
+// programs returns all programs of a kubeadm cluster with the extras.
+func (e Extras) programs() []program {
+	list := append(programs(), kubeadmPrograms()...)
+	if e.Calico {
+		list = append(list, calicoPrograms()...)
+	}
+	if e.Cilium {
+		list = append(list, ciliumPrograms()...)
+	}
+	if e.Certified {
+		list = append(list, certifiedPrograms()...)
+	}
+	return list
+}
+
+// WithKubeadm is All with the programs of a kubeadm cluster, which take some minutes more the first time.
+func WithKubeadm(ctx context.Context, extras Extras, progress io.Writer) (Programs, error) {
+	return fill(ctx, extras.programs(), progress)
 }
 
 // MissingWithKubeadm returns the names of the programs of WithKubeadm that the cache does not have.
-func MissingWithKubeadm(ctx context.Context) ([]string, error) {
-	return missing(ctx, append(programs(), kubeadmPrograms()...))
+func MissingWithKubeadm(ctx context.Context, extras Extras) ([]string, error) {
+	return missing(ctx, extras.programs())
 }
 
 // FlannelManifest returns the path of the manifest in Flannel's release.
 func FlannelManifest(ctx context.Context) (string, error) {
+	dir, err := moduleDir(ctx, "flannel", flannel)
+	return filepath.Join(dir, flannelManifest), err
+}
+
+// moduleDir returns the directory of a module that a go.mod in test/cluster/tools requires.
+func moduleDir(ctx context.Context, tools, path string) (string, error) {
 	root, err := gomod.Root(ctx)
 	if err != nil {
 		return "", err
 	}
-	module, err := gomod.Download(ctx, program{tools: "flannel"}.toolsDir(root), flannel)
-	return filepath.Join(module.Dir, flannelManifest), err
+	module, err := gomod.Download(ctx, program{tools: tools}.toolsDir(root), path)
+	return module.Dir, err
 }
 
 // MetricsManifest returns the directory of the kustomization in metrics-server's release.

@@ -143,11 +143,14 @@ func (t *trial) csi(ctx context.Context) error {
 	return nil
 }
 
-// networkPolicy has a policy keep the clients from the web servers, and another one let them in again. kube-router
-// makes the rules.
+// networkPolicy has a policy keep the clients from the web servers, and another one let them in again. kube-router's
+// firewall makes the rules, unless the pods' network does.
 func (t *trial) networkPolicy(ctx context.Context) error {
-	if err := t.applyAddon(ctx, "kube-router", "kube-system/kube-router"); err != nil {
-		return err
+	enforces := t.plan.podNetwork().enforces
+	if !enforces {
+		if err := t.applyAddon(ctx, networkRouter, "kube-system/kube-router"); err != nil {
+			return err
+		}
 	}
 	const reach = "timeout 3 wget -q -O - http://web/"
 	if err := t.onEach(ctx, "client", reach); err != nil {
@@ -163,10 +166,15 @@ func (t *trial) networkPolicy(ctx context.Context) error {
 			return fmt.Errorf("with the policy %s: %w", one.policy, err)
 		}
 	}
-	if err := t.removeAddon(ctx, "allow"); err != nil {
-		return err
+	for _, policy := range []string{"allow", "deny"} {
+		if err := t.removeAddon(ctx, policy); err != nil {
+			return err
+		}
 	}
-	return t.removeAddon(ctx, "kube-router")
+	if enforces {
+		return nil
+	}
+	return t.removeAddon(ctx, networkRouter)
 }
 
 // onEach runs a script in the pods of a DaemonSet of the namespace default. It must succeed on both nodes.

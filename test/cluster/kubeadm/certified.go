@@ -92,6 +92,9 @@ func (o options) certifiedName() string {
 	if o.family != familyIPv4 {
 		name += "-" + o.family
 	}
+	if o.network != "" && o.network != networkFlannel {
+		name += "-" + o.network
+	}
 	return name
 }
 

@@ -19,6 +19,7 @@ func TestNamesOfCertifiedRuns(t *testing.T) {
 		{"", options{node2: runtimeCriadapter, family: familyIPv4}, "certified"},
 		{"oci", options{node2: runtimeCriadapter, family: familyIPv4}, "certified-oci"},
 		{"", options{node2: runtimeContainerd, family: familyIPv4, focus: "DNS"}, "focus-certified-containerd"},
+		{"", options{node2: runtimeCriadapter, family: familyIPv4, network: networkCalico}, "certified-calico"},
 	} {
 		t.Setenv("RUNTIME_MODE", one.mode)
 		testutil.Equal(t, one.o.certifiedName(), one.want, "the name of a run")

@@ -12,7 +12,7 @@ import (
 
 func TestManifestsTakeImagesFromTheRegistry(t *testing.T) {
 	for _, one := range []struct{ name, got, want string }{
-		{"Flannel", flannelManifest(`
+		{"Flannel", adaptFlannel(`
         image: ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel3
         image: ghcr.io/flannel-io/flannel:v0.28.10
       "cniVersion": "1.0.0",
@@ -54,6 +54,8 @@ func TestStepsOfTheCommandLine(t *testing.T) {
 		"-run names":               {run: "DNS", node2: runtimeCriadapter, family: familyIPv4},
 		"-focus names":             {focus: "DNS", node2: runtimeCriadapter, family: familyIPv4},
 		"-check and -certified":    {check: true, certified: true, node2: runtimeCriadapter, family: familyIPv4},
+		"-network":                 {node2: runtimeCriadapter, family: familyIPv4, network: "weave"},
+		"-network calico: with":    {node2: runtimeCriadapter, family: familyDual, network: networkCalico},
 		`-run "NetworkPolicy": no`: {check: true, run: "NetworkPolicy", node2: runtimeCriadapter, family: familyIPv6},
 	} {
 		if _, err := wrong.steps(); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -72,14 +74,17 @@ func TestModesOfACluster(t *testing.T) {
 	}
 }
 
-// With -cached the certified suite needs its own programs, too.
+// With -cached the certified suite and Calico need their own programs, too.
 func TestMissingPrograms(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	for _, certified := range []bool{false, true} {
-		missing, err := options{certified: certified}.missingPrograms(t.Context())
+	for _, o := range []options{{}, {certified: true}, {network: networkCalico}, {network: networkCilium}} {
+		o.family = familyIPv4
+		missing, err := o.missingPrograms(t.Context())
 		testutil.Must(t, err)
-		testutil.Assert(t, slices.Contains(missing, "kubeadm") && slices.Contains(missing, "hydrophone") == certified,
-			"certified %t: %q", certified, missing)
+		testutil.Assert(t, slices.Contains(missing, "kubeadm") &&
+			slices.Contains(missing, "hydrophone") == o.certified &&
+			slices.Contains(missing, "calico-node") == (o.network == networkCalico) &&
+			slices.Contains(missing, "cilium-agent") == (o.network == networkCilium), "%+v: %q", o, missing)
 	}
 }
 

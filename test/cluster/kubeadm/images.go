@@ -21,14 +21,19 @@ import (
 )
 
 // baseKey names the file system of images that set up a node's network, in the cache.
-const baseKey = "debian-" + debian.Suite + "-network_2"
+const baseKey = "debian-" + debian.Suite + "-network_3"
 
 // networkBase returns a tar archive with a Debian file system that has the tools of the network.
 func networkBase(ctx context.Context) (string, error) {
-	dir, err := cache.Fill(ctx, baseKey, func(ctx context.Context, dir string) error {
+	return base(ctx, baseKey, "iptables", "ipset", "nftables", "iproute2", "conntrack", "kmod", "ca-certificates",
+		"runit")
+}
+
+// base returns a tar archive with a Debian file system that has the packages. It keeps the archive in the cache.
+func base(ctx context.Context, key string, packages ...string) (string, error) {
+	dir, err := cache.Fill(ctx, key, func(ctx context.Context, dir string) error {
 		root := filepath.Join(dir, "root")
-		if err := debian.Bootstrap(ctx, root, runtime.GOARCH, "iptables", "ipset", "nftables", "iproute2", "conntrack",
-			"kmod", "ca-certificates"); err != nil {
+		if err := debian.Bootstrap(ctx, root, runtime.GOARCH, packages...); err != nil {
 			return err
 		}
 		_, err := program.Output(ctx, "", nil, "tar", "--create", "--file", filepath.Join(dir, "base.tar"),
@@ -118,6 +123,13 @@ func (p plan) images(ctx context.Context) (map[string]v1.Image, error) {
 	for _, name := range []string{"flannel", "flannel-cni-plugin", "metrics-server", "sample-device-plugin",
 		"dra-test-driver", "kube-router"} {
 		all[name+":"+addonTag] = made[name]
+	}
+	if network := p.podNetwork(); network.images != nil {
+		more, err := network.images(ctx, dir, p)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, more)
 	}
 	if p.Programs.Specs != "" {
 		certified, err := certifiedImages(ctx, dir, p.Programs, p.Base)

@@ -20,8 +20,9 @@ const keepFlag = "keep"
 // options are the command line.
 type options struct {
 	keep, down, check, certified, cached, build bool
-	// run is a pattern of names of steps, node2 the runtime of the second node, and family names the addresses.
-	run, node2, family string
+	// run is a pattern of names of steps, node2 the runtime of the second node, and family names the addresses. network
+	// is the add-on that connects the pods.
+	run, node2, family, network string
 	// focus is a pattern of names of specs, and report the directory for their results.
 	focus, report string
 	// processes is the number of specs that run at once.
@@ -45,6 +46,9 @@ func main() {
 		"the `runtime` of the second node, "+runtimeCriadapter+" or "+runtimeContainerd)
 	flag.StringVar(&o.family, "family", familyIPv4,
 		"the `family` of addresses, "+familyIPv4+", "+familyDual+" (both) or "+familyIPv6+" (alone)")
+	flag.StringVar(&o.network, "network", "", fmt.Sprintf(
+		"the `add-on` that connects the pods, %s; without it %s with IPv4 alone, and else %s",
+		podNetworkNames(), networkFlannel, networkRouter))
 	flag.Parse()
 	program.Main("cluster", func(ctx context.Context) error { return run(ctx, o) })
 }
@@ -98,20 +102,30 @@ func run(ctx context.Context, o options) error {
 	return removeAll(ctx)
 }
 
+// extras are the programs that not every cluster has.
+func (o options) extras() (build.Extras, error) {
+	network, err := podNetworkOf(o.network, o.family)
+	extras := network.extras
+	extras.Certified = o.certified
+	return extras, err
+}
+
 // programs builds what the cluster and its use need.
 func (o options) programs(ctx context.Context) (build.Programs, error) {
-	if o.certified {
-		return build.Certified(ctx, os.Stdout)
+	extras, err := o.extras()
+	if err != nil {
+		return build.Programs{}, err
 	}
-	return build.WithKubeadm(ctx, os.Stdout)
+	return build.WithKubeadm(ctx, extras, os.Stdout)
 }
 
 // missingPrograms returns the names of the programs that the cache does not have.
 func (o options) missingPrograms(ctx context.Context) ([]string, error) {
-	if o.certified {
-		return build.MissingCertified(ctx)
+	extras, err := o.extras()
+	if err != nil {
+		return nil, err
 	}
-	return build.MissingWithKubeadm(ctx)
+	return build.MissingWithKubeadm(ctx, extras)
 }
 
 // removeAll removes the cluster and its logs.
@@ -128,6 +142,10 @@ func (o options) steps() ([]step, error) {
 		return nil, fmt.Errorf("-node2 %q: want %s or %s", o.node2, runtimeCriadapter, runtimeContainerd)
 	}
 	if _, err := networksOf(o.family); err != nil {
+		return nil, err
+	}
+	network, err := podNetworkOf(o.network, o.family)
+	if err != nil {
 		return nil, err
 	}
 	if mode := os.Getenv("RUNTIME_MODE"); mode != "" && mode != rigenv.ModeOCI {
@@ -148,7 +166,7 @@ func (o options) steps() ([]step, error) {
 	}
 	var chosen []step
 	for _, s := range allSteps() {
-		if pattern.MatchString(s.name) && (o.family == familyIPv4 || s.name != stepNetworkPolicy) {
+		if pattern.MatchString(s.name) && (s.name != stepNetworkPolicy || network.enforces || o.family == familyIPv4) {
 			chosen = append(chosen, s)
 		}
 	}

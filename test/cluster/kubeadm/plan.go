@@ -35,10 +35,13 @@ type plan struct {
 	Root, Dir string
 	// Base is the file system of images that set up a node's network.
 	Base string
+	// CiliumBase is the file system of Cilium's image.
+	CiliumBase string
 	// Flannel and Metrics are the manifests of the add-ons.
 	Flannel, Metrics string
-	// Node2 is the runtime of the second node, and Family names the cluster's addresses.
-	Node2, Family string
+	// Node2 is the runtime of the second node, and Family names the cluster's addresses. Network is the add-on that
+	// connects the pods, if it is not the usual one.
+	Node2, Family, Network string
 }
 
 // networks returns the networks of the cluster, the primary one first. The command line has checked the family.
@@ -77,7 +80,11 @@ func missingParts(ctx context.Context, o options) ([]string, error) {
 	} else if !has {
 		missing = append(missing, "the engine "+newest)
 	}
-	for _, key := range []string{machine.RootKey, baseKey} {
+	network, err := podNetworkOf(o.network, o.family)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range append([]string{machine.RootKey, baseKey}, network.parts...) {
 		has, err := cache.Has(key)
 		if err != nil {
 			return nil, err
@@ -91,9 +98,14 @@ func missingParts(ctx context.Context, o options) ([]string, error) {
 
 // prepare builds or fetches all that a cluster is made of, and writes the plan.
 func prepare(ctx context.Context, o options) (p plan, err error) {
-	p.Node2, p.Family = o.node2, o.family
+	p.Node2, p.Family, p.Network = o.node2, o.family, o.network
 	if p.Programs, err = o.programs(ctx); err != nil {
 		return p, err
+	}
+	if prepare := p.podNetwork().prepare; prepare != nil {
+		if err = prepare(ctx, &p); err != nil {
+			return p, err
+		}
 	}
 	if p.Root, err = machine.Root(ctx); err != nil {
 		return p, err

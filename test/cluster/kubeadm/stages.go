@@ -32,7 +32,7 @@ func (k *keeper) stages() []stage {
 	}
 	return append(list,
 		stage{"node1: kubeadm init", k.initialise},
-		stage{k.plan.podNetwork() + " applied", k.applyPodNetwork},
+		stage{k.plan.podNetwork().title + " applied", k.applyPodNetwork},
 		stage{"node2: kubeadm join", k.join},
 		stage{"both nodes ready, CoreDNS and kube-proxy run", k.ready},
 		stage{"metrics-server answers", k.metrics},
@@ -134,7 +134,7 @@ func (k *keeper) apply(ctx context.Context, name, manifest string) error {
 func (k *keeper) ready(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"wait", "--for=condition=Ready", "node", "--all"},
-		append([]string{"rollout", "status"}, k.plan.podNetworkDaemon()...),
+		append([]string{"rollout", "status"}, k.plan.podNetwork().daemon...),
 		{"rollout", "status", "daemonset/kube-proxy", "--namespace=kube-system"},
 		{"rollout", "status", "deployment/coredns", "--namespace=kube-system"},
 	} {

@@ -23,8 +23,8 @@ type step struct {
 	do   func(*trial, context.Context) error
 }
 
-// stepNetworkPolicy is left out in clusters with IPv6. The rules of kube-router v2.1.0 name its sets of IPv6 addresses
-// without their prefix, and ip6tables-restore refuses such rules. No later version is served as a module.
+// stepNetworkPolicy is left out in clusters with IPv6 where kube-router is the firewall. The rules of v2.1.0 name its
+// sets of IPv6 addresses without their prefix, and ip6tables-restore refuses such rules. Later versions are not served.
 const stepNetworkPolicy = "NetworkPolicy"
 
 // allSteps returns the steps in their order. The steps after Workload need its pods, and Reset must be the last one.
