@@ -29,6 +29,8 @@ var (
 	ofPods = []string{"container", "log file", "pin", "directory of a pod", "note", "pod's directory",
 		"container log", "link to a log"}
 	ofPodsBelow = []string{"leased address", "CNI cache"}
+	// ofEngine are the notes on the engine itself.
+	ofEngine = []string{"runtime.json", "proof.json"}
 )
 
 // nothingOfPods says whether an entry of the inventory belongs to no pod, so that a node without pods has it, too.
@@ -37,7 +39,7 @@ func nothingOfPods(kind, name string) bool {
 		info, err := os.Stat(name)
 		return err == nil && info.IsDir()
 	}
-	return !slices.Contains(ofPods, kind) || filepath.Base(name) == "runtime.json" // a note on the engine
+	return !slices.Contains(ofPods, kind) || slices.Contains(ofEngine, filepath.Base(name))
 }
 
 // emptyNode runs the workload once, removes it, and returns the node's inventory. Bridges and chains are made with the
