@@ -24,6 +24,11 @@ type victims struct {
 	cluster *single.Cluster
 	engine  *engine.Engine
 	plugins badplugins.Plugins
+	// workload makes the pods of a hung mount.
+	workload *workload
+	// memoryGroup is the name of the cgroup for a criadapter with little memory, and hungDir the directory on which a
+	// mount hangs.
+	memoryGroup, hungDir string
 }
 
 // hurt causes a fault, waits for as long as it lasts, and repairs the node. The repair is made even when ctx has ended.
@@ -56,6 +61,14 @@ func (v victims) hurt(ctx context.Context, f fault) error {
 		return v.choke(ctx, f, single.KubeletDisk)
 	case stateDiskFull:
 		return v.choke(ctx, f, single.StateDisk)
+	case pruneCron:
+		return v.prune(ctx, f)
+	case descriptorsFew:
+		return v.fewDescriptors(ctx, f)
+	case memoryShort:
+		return v.littleMemory(ctx, f)
+	case mountHangs:
+		return v.hangMount(ctx, f)
 	}
 	return fmt.Errorf("no fault is called %q", f.Kind)
 }

@@ -4,10 +4,10 @@
 //	go run ./test/soak [flags]
 //
 // The node is the real kubelet on criadapter, with an engine of its own. Deployments, Jobs and short pods come and go.
-// Meanwhile criadapter, the engine or the kubelet is killed, CNI plugins go wrong, or a disk is full. After each fault
-// the command waits until nothing is under way, and compares by the rules of package test/soak/history. In the end it
-// deletes everything and counts what is left. It builds the cluster's programs into the cache, and runs itself inside
-// the rig.
+// Meanwhile criadapter, the engine or the kubelet is killed, CNI plugins go wrong, or a disk is full. A cron job prunes
+// the engine, criadapter lacks descriptors or memory, or the mount of a volume hangs. After each fault the command
+// waits until nothing is under way, and compares by the rules of package test/soak/history. In the end it deletes
+// everything and counts what is left. It builds the cluster's programs into the cache, and runs itself inside the rig.
 package main
 
 import (

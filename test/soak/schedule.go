@@ -37,12 +37,16 @@ const (
 	kubeletDiskFull = "disk of the kubelet full"
 	stateDiskFull   = "disk of criadapter full"
 	kubeletKilled   = "kubelet killed"
+	pruneCron       = "docker system prune each second"
+	descriptorsFew  = "criadapter has few descriptors"
+	memoryShort     = "criadapter has little memory"
+	mountHangs      = "mount of a volume hangs"
 )
 
 // kinds returns all kinds of faults, in the order of the output.
 func kinds() []string {
 	return []string{serverKilled, engineKilled, engineEnded, engineStopped, pluginsFail, pluginsHang, pluginsGarble,
-		logDiskFull, kubeletDiskFull, stateDiskFull, kubeletKilled}
+		logDiskFull, kubeletDiskFull, stateDiskFull, kubeletKilled, pruneCron, descriptorsFew, memoryShort, mountHangs}
 }
 
 // Bounds of fault.Calm and fault.Lasts, in seconds.
