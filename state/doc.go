@@ -24,6 +24,9 @@
 //   - An event leads to an inspect a few milliseconds later, unless a newer inspect was merged meanwhile.
 //   - A pod without a sandbox container is known from its record alone. Each full relist checks whether it is alive.
 //   - A container never goes from exited back to running under one start time.
+//   - A container that has ended stays until RemoveContainer, even if another client removes it from the engine
+//     (docker system prune). Otherwise the kubelet may never see its end. If no inspect has seen the end, it is the one
+//     of the engine's event. A restart of this program forgets such a container.
 //   - The engine's list only says which containers exist. Their state comes from an inspect, because the list of Docker
 //     20.10 reports running for a while after a die event.
 //   - A subscriber receives every change in the order of the snapshots, or learns that it was too slow.

@@ -294,10 +294,7 @@ func TestEventFromOutsideIsSeenAfterOneInspect(t *testing.T) {
 		},
 		"removal": {
 			func(n *node, id string) error { return n.engine.RemoveContainer(n.Context(), id) },
-			func(n *node, id string) bool {
-				_, err := n.cache.Snapshot().Container(id)
-				return errdefs.IsNotFound(err)
-			},
+			func(n *node, id string) bool { return n.container(id).Status.State() == exited },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

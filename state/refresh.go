@@ -156,7 +156,7 @@ func (c *Cache) inspect(ctx context.Context, id string, through *gate) (merged b
 	leave()
 	switch {
 	case errdefs.IsNotFound(err):
-		c.vanished(ctx, id)
+		c.missing(ctx, id)
 		return false, fmt.Errorf("container %q: %w", id, errdefs.ErrNotFound)
 	case err != nil:
 		return false, err
@@ -183,13 +183,16 @@ func (c *Cache) merge(
 
 func (c *Cache) mergeContainer(ctx context.Context, entry *Container, asked question) (merged bool, err error) {
 	if old := c.Snapshot().container(entry.ID); c.exitHook != nil && newExit(old, entry) {
+		defer c.beginExit(entry.ID)()
 		c.exitHook(ctx, entry)
 		if err := ctx.Err(); err != nil {
-			// The hook was interrupted. The next inspect of the container runs it again.
+			// The hook was interrupted. Another inspect runs it again, also if the container is removed meanwhile.
+			c.lookLater(entry.ID)
 			return false, fmt.Errorf("publishing the exit of container %q: %w", entry.ID, err)
 		}
 	}
 	return c.mergeEntry(entry.ID, entry.Meta.Name, asked, func(now *Snapshot) *Snapshot {
+		c.shown(entry)
 		return now.withContainer(mergeContainer(now.container(entry.ID), entry))
 	}), nil
 }

@@ -58,6 +58,7 @@ func (c *Cache) follow(ctx context.Context) error {
 	if _, err := c.opts.Engine.Features(ctx); err != nil {
 		return err
 	}
+	c.dropDeaths()
 	c.resetHeartbeat() // the cache is not fresh before the relist anyway
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -123,7 +124,10 @@ func (c *Cache) handle(ctx context.Context, event docker.Event) {
 	}
 	switch event.Kind {
 	case docker.ContainerRemoved:
-		c.vanished(ctx, event.ID)
+		c.noteRemoval(ctx, event)
+	case docker.ContainerDied:
+		c.noteDeath(event)
+		c.lookAfter(event)
 	case docker.ContainerOOM:
 		c.UpdateContainer(event.ID, func(s *ContainerStatus) { *s = s.WithOOM() })
 	default:

@@ -105,6 +105,7 @@ func TestSubscriberSeesALife(t *testing.T) {
 		testutil.Assert(n, change.Type == Stopped && change.Containers[0].Status.ExitCode == 3, "received %+v", change)
 		n.must(n.engine.RemoveContainer(n.Context(), id))
 		settle()
+		n.cache.RemoveContainer(id)
 		change, err = s.Next(n.Context())
 		n.must(err)
 		testutil.Assert(n, change.Type == Deleted && change.Pod != nil && len(change.Containers) == 0,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -229,6 +230,9 @@ func (e *Engine) emit(event docker.Event, c *container) {
 	}
 	if label, ok := event.Labels["execID"]; ok && event.ExecID != "" {
 		event.ExecID = label // as with real engines
+	}
+	if _, hidden := event.Labels["exitCode"]; event.Kind == docker.ContainerDied && !hidden {
+		event.Labels["exitCode"] = strconv.Itoa(c.exitCode)
 	}
 	event.Labels["name"], event.Labels["image"] = c.name, c.imageName
 	e.log.add(event)

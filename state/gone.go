@@ -1,0 +1,156 @@
+package state
+
+import (
+	"context"
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// labelExitCode is the attribute of die events with the exit code. A label of this name hides it.
+const labelExitCode = "exitCode"
+
+// death is the end of a container as its event reports it. It matters only if the container is removed before an inspect
+// shows the end.
+type death struct {
+	at       time.Time
+	exitCode int
+	// removed says that the container was removed afterwards, and that no label hides the exit code.
+	removed bool
+}
+
+// noteDeath keeps the end of a known container until an inspect shows it.
+func (c *Cache) noteDeath(event docker.Event) {
+	code, err := strconv.Atoi(event.Labels[labelExitCode])
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if entry := c.snapshot.Load().container(event.ID); entry != nil && entry.Status.FinishedAt.IsZero() {
+		c.deaths[event.ID] = death{at: event.Time, exitCode: code}
+	}
+}
+
+// noteRemoval handles the removal of a container. If its end is known from an event alone, an inspect is scheduled: it
+// finds nothing, and vanished then publishes the end outside of the event reader.
+func (c *Cache) noteRemoval(ctx context.Context, event docker.Event) {
+	c.mu.Lock()
+	d, died := c.deaths[event.ID]
+	if _, hidden := event.Labels[labelExitCode]; hidden { // the attribute of the die event was this label
+		delete(c.deaths, event.ID)
+		died = false
+	}
+	if died {
+		d.removed = true
+		c.deaths[event.ID] = d
+	}
+	c.mu.Unlock()
+	if died {
+		c.lookLater(event.ID)
+		return
+	}
+	c.vanished(ctx, event.ID)
+}
+
+// missing handles a container that an inspect did not find. After the event of its end, the event of its removal
+// follows and decides.
+func (c *Cache) missing(ctx context.Context, id string) {
+	c.mu.Lock()
+	d, died := c.deaths[id]
+	c.mu.Unlock()
+	if !died || d.removed {
+		c.vanished(ctx, id)
+	}
+}
+
+// containerGone handles a known container that the engine does not have. A container that has ended stays until
+// RemoveContainer. Without it the kubelet may never see the end, and may run the container again. A container whose end
+// is known from an event alone ends. Everything else is forgotten, and so is a container without a pod.
+func (c *Cache) containerGone(ctx context.Context, id string) {
+	if entry, d := c.takeGone(id); entry != nil {
+		c.publishDeath(ctx, entry, d)
+	}
+}
+
+// takeGone is the part of containerGone under mu. It returns a container whose end the caller must publish.
+func (c *Cache) takeGone(id string) (*Container, death) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.snapshot.Load()
+	entry, d := now.container(id), c.deaths[id]
+	switch {
+	case entry == nil || c.exiting[id] > 0: // the exit hook runs, and the end is published after it
+	case now.pod(entry.SandboxID) == nil:
+		c.drop(id)
+	case !entry.Status.FinishedAt.IsZero(): // it stays
+	case d.removed:
+		c.exiting[id]++
+		return entry, d
+	default:
+		c.drop(id)
+	}
+	return nil, death{}
+}
+
+// publishDeath runs the exit hook, and publishes an end that only an event reports. No inspect would do it later, so it
+// does even if ctx ends.
+func (c *Cache) publishDeath(ctx context.Context, entry *Container, d death) {
+	defer c.countExiting(entry.ID, -1)
+	ended := *entry
+	ended.Status.die(d)
+	if c.exitHook != nil {
+		c.exitHook(ctx, &ended)
+	}
+	c.UpdateContainer(entry.ID, func(s *ContainerStatus) {
+		delete(c.deaths, entry.ID)
+		s.die(d)
+	})
+}
+
+// die marks a container as ended that had not ended yet.
+func (s *ContainerStatus) die(d death) {
+	if !s.FinishedAt.IsZero() {
+		return
+	}
+	s.Running, s.Paused, s.PID, s.FinishedAt, s.ExitCode = false, false, 0, d.at, d.exitCode
+	if s.StartedAt.IsZero() {
+		s.StartedAt = d.at
+	}
+	if s.oomReported {
+		*s = s.WithOOM()
+	}
+}
+
+// beginExit keeps a container from being forgotten while its exit hook runs, until its end is published.
+func (c *Cache) beginExit(id string) (published func()) {
+	c.countExiting(id, 1)
+	return func() { c.countExiting(id, -1) }
+}
+
+func (c *Cache) countExiting(id string, by int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.exiting[id] += by; c.exiting[id] == 0 {
+		delete(c.exiting, id)
+	}
+}
+
+// shown drops the event of an end that an inspect has shown, or that a later start has overtaken. The caller holds mu.
+func (c *Cache) shown(entry *Container) {
+	d, died := c.deaths[entry.ID]
+	ended := !entry.Status.Running && !entry.Status.FinishedAt.IsZero()
+	if died && (ended || entry.Status.StartedAt.After(d.at)) {
+		delete(c.deaths, entry.ID)
+	}
+}
+
+// dropDeaths forgets the ends of containers whose removal may be missed between two connections. Removed containers
+// still end.
+func (c *Cache) dropDeaths() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.deaths, func(_ string, d death) bool { return !d.removed })
+}
