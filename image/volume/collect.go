@@ -106,7 +106,12 @@ func (s *Store) collect(ctx context.Context) (again time.Duration, err error) {
 			errs = append(errs, err)
 			continue
 		}
-		if left := time.Until(info.ModTime().Add(s.opts.Keep)); left > 0 {
+		left := time.Until(info.ModTime().Add(s.opts.Keep))
+		if left > s.opts.Keep { // the clock was set back, perhaps by years
+			left = s.opts.Keep
+			errs = append(errs, s.touch(name))
+		}
+		if left > 0 {
 			again = soonest(again, left)
 			continue
 		}

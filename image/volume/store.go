@@ -192,8 +192,7 @@ func (s *Store) join(name, imageID string) (*extraction, error) {
 	if f.making != nil {
 		return f.making, nil
 	}
-	now := time.Now()
-	err := os.Chtimes(filepath.Join(s.opts.Root, name), now, now)
+	err := s.touch(name)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -213,4 +212,10 @@ func (s *Store) join(name, imageID string) (*extraction, error) {
 		s.Tidy() // all callers may be gone
 	})
 	return making, nil
+}
+
+// touch records that files are used now.
+func (s *Store) touch(name string) error {
+	now := time.Now()
+	return os.Chtimes(filepath.Join(s.opts.Root, name), now, now)
 }

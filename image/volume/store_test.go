@@ -155,6 +155,22 @@ func TestFilesStayForAWhile(t *testing.T) {
 	wantGone(t, filepath.Dir(path))
 }
 
+// After the clock was set back by years, files must not stay for years.
+func TestFilesFromTheFutureStayForAWhile(t *testing.T) {
+	f := newFixture(t, time.Hour)
+	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
+	f.Close() // stops the collections in the background
+	release()
+	future := time.Now().Add(1000 * time.Hour)
+	testutil.Must(t, os.Chtimes(filepath.Dir(path), future, future))
+	again, err := f.collect(t.Context())
+	testutil.Assert(t, err == nil && again == time.Hour, "%v, %v", again, err)
+	wantContent(t, path+"/a", "a")
+	info, err := os.Stat(filepath.Dir(path))
+	testutil.Must(t, err)
+	testutil.Assert(t, !info.ModTime().After(time.Now()), "they are still of %v", info.ModTime())
+}
+
 // No files are removed while the engine does not list its containers.
 func TestNothingIsRemovedWithoutTheEnginesList(t *testing.T) {
 	f := newFixture(t, time.Nanosecond)
