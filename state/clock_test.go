@@ -38,6 +38,22 @@ func TestClockOfTheTestsCanBeSet(t *testing.T) {
 		"the wall moved by %v and the monotonic reading by %v", wall, mono)
 }
 
+func TestClockSet(t *testing.T) {
+	for name, test := range map[string]struct {
+		by   time.Duration
+		want bool
+	}{
+		"not":     {0, false},
+		"back":    {-time.Second, true},
+		"forward": {time.Hour, true},
+	} {
+		c := clock{now: time.Now()}
+		before := c.read()
+		c.now, c.set = c.now.Add(2*time.Second), test.by
+		testutil.Equal(t, clockSet(before, c.read()), test.want, "%s", name)
+	}
+}
+
 // checkLists checks that every list of a table has the entries of byID, each once and in the list's order.
 func checkLists[T any](t *testing.T, k kind[T], list table[T], want map[string]*T) {
 	t.Helper()

@@ -12,8 +12,8 @@ import (
 // labelExitCode is the attribute of die events with the exit code. A label of this name hides it.
 const labelExitCode = "exitCode"
 
-// death is the end of a container as its event reports it. It matters only if the container is removed before an inspect
-// shows the end.
+// death is the end of a container as its event reports it. It matters only if the container is removed before an
+// inspect shows the end.
 type death struct {
 	at       time.Time
 	exitCode int

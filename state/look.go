@@ -19,7 +19,7 @@ func (c *Cache) askAbout(id string) question {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.looks[id]
-	l.asked, l.at = q.number, time.Now().Round(0) // lookAfter compares it with the engine's clock
+	l.asked, l.at = q.number, time.Now()
 	c.looks[id] = l
 	return q
 }
@@ -49,14 +49,23 @@ func (c *Cache) lookLater(id string) {
 }
 
 // lookAfter is lookLater for an event. An inspect that was sent after the event's time replaces the scheduled one, even
-// if it was sent before the event arrived. The engine and this program have the same clock. An inspect in the future
-// shows that the clock was set back, and then replaces nothing.
+// if it was sent before the event arrived. The engine and this program have the same clock. If the clock was set since
+// the inspect, the two times are not comparable, and the inspect replaces nothing.
 func (c *Cache) lookAfter(event docker.Event) {
 	c.mu.Lock()
 	since := c.asks
-	if l, ok := c.looks[event.ID]; ok && event.Time.Before(l.at) && !l.at.After(time.Now().Round(0)) {
+	if l, ok := c.looks[event.ID]; ok && event.Time.Before(l.at) && !clockSet(l.at, time.Now()) {
 		since = l.asked - 1
 	}
 	c.mu.Unlock()
 	c.refreshes.mark(event.ID, since)
+}
+
+// clockSlack is how far the wall clock and the monotonic clock may be apart without a set clock. Between an inspect and
+// an earlier event they are read within milliseconds.
+const clockSlack = time.Millisecond
+
+// clockSet reports whether the machine's clock was set between two readings of time.Now.
+func clockSet(from, to time.Time) bool {
+	return (to.Sub(from) - to.Round(0).Sub(from.Round(0))).Abs() > clockSlack
 }
