@@ -30,7 +30,7 @@ type Programs struct {
 	Specs, Ginkgo, Agnhost string
 	// A kubeadm cluster needs these in addition. All leaves them empty, too.
 	Kubeadm, KubeProxy, CoreDNS, Flanneld, FlannelConfig, FlannelPlugin, MetricsServer string
-	DevicePlugin, DRADriver, KubeRouter                                                string
+	DevicePlugin, DRADriver, KubeRouter, Multus, MultusConfig, MultusInstall, Passthru string
 	// A cluster with the network of Calico or Cilium needs these in addition. All leaves them empty, too.
 	Calico Calico
 	Cilium Cilium

@@ -21,8 +21,10 @@ const (
 	metricsVersion  = "v0.9.0"
 	router          = "github.com/cloudnativelabs/kube-router/v2"
 	routerVersion   = "v2.1.0"
+	multus          = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"
 	flannelManifest = "Documentation/kube-flannel.yml"
 	metricsManifest = "manifests/base"
+	multusManifest  = "deployments/multus-daemonset.yml"
 )
 
 // kubeadmPrograms returns the programs that a kubeadm cluster needs in addition to programs.
@@ -50,6 +52,14 @@ func kubeadmPrograms() []program {
 			path: func(p *Programs) *string { return &p.DRADriver }},
 		{name: "kube-router", pkg: router + "/cmd/kube-router", version: routerVersion, linkerFlags: strip,
 			path: func(p *Programs) *string { return &p.KubeRouter }},
+		{name: "multus", tools: "multus", pkg: multus + "/cmd/multus", linkerFlags: strip,
+			path: func(p *Programs) *string { return &p.Multus }},
+		{name: "thin_entrypoint", tools: "multus", pkg: multus + "/cmd/thin_entrypoint", linkerFlags: strip,
+			path: func(p *Programs) *string { return &p.MultusConfig }},
+		{name: "install_multus", tools: "multus", pkg: multus + "/cmd/install_multus", linkerFlags: strip,
+			path: func(p *Programs) *string { return &p.MultusInstall }},
+		{name: "passthru", tools: "multus", pkg: multus + "/cmd/passthru-cni", linkerFlags: strip,
+			path: func(p *Programs) *string { return &p.Passthru }},
 	}
 }
 
@@ -96,6 +106,12 @@ func moduleDir(ctx context.Context, tools, path string) (string, error) {
 	}
 	module, err := gomod.Download(ctx, program{tools: tools}.toolsDir(root), path)
 	return module.Dir, err
+}
+
+// MultusManifest returns the path of the manifest in Multus' release.
+func MultusManifest(ctx context.Context) (string, error) {
+	dir, err := moduleDir(ctx, "multus", multus)
+	return filepath.Join(dir, multusManifest), err
 }
 
 // MetricsManifest returns the directory of the kustomization in metrics-server's release.

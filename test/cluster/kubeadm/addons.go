@@ -132,15 +132,7 @@ func (t *trial) csi(ctx context.Context) error {
 	if err := t.removeAddon(ctx, "csi", "csi-user"); err != nil {
 		return err
 	}
-	for name, m := range t.machines {
-		if err := eventually(ctx, func() error {
-			_, err := m.Shell(ctx, `not grep tmpfs.criadapter.example /proc/mounts`)
-			return err
-		}); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
+	return t.eachMachine(ctx, `not grep tmpfs.criadapter.example /proc/mounts`)
 }
 
 // networkPolicy has a policy keep the clients from the web servers, and another one let them in again. kube-router's

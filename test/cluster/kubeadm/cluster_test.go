@@ -21,6 +21,22 @@ func TestManifestsTakeImagesFromTheRegistry(t *testing.T) {
         image: registry.example:5000/flannel:module
       "cniVersion": "0.4.0",
 `},
+		{"Multus", multusManifest(`
+  # - "--multus-conf-file=auto"
+        image: ghcr.io/k8snetworkplumbingwg/multus-cni:snapshot
+        args:
+        - "--multus-conf-file=auto"
+        - "--cni-conf-dir=/host/etc/cni/net.d"
+        image: ghcr.io/k8snetworkplumbingwg/multus-cni:snapshot
+`), `
+  # - "--multus-conf-file=auto"
+        image: registry.example:5000/multus-cni:module
+        args:
+        - "--multus-conf-file=auto"
+        - --cleanup-config-on-exit
+        - "--cni-conf-dir=/host/etc/cni/net.d"
+        image: registry.example:5000/multus-cni:module
+`},
 		{"metrics-server", metricsManifest(`
       - args:
         - --cert-dir=/tmp

@@ -70,6 +70,9 @@ func recipes(p build.Programs, base string) []images.Recipe {
 			Entrypoint: []string{"/dra-test-driver"}},
 		{Name: "kube-router", Base: base, Files: map[string]string{bin + "kube-router": p.KubeRouter},
 			Entrypoint: []string{"kube-router"}},
+		{Name: "multus-cni", Files: map[string]string{"usr/src/multus-cni/bin/multus": p.Multus,
+			"usr/src/multus-cni/bin/passthru": p.Passthru, "thin_entrypoint": p.MultusConfig,
+			"install_multus": p.MultusInstall}},
 	}
 }
 
@@ -121,7 +124,7 @@ func (p plan) images(ctx context.Context) (map[string]v1.Image, error) {
 		all[repository+":"+tag] = image
 	}
 	for _, name := range []string{"flannel", "flannel-cni-plugin", "metrics-server", "sample-device-plugin",
-		"dra-test-driver", "kube-router"} {
+		"dra-test-driver", "kube-router", "multus-cni"} {
 		all[name+":"+addonTag] = made[name]
 	}
 	if network := p.podNetwork(); network.images != nil {

@@ -38,7 +38,7 @@ type plan struct {
 	// CiliumBase is the file system of Cilium's image.
 	CiliumBase string
 	// Flannel and Metrics are the manifests of the add-ons.
-	Flannel, Metrics string
+	Flannel, Metrics, Multus string
 	// Node2 is the runtime of the second node, and Family names the cluster's addresses. Network is the add-on that
 	// connects the pods, if it is not the usual one.
 	Node2, Family, Network string
@@ -117,6 +117,9 @@ func prepare(ctx context.Context, o options) (p plan, err error) {
 		return p, err
 	}
 	if p.Metrics, err = build.MetricsManifest(ctx); err != nil {
+		return p, err
+	}
+	if p.Multus, err = build.MultusManifest(ctx); err != nil {
 		return p, err
 	}
 	if _, err = p.images(ctx); err != nil {

@@ -41,6 +41,7 @@ func allSteps() []step {
 		{"DevicePlugin", (*trial).devicePlugin},
 		{"DRA", (*trial).dra},
 		{"CSI", (*trial).csi},
+		{"Multus", (*trial).multus},
 		{stepNetworkPolicy, (*trial).networkPolicy},
 		{"Drain", (*trial).drain},
 		{"UpgradeNode", (*trial).upgradeNode},
