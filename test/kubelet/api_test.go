@@ -139,7 +139,7 @@ spec:
   containers:
   - name: main
     image: SHELL
-    command: [sh, -c, "echo out; echo err >&2; while [ ! -e /tmp/end ]; do sleep 0.1; done; echo bye"]
+    command: [sh, -c, "echo out; echo err >&2; while [ ! -e /tmp/end ]; do sleep 0.1; done; sleep 1; echo bye"]
   - {name: reads, image: SHELL, stdin: true, command: [sh, -c, "while read line; do echo heard $line; done"]}
   - {name: hello, image: HELLO, readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1}}
 `
