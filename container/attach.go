@@ -109,8 +109,8 @@ func (s *Service) joinStreams(
 }
 
 // life sends how long a container has lived when it has ended, unless ctx ends first. If the end is unknown, life sends
-// shortLife. joinStreams needs this because the engine may have attached the client
-// after the end: such a client would wait for the container's next start.
+// shortLife. joinStreams needs this because the engine may have attached the client after the end: such a client would
+// wait for the container's next start.
 func (s *Service) life(ctx context.Context, c *state.Container) <-chan time.Duration {
 	lived := make(chan time.Duration, 1)
 	go func() {

@@ -168,13 +168,20 @@ func TestAttachToASilentContainerThatIsRemoved(t *testing.T) {
 	}
 }
 
-// How long a container ran is unknown when it was removed while it ran.
-func TestLifeWithoutAnEnd(t *testing.T) {
-	n, engine, id, _ := newTurningNode(t)
-	lived := n.life(t.Context(), n.look(id))
-	testutil.Must(t, engine.RemoveContainer(t.Context(), id))
-	got := <-lived
-	testutil.Assert(t, got >= shortLife, "it lived %v, want no short life", got)
+// A container that is removed while it runs ends with the engine's event. If a label hides the exit code of the event,
+// how long the container ran is unknown.
+func TestLifeOfARemovedContainer(t *testing.T) {
+	for label, known := range map[string]bool{"app": true, "exitCode": false} {
+		n, engine, _, _ := newTurningNode(t)
+		config := n.config("short")
+		config.Labels = map[string]string{label: "0"}
+		id := n.create(n.pod(), config)
+		n.start(id)
+		lived := n.life(t.Context(), n.look(id))
+		testutil.Must(t, engine.RemoveContainer(t.Context(), id))
+		got := <-lived
+		testutil.Assert(t, (got < shortLife) == known, "with the label %s it lived %v", label, got)
+	}
 }
 
 // A client that detaches from a running container gets no earlier output.

@@ -55,13 +55,23 @@ func (c *Cache) noteRemoval(ctx context.Context, event docker.Event) {
 	c.vanished(ctx, event.ID)
 }
 
-// missing handles a container that an inspect did not find. After the event of its end, the event of its removal
-// follows and decides.
+// missing handles a container that an inspect did not find. The answer may have overtaken the events of the end and of
+// the removal. After the event of its end, the event of its removal follows and decides. A container that ran is gone
+// only if the next inspect does not find it either, a few milliseconds later.
 func (c *Cache) missing(ctx context.Context, id string) {
 	c.mu.Lock()
+	entry, l := c.snapshot.Load().container(id), c.looks[id]
 	d, died := c.deaths[id]
+	again := entry != nil && entry.Status.Running && !died && !l.missed
+	if again {
+		l.missed = true
+		c.looks[id] = l
+	}
 	c.mu.Unlock()
-	if !died || d.removed {
+	switch {
+	case again:
+		c.lookLater(id)
+	case !died || d.removed:
 		c.vanished(ctx, id)
 	}
 }

@@ -108,6 +108,7 @@ func TestRefreshShowsWhatTheCallerDid(t *testing.T) {
 		n.must(n.engine.RemoveContainer(n.Context(), id))
 		_, err = n.cache.RefreshContainer(n.Context(), id)
 		testutil.Fails(n, err, errdefs.IsNotFound, "after the removal the refresh")
+		caughtUp()
 		n.wantUnknown(id)
 	})
 }

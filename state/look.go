@@ -11,6 +11,7 @@ type look struct {
 	asked    uint64    // number of the last inspect
 	at       time.Time // when the last inspect was sent
 	answered uint64    // number of the newest inspect whose answer was merged
+	missed   bool      // an inspect did not find the running container
 }
 
 // askAbout is ask for an inspect of one container, answeredAbout ends it.
