@@ -214,23 +214,16 @@ func (c *Cache) RemovePod(id string) { c.forget(id) }
 // RemoveContainer removes a container for good.
 func (c *Cache) RemoveContainer(id string) { c.forget(id) }
 
-func (c *Cache) forget(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.drop(id)
-}
+func (c *Cache) forget(id string) { c.write(id, c.forgetting(id)) }
 
-// drop is forget for a caller that holds mu.
-func (c *Cache) drop(id string) {
-	if _, gone := c.removed[id]; gone {
-		return
-	}
-	c.publish(id, func(now *Snapshot) *Snapshot {
+// forgetting returns the change that forgets an id.
+func (c *Cache) forgetting(id string) func(now *Snapshot) *Snapshot {
+	return func(now *Snapshot) *Snapshot {
 		delete(c.looks, id)
 		delete(c.deaths, id)
 		c.removed[id] = c.seq
 		return now.without(id)
-	})
+	}
 }
 
 // write publishes change's result, unless change returns its argument. It ignores a removed id, because the engine

@@ -94,13 +94,13 @@ func (c *Cache) takeGone(id string) (*Container, death) {
 	switch {
 	case entry == nil || c.exiting[id] > 0: // the exit hook runs, and the end is published after it
 	case now.pod(entry.SandboxID) == nil:
-		c.drop(id)
+		c.publish(id, c.forgetting(id))
 	case !entry.Status.FinishedAt.IsZero(): // it stays
 	case d.removed:
 		c.exiting[id]++
 		return entry, d
 	default:
-		c.drop(id)
+		c.publish(id, c.forgetting(id))
 	}
 	return nil, death{}
 }
@@ -134,12 +134,8 @@ func (s *ContainerStatus) die(d death) {
 	}
 }
 
-// beginExit keeps a container from being forgotten while its exit hook runs, until its end is published.
-func (c *Cache) beginExit(id string) (published func()) {
-	c.countExiting(id, 1)
-	return func() { c.countExiting(id, -1) }
-}
-
+// countExiting counts the exit hooks of a container. The container is not forgotten from the start of a hook until its
+// end is published.
 func (c *Cache) countExiting(id string, by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -183,7 +183,8 @@ func (c *Cache) merge(
 
 func (c *Cache) mergeContainer(ctx context.Context, entry *Container, asked question) (merged bool, err error) {
 	if old := c.Snapshot().container(entry.ID); c.exitHook != nil && newExit(old, entry) {
-		defer c.beginExit(entry.ID)()
+		c.countExiting(entry.ID, 1)
+		defer c.countExiting(entry.ID, -1)
 		c.exitHook(ctx, entry)
 		if err := ctx.Err(); err != nil {
 			// The hook was interrupted. Another inspect runs it again, also if the container is removed meanwhile.
