@@ -80,7 +80,8 @@ spec:
   containers:
   - name: main
     image: SHELL
-    command: [sh, -c, "echo out; echo err >&2; printf unfinished; while [ ! -e /tmp/end ]; do sleep 0.1; done; sleep 1; echo bye; exit 3"]
+    command: [sh, -c, "echo out; echo err >&2; printf unfinished;
+      while [ ! -e /tmp/end ]; do sleep 0.1; done; sleep 1; echo bye; exit 3"]
     env: [{name: WHO, value: world}]
     volumeMounts: [{name: work, mountPath: /scratch}]
     livenessProbe: {exec: {command: ["true"]}, periodSeconds: 30}
