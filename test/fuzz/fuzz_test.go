@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -10,21 +9,15 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	testutil.Must(t, os.WriteFile(path, []byte(text), 0o644))
-}
-
 func TestFind(t *testing.T) {
 	root := t.TempDir()
 	const one = "package a\n\nfunc FuzzOne(f *testing.F) {}\n\nfunc FuzzTwo(f *testing.F) {}\n"
 	for _, path := range []string{
 		"a/a_test.go", "a/b/b_test.go", "a/a.go", "build/c/c_test.go", "a/testdata/d_test.go",
 	} {
-		write(t, filepath.Join(root, path), one)
+		testutil.WriteFile(t, filepath.Join(root, path), one)
 	}
-	write(t, filepath.Join(root, "e/e_test.go"), "package e\n\nfunc FuzzHelper(t *testing.T) {}\n")
+	testutil.WriteFile(t, filepath.Join(root, "e/e_test.go"), "package e\n\nfunc FuzzHelper(t *testing.T) {}\n")
 	inA := []target{{"a", "FuzzOne"}, {"a", "FuzzTwo"}}
 	inB := []target{{"a/b", "FuzzOne"}, {"a/b", "FuzzTwo"}}
 	for _, one := range []struct {
@@ -55,7 +48,7 @@ func TestResume(t *testing.T) {
 		{log, false}, {log + line + "\n", true}, {log + passedLine(time.Minute, log) + "\n", false}, {"", false},
 		{line + "\nFAIL\n", false}, {passedLine(10*time.Minute, "PASS\n"), true},
 	} {
-		write(t, path, one.text)
+		testutil.WriteFile(t, path, one.text)
 		_, done := passed(path, 10*time.Minute)
 		testutil.Assert(t, done == one.done, "%q: left out is %t", one.text, done)
 	}

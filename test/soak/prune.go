@@ -33,7 +33,7 @@ func (v victims) prune(ctx context.Context, f fault) (err error) {
 		say("pruned: %d containers, %d volumes, %d images", sum.containers, sum.volumes, sum.images)
 	}()
 	for end := time.Now().Add(f.Lasts); time.Now().Before(end) && ctx.Err() == nil; _ = pace.Sleep(ctx, prunePause) {
-		if err := sum.once(context.WithoutCancel(ctx), api); err != nil {
+		if err := sum.once(context.WithoutCancel(ctx), api); err != nil { // a prune is not left half done
 			return err
 		}
 	}

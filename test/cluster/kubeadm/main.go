@@ -144,8 +144,7 @@ func (o options) steps() ([]step, error) {
 	if _, err := networksOf(o.family); err != nil {
 		return nil, err
 	}
-	network, err := podNetworkOf(o.network, o.family)
-	if err != nil {
+	if _, err := podNetworkOf(o.network, o.family); err != nil {
 		return nil, err
 	}
 	if mode := os.Getenv("RUNTIME_MODE"); mode != "" && mode != rigenv.ModeOCI {
@@ -166,7 +165,7 @@ func (o options) steps() ([]step, error) {
 	}
 	var chosen []step
 	for _, s := range allSteps() {
-		if pattern.MatchString(s.name) && (s.name != stepNetworkPolicy || network.enforces || o.family == familyIPv4) {
+		if pattern.MatchString(s.name) && (o.family == familyIPv4 || s.name != stepNetworkPolicy) {
 			chosen = append(chosen, s)
 		}
 	}

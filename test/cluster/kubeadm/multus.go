@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 )
 
@@ -43,8 +42,7 @@ func (t *trial) multus(ctx context.Context) error {
 	if err := t.removeAddon(ctx, "multus-user", "multus-user"); err != nil {
 		return err
 	}
-	if _, err := t.kubectl(ctx, "delete", "-f", filepath.Join(t.plan.Dir, "multus.yaml"), "--cascade=foreground",
-		"--timeout=2m"); err != nil {
+	if err := t.removeAddon(ctx, "multus"); err != nil {
 		return err
 	}
 	return t.eachMachine(ctx, "test ! -e "+multusConfig)

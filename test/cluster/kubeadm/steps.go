@@ -23,7 +23,7 @@ type step struct {
 	do   func(*trial, context.Context) error
 }
 
-// stepNetworkPolicy is left out in clusters with IPv6 where kube-router is the firewall. The rules of v2.1.0 name its
+// stepNetworkPolicy is left out in clusters with IPv6, where kube-router is the network. The rules of v2.1.0 name its
 // sets of IPv6 addresses without their prefix, and ip6tables-restore refuses such rules. Later versions are not served.
 const stepNetworkPolicy = "NetworkPolicy"
 
