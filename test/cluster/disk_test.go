@@ -26,7 +26,7 @@ func mountRoot(t *testing.T, dir string) {
 // fills the disk.
 func fullDisk(s *scene) {
 	s.node.restart(s.T, settings{
-		flags:    []string{"--eviction-hard", "nodefs.available<20%", "--eviction-pressure-transition-period", "5s"},
+		flags:    []string{"--eviction-pressure-transition-period", "5s"},
 		config:   "evictionPressureTransitionPeriod: 5s\nvolumeStatsAggPeriod: 5s\n",
 		diskLeft: "20%",
 	})

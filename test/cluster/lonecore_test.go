@@ -48,7 +48,7 @@ func (c *loneCore) start() {
 		"--container-runtime-endpoint", node.server.Endpoint, "--read-address", "127.0.0.1:0", "--beside-kubelet",
 		"--root-dir", filepath.Join(c.dir, "root"), "--pod-logs-dir", filepath.Join(c.dir, "logs"),
 		"--cgroup-root", filepath.Join(filepath.Dir(node.cgroup), c.owner), "--image-gc-high-threshold", "100",
-		"--log-level", "debug",
+		"--eviction-hard", "memory.available<100Mi", "--log-level", "debug",
 	}, c.flags...)...)
 	testutil.Must(c.scene, err)
 	c.scene.Cleanup(func() {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -42,8 +43,11 @@ type node struct {
 // settings are a kubelet's settings for one step.
 type settings struct {
 	// flags are for the kubelet core. config has lines of the real kubelet's configuration with the same effect.
-	flags            []string
-	config, diskLeft string
+	flags  []string
+	config string
+	// diskLeft is the free part of the disk below which both kubelets evict pods, such as "20%". Empty means 1%, since
+	// other programs use the machine's disk, too.
+	diskLeft string
 	// environ are variables, NAME=value.
 	environ []string
 }
@@ -107,7 +111,8 @@ func (n *node) coreArgs() []string {
 		"--address", n.world.plane.Address, "--client-ca-file", n.world.plane.Authority.CAFile,
 		"--tls-cert-file", n.serving.CertFile, "--tls-private-key-file", n.serving.KeyFile,
 		"--sync-frequency", resync, "--read-address", "127.0.0.1:0", "--beside-kubelet", "--image-gc-high-threshold",
-		"100", "--log-level", "debug",
+		"100", "--eviction-hard", "memory.available<100Mi,nodefs.available<" + cmp.Or(n.settings.diskLeft, "1%"),
+		"--log-level", "debug",
 	}
 }
 
