@@ -16,11 +16,16 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podlogs"
 )
 
-// attempt is one start of a container.
-type attempt struct {
+// containerKey names a container of a pod.
+type containerKey struct {
 	pod       types.UID
 	container string
-	restarts  int32
+}
+
+// attempt is one start of a container.
+type attempt struct {
+	containerKey
+	restarts int32
 }
 
 // follower writes the logs of all containers as they grow.
@@ -28,20 +33,24 @@ type follower struct {
 	terminal *terminal
 	logs     string
 	pods     func() []*v1.Pod
-	begun    map[attempt]bool
-	running  sync.WaitGroup
+	// next is the number of restarts of each container's first attempt whose log is not read yet.
+	next    map[containerKey]int32
+	running sync.WaitGroup
 }
 
-// follow begins to read the logs of containers that have started since the last call.
+// follow begins to read the logs of containers that have started since the last call. A container may have started
+// more than once since then.
 func (f *follower) follow(ctx context.Context, pods []*v1.Pod) {
 	for _, pod := range pods {
 		for _, c := range model.Statuses(pod) {
-			a := attempt{pod.UID, c.Name, c.RestartCount}
-			if c.ContainerID == "" || f.begun[a] {
+			if c.ContainerID == "" {
 				continue
 			}
-			f.begun[a] = true
-			f.running.Go(func() { f.read(ctx, pod, a) })
+			key := containerKey{pod.UID, c.Name}
+			for ; f.next[key] <= c.RestartCount; f.next[key]++ {
+				a := attempt{key, f.next[key]}
+				f.running.Go(func() { f.read(ctx, pod, a) })
+			}
 		}
 	}
 }

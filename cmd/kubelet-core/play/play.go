@@ -196,7 +196,7 @@ func (p *player) watch(ctx context.Context) error {
 		news.say(ctx, "play", note)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	logs := &follower{terminal: p.terminal, logs: p.opts.logs(), pods: p.kubelet.Pods, begun: map[attempt]bool{}}
+	logs := &follower{terminal: p.terminal, logs: p.opts.logs(), pods: p.kubelet.Pods, next: map[containerKey]int32{}}
 	defer p.terminal.show(nil)
 	defer logs.running.Wait()
 	defer cancel()
