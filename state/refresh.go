@@ -217,7 +217,7 @@ func (c *Cache) mergeEntry(id, name string, asked question, change func(now *Sna
 	if c.written[id] > asked.seq {
 		return false
 	}
-	look.answered = asked.number
+	look.answered, look.missed = asked.number, false
 	c.looks[id] = look
 	c.publish(id, change)
 	return true
