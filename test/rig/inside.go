@@ -104,8 +104,9 @@ func environ(env rigenv.Env) []string {
 	return append(os.Environ(), append(env.Environ(), "DOCKER_HOST="+env.DockerHost)...)
 }
 
-// commandGrace is how long a command gets to end after SIGTERM.
-const commandGrace = 20 * time.Second
+// commandGrace is how long a command gets to end after SIGTERM. critest's commands let the suite remove its pods for up
+// to 30 seconds of it.
+const commandGrace = 45 * time.Second
 
 func runCommand(ctx context.Context, p plan) (int, error) {
 	cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
