@@ -136,7 +136,7 @@ e2e-takeover: ## Move a node from the real cri-dockerd to criadapter and back wh
 	@build/bin/e2e-takeover $(if $(CACHED),-cached) $(if $(CORE),-kubelet-core) $(if $(RUN),-run '$(value RUN)')
 
 .PHONY: vm
-vm: ## Run a command on an emulated Debian node with the tree's deb, RUN="command", or SET=critest, commands, fields, conformance, reboot, power or take-over; MACHINE=selinux or arm64, ENGINE=name, CUTS=number, ARGS=critest's
+vm: ## Run a command on an emulated Debian node with the tree's deb, RUN="command", or SET=critest, commands, fields, conformance, reboot, power, clock or take-over; MACHINE=selinux or arm64, ENGINE=name, CUTS=number, ARGS=critest's
 ifeq ($(SET),conformance)
 	@$(MAKE) --no-print-directory conformance NODE=vm SET=
 else

@@ -35,6 +35,7 @@ func sets() []set {
 		{"fields", (*suite).fields},
 		{"reboot", (*suite).reboot},
 		{"power", (*suite).power},
+		{"clock", (*suite).clock},
 		{"take-over", (*suite).takeOver},
 	}
 }

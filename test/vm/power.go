@@ -42,7 +42,7 @@ func (s *suite) power(ctx context.Context) error {
 
 // cut lets pods come and go, cuts the power, boots, and waits until the node is as its manifests say.
 func (s *suite) cut(ctx context.Context, after time.Duration) error {
-	if _, err := s.machine.Run(ctx, "systemd-run", "--unit", "churn", "bash", "-c", churnScript); err != nil {
+	if err := s.startChurn(ctx); err != nil {
 		return err
 	}
 	if err := pace.Sleep(ctx, after); err != nil {
@@ -54,6 +54,20 @@ func (s *suite) cut(ctx context.Context, after time.Duration) error {
 	if err := s.machine.PowerOn(ctx); err != nil {
 		return err
 	}
+	if err := s.awaitManifests(ctx); err != nil {
+		return err
+	}
+	return s.audit(ctx)
+}
+
+// startChurn lets pods come and go until the unit churn stops.
+func (s *suite) startChurn(ctx context.Context) error {
+	_, err := s.machine.Run(ctx, "systemd-run", "--unit", "churn", "bash", "-c", churnScript)
+	return err
+}
+
+// awaitManifests waits until the pods of all manifests run, and no other pod.
+func (s *suite) awaitManifests(ctx context.Context) error {
 	files, err := s.machine.Run(ctx, "ls", "/etc/kubelet-core/manifests")
 	if err != nil {
 		return err
@@ -64,8 +78,5 @@ func (s *suite) cut(ctx context.Context, after time.Duration) error {
 			wanted[name] = v1.PodRunning
 		}
 	}
-	if err := s.awaitPods(ctx, wanted); err != nil {
-		return err
-	}
-	return s.audit(ctx)
+	return s.awaitPods(ctx, wanted)
 }
