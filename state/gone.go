@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"maps"
 	"strconv"
 	"time"
 
@@ -17,8 +16,6 @@ const labelExitCode = "exitCode"
 type death struct {
 	at       time.Time
 	exitCode int
-	// removed says that the container was removed afterwards, and that no label hides the exit code.
-	removed bool
 }
 
 // noteDeath keeps the end of a known container until an inspect shows it.
@@ -38,14 +35,13 @@ func (c *Cache) noteDeath(event docker.Event) {
 // finds nothing, and vanished then publishes the end outside of the event reader.
 func (c *Cache) noteRemoval(ctx context.Context, event docker.Event) {
 	c.mu.Lock()
-	d, died := c.deaths[event.ID]
 	if _, hidden := event.Labels[labelExitCode]; hidden { // the attribute of the die event was this label
 		delete(c.deaths, event.ID)
-		died = false
 	}
-	if died {
-		d.removed = true
-		c.deaths[event.ID] = d
+	_, died := c.deaths[event.ID]
+	if l := c.looks[event.ID]; died {
+		l.missed = true
+		c.looks[event.ID] = l
 	}
 	c.mu.Unlock()
 	if died {
@@ -55,25 +51,23 @@ func (c *Cache) noteRemoval(ctx context.Context, event docker.Event) {
 	c.vanished(ctx, event.ID)
 }
 
-// missing handles a container that an inspect did not find. The answer may have overtaken the events of the end and of
-// the removal. After the event of its end, the event of its removal follows and decides. A container that ran is gone
-// only if the next inspect does not find it either, a few milliseconds later.
+// missing handles an id that an inspect did not find, or that a list lacks. The answer may have overtaken the events of
+// the end and of the removal. A container that ran is gone only if the next inspect does not find it either, a few
+// milliseconds later.
 func (c *Cache) missing(ctx context.Context, id string) {
 	c.mu.Lock()
 	entry, l := c.snapshot.Load().container(id), c.looks[id]
-	d, died := c.deaths[id]
-	again := entry != nil && entry.Status.Running && !died && !l.missed
+	again := entry != nil && entry.Status.Running && !l.missed
 	if again {
 		l.missed = true
 		c.looks[id] = l
 	}
 	c.mu.Unlock()
-	switch {
-	case again:
+	if again {
 		c.lookLater(id)
-	case !died || d.removed:
-		c.vanished(ctx, id)
+		return
 	}
+	c.vanished(ctx, id)
 }
 
 // containerGone handles a known container that the engine does not have. A container that has ended stays until
@@ -90,13 +84,14 @@ func (c *Cache) takeGone(id string) (*Container, death) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.snapshot.Load()
-	entry, d := now.container(id), c.deaths[id]
+	entry := now.container(id)
+	d, died := c.deaths[id]
 	switch {
 	case entry == nil || c.exiting[id] > 0: // the exit hook runs, and the end is published after it
 	case now.pod(entry.SandboxID) == nil:
 		c.publish(id, c.forgetting(id))
 	case !entry.Status.FinishedAt.IsZero(): // it stays
-	case d.removed:
+	case died:
 		c.exiting[id]++
 		return entry, d
 	default:
@@ -151,12 +146,4 @@ func (c *Cache) shown(entry *Container) {
 	if died && (ended || entry.Status.StartedAt.After(d.at)) {
 		delete(c.deaths, entry.ID)
 	}
-}
-
-// dropDeaths forgets the ends of containers whose removal may be missed between two connections. Removed containers
-// still end.
-func (c *Cache) dropDeaths() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	maps.DeleteFunc(c.deaths, func(_ string, d death) bool { return !d.removed })
 }

@@ -106,7 +106,7 @@ func (c *Cache) agrees(summary container.Summary) bool {
 // vanishUnlisted handles the entries that the engine's list lacks, except those written after the list was requested.
 func (c *Cache) vanishUnlisted(ctx context.Context, listed map[string]struct{}, seq uint64) {
 	for _, id := range c.unlisted(listed, seq) {
-		c.vanished(ctx, id)
+		c.missing(ctx, id)
 	}
 }
 

@@ -58,7 +58,6 @@ func (c *Cache) follow(ctx context.Context) error {
 	if _, err := c.opts.Engine.Features(ctx); err != nil {
 		return err
 	}
-	c.dropDeaths()
 	c.resetHeartbeat() // the cache is not fresh before the relist anyway
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
