@@ -37,5 +37,9 @@ func (c Container) clone() Container {
 		u.Groups = slices.Clone(u.Groups)
 		c.User = &u
 	}
+	if c.End != nil {
+		end := *c.End
+		c.End = &end
+	}
 	return c
 }

@@ -90,7 +90,7 @@ func scribble(t *testing.T, v reflect.Value) {
 			}
 			v.SetMapIndex(key, reflect.Value{})
 		}
-	case reflect.String, reflect.Uint32, reflect.Uint64, reflect.Int64:
+	case reflect.Bool, reflect.String, reflect.Uint32, reflect.Uint64, reflect.Int, reflect.Int64:
 		// A value of this kind is copied with the field or element that holds it.
 	default:
 		t.Errorf("scribble does not know %v: teach it and clone", v.Type())

@@ -7,7 +7,7 @@ import (
 
 // schemaVersion is the version of Record's layout that this program writes. Each change of Record raises it, see the
 // package comment.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // Phase is the progress of a pod's set-up when its record was written.
 type Phase string
@@ -107,6 +107,38 @@ type Container struct {
 	// OOMRun is the start of the run in which the kernel killed a process of the container for want of memory, zero for
 	// none. It is zero in records before schema version 4. The engine does not report each kill.
 	OOMRun time.Time `json:"oomRun,omitzero"`
+	// End is the end of the container's last run. It is nil for a container that has not ended, and in records before
+	// schema version 5. If the container was started again without criadapter, the end is older than the engine's.
+	End *End `json:"end,omitempty"`
+}
+
+// End is a container that has ended, as the engine's inspect shows it. With it a start of criadapter need not inspect
+// the container, and knows the end of a container that is not in the engine any more.
+type End struct {
+	// Name is the container's name in the engine, and ImageID the id of its image.
+	Name      string    `json:"name"`
+	ImageID   string    `json:"imageID"`
+	CreatedAt time.Time `json:"createdAt"`
+	// LogPath is the absolute path of the CRI log, empty without one.
+	LogPath string `json:"logPath,omitempty"`
+	// LogDriver is the engine's log driver. EngineLogPath is the engine's own file, empty if unknown.
+	LogDriver     string `json:"logDriver"`
+	EngineLogPath string `json:"engineLogPath,omitempty"`
+	// User and StopSignal have the image's default applied.
+	User       string `json:"user,omitempty"`
+	StopSignal string `json:"stopSignal"`
+	// CgroupParent and OOMScore are the engine's settings.
+	CgroupParent string `json:"cgroupParent,omitempty"`
+	OOMScore     int    `json:"oomScore,omitempty"`
+	// UpperDir is the directory of the writable layer, empty if unknown.
+	UpperDir string `json:"upperDir,omitempty"`
+	// StartedAt and FinishedAt are the times of the last run.
+	StartedAt  time.Time `json:"startedAt"`
+	FinishedAt time.Time `json:"finishedAt"`
+	ExitCode   int       `json:"exitCode"`
+	OOMKilled  bool      `json:"oomKilled,omitempty"`
+	// Error is the engine's message about a failed start.
+	Error string `json:"error,omitempty"`
 }
 
 // User is the identity of a process.

@@ -125,7 +125,7 @@ func (s *Service) FinishExit(ctx context.Context, c *state.Container) {
 	s.drainExited(ctx, c)
 }
 
-// drainExited writes the rest of the log of a container that has ended, and saves facts that are lost later, within 2
+// drainExited writes the rest of the log of a container that has ended, and saves its end, within 2
 // seconds. If the log's disk takes longer, the rest is written later. It comes before the exit is published, because
 // the kubelet reads the log's end when it sees the exit.
 func (s *Service) drainExited(ctx context.Context, c *state.Container) {
@@ -134,9 +134,9 @@ func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 	saved := make(chan struct{})
 	go func() { // ends when its disk answers
 		defer close(saved)
-		if err := s.saveFacts(ctx, c.SandboxID, c.ID); err != nil {
+		if err := s.saveEnd(ctx, c); err != nil {
 			log.G(ctx).WithError(err).WithFields(c.LogFields()).
-				Warn("cannot save user or memory kill of exited container, unknown after a restart of criadapter")
+				Warn("cannot save the end of container, user and memory kill are unknown after a restart of criadapter")
 		}
 	}()
 	if err := s.opts.Logs.Drain(limited, c.ID); err != nil {
@@ -150,8 +150,8 @@ func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 }
 
 // Recover resumes the work of criadapter's last start. The logs of running containers are followed from where they
-// were, and logs of ended containers are completed. Limits are written once more, and records of containers that are
-// gone are dropped. Call it after the cache's first relist. A container's failure is logged, and Watch tries its log
+// were, and logs of ended containers are completed. Ends are saved, limits are written once more, and records of
+// containers that are gone are dropped. Call it after the cache's first relist. A container's failure is logged, and Watch tries its log
 // again; the error is ctx's.
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
@@ -170,6 +170,9 @@ func (s *Service) Recover(ctx context.Context) error {
 	for _, pod := range snapshot.Pods() {
 		group.Go(func() error {
 			s.forgetGone(ctx, pod)
+			if err := s.saveEnds(ctx, pod.ID); err != nil && ctx.Err() == nil {
+				log.G(ctx).WithError(err).WithFields(pod.LogFields()).Warn("cannot save the ends of containers")
+			}
 			return nil
 		})
 	}

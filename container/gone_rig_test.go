@@ -7,7 +7,7 @@ import (
 )
 
 // A cron job with docker container prune, or docker rm --force, removes containers before the kubelet has seen their
-// end. The end stays until the kubelet removes the container.
+// end. The end stays until the kubelet removes the container, also over a restart.
 func TestRigEndOfAContainerThatOthersRemove(t *testing.T) {
 	for name, test := range map[string]struct {
 		script   string
@@ -30,6 +30,9 @@ func TestRigEndOfAContainerThatOthersRemove(t *testing.T) {
 			testutil.Assert(t, c.Status.ExitCode == test.exitCode && !c.Status.FinishedAt.IsZero(),
 				"the end is %+v, want exit code %d", c.Status, test.exitCode)
 			testutil.Equal(t, len(contents(t, c.Meta.LogPath)), 1, "lines of its log")
+			n.restart(func() {})
+			c = n.look(id)
+			testutil.Assert(t, c.Status.ExitCode == test.exitCode, "after a restart the end is %+v", c.Status)
 			testutil.Must(t, n.Remove(t.Context(), id))
 			_, err := n.cache.Snapshot().Container(id)
 			testutil.Assert(t, err != nil, "the container is still there after Remove")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/state"
 )
 
 // marshalConfig encodes a container's configuration for the checkpoint.
@@ -48,14 +49,33 @@ func (s *Service) savePosition(ctx context.Context, sandboxID, id string, at che
 	})
 }
 
-// saveFacts saves the facts of a container's run, because they are unknown after a restart of criadapter. It writes
-// nothing if they are unknown or already saved.
-func (s *Service) saveFacts(ctx context.Context, sandboxID, id string) error {
-	addFacts := s.facts(id)
-	if addFacts == nil {
+// saveEnd saves the end of a container, and facts of its run that the engine does not report afterwards.
+func (s *Service) saveEnd(ctx context.Context, c *state.Container) error {
+	addFacts := s.facts(c.ID)
+	return s.changeRecord(ctx, c.SandboxID, c.ID, func(kept *checkpoint.Container) {
+		if addFacts != nil {
+			addFacts(kept)
+		}
+		kept.End = state.EndOf(c)
+	})
+}
+
+// saveEnds saves the ends of a pod's containers that came while criadapter was away.
+func (s *Service) saveEnds(ctx context.Context, sandboxID string) error {
+	snapshot := s.opts.Cache.Snapshot()
+	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
+		for id, kept := range r.Containers {
+			c, err := snapshot.Container(id)
+			if err != nil {
+				continue
+			}
+			if end := state.EndOf(c); end != nil {
+				kept.End = end
+				r.Containers[id] = kept
+			}
+		}
 		return nil
-	}
-	return s.changeRecord(ctx, sandboxID, id, addFacts)
+	}))
 }
 
 // facts returns a change that adds to a container's record what the engine may not report later: the user that the

@@ -37,17 +37,18 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 		}
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("removing container with incomplete container log")
 	}
-	// Step 2: the container. Plugins hear of its removal before. A crash after this step leaves a record that Recover
-	// drops.
+	// Step 2: the container. Plugins hear of its removal before. After a crash now the next start lists the container as
+	// ended, by its record, and the call can be repeated.
 	defer s.opts.Plugins.Block()()
 	s.opts.Plugins.RemoveContainer(ctx, s.pod(c), s.latest(c))
 	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
 		return err
 	}
-	// Step 3: the record. If a full disk keeps it, Recover or the removal of the pod drops it.
+	// Step 3: the record. If a full disk keeps it, the removal of the pod drops it. A start before that lists the
+	// container once more, as ended.
 	if err := s.dropRecord(ctx, c.SandboxID, c.ID); err != nil {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).
-			Warn("removed container keeps its record until the next start or its pod's removal")
+			Warn("removed container keeps its record: a restart lists it once more, as ended, until the kubelet removes it")
 	}
 	s.opts.Cache.RemoveContainer(c.ID)
 	s.runs.forget(c.ID)

@@ -253,6 +253,7 @@ func (c *Cache) publish(id string, change func(now *Snapshot) *Snapshot) {
 type question struct {
 	seq    uint64 // sequence number of the last write before the request
 	number uint64 // counts the requests from 1
+	at     time.Time
 }
 
 // ask begins a request to the engine, answered ends it.
@@ -261,7 +262,7 @@ func (c *Cache) ask() question {
 	defer c.mu.Unlock()
 	c.asked[c.seq]++
 	c.asks++
-	return question{seq: c.seq, number: c.asks}
+	return question{seq: c.seq, number: c.asks, at: time.Now()}
 }
 
 func (c *Cache) answered(q question) {

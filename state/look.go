@@ -20,7 +20,7 @@ func (c *Cache) askAbout(id string) question {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.looks[id]
-	l.asked, l.at = q.number, time.Now()
+	l.asked, l.at = q.number, q.at
 	c.looks[id] = l
 	return q
 }

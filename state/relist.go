@@ -11,7 +11,7 @@ import (
 )
 
 // relist compares the cache with the engine's list and repairs the difference. It inspects each listed container for
-// which trusted is false.
+// which trusted is false, unless the container's record has its end.
 func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool) error {
 	if err := c.adopt(ctx); err != nil {
 		return err
@@ -31,7 +31,12 @@ func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool
 		if trusted(summary) {
 			continue
 		}
-		group.Go(func() error { return c.relistOne(groupCtx, summary.ID, through) })
+		group.Go(func() error {
+			if c.mergeEnd(groupCtx, summary, asked) {
+				return nil
+			}
+			return c.relistOne(groupCtx, summary.ID, through)
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return err

@@ -59,8 +59,8 @@ func (c *Cache) lookAlive(ctx context.Context, pod *Pod) {
 	}
 }
 
-// showOrphans publishes the pods that have a checkpoint but no engine container. It does nothing after the first
-// relist.
+// showOrphans publishes the pods and ended containers that have a checkpoint but no engine container. It does nothing
+// after the first relist.
 func (c *Cache) showOrphans(ctx context.Context, listed map[string]struct{}) {
 	select {
 	case <-c.synced:
@@ -75,6 +75,7 @@ func (c *Cache) showOrphans(ctx context.Context, listed map[string]struct{}) {
 		if _, ok := listed[record.SandboxID]; !ok {
 			c.PutPod(c.orphan(ctx, record))
 		}
+		c.showKeptEnds(ctx, record, listed)
 	}
 	c.showHeads(ctx, listing.Refused)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/go-units"
 	api "github.com/moby/moby/api/types/container"
 
 	"github.com/criadapter/criadapter/docker"
@@ -155,19 +156,20 @@ func (c *container) summary(now time.Time) api.Summary {
 		Created: c.created.Unix(),
 		Labels:  maps.Clone(c.config.Labels),
 		State:   state,
-		Status:  status(state, c.exitCode),
+		Status:  status(state, c.exitCode, now.Sub(c.finished)),
 		Mounts:  c.mounts(),
 	}
 	out.HostConfig.NetworkMode = string(c.host.NetworkMode)
 	return out
 }
 
-func status(state api.ContainerState, exitCode int) string {
+// status describes a state as the engine does. ended is the time since the end of an ended container.
+func status(state api.ContainerState, exitCode int, ended time.Duration) string {
 	switch state {
 	case api.StateRunning:
 		return "Up 1 second"
 	case api.StateExited:
-		return fmt.Sprintf("Exited (%d) 1 second ago", exitCode)
+		return fmt.Sprintf("Exited (%d) %s ago", exitCode, units.HumanDuration(ended))
 	default:
 		return "Created"
 	}

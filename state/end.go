@@ -1,0 +1,103 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+// EndOf returns what the record of an ended container keeps of the engine's inspect. It returns nil for a container
+// that has not ended, or that the engine may start again.
+func EndOf(c *Container) *checkpoint.End {
+	m, s := c.Meta, c.Status
+	if s.Running || s.Restarts || s.FinishedAt.IsZero() {
+		return nil
+	}
+	return &checkpoint.End{
+		Name: m.Name, ImageID: m.ImageID, CreatedAt: m.CreatedAt, LogPath: m.LogPath, LogDriver: m.LogDriver,
+		EngineLogPath: m.EngineLogPath, User: m.User, StopSignal: m.StopSignal, CgroupParent: m.CgroupParent,
+		OOMScore: m.OOMScore, UpperDir: m.UpperDir, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
+		ExitCode: s.ExitCode, OOMKilled: s.OOMKilled, Error: s.Error,
+	}
+}
+
+// fromEnd makes the entry of an ended container from its record. It returns nil if the record lacks a part of it.
+func fromEnd(ctx context.Context, sandboxID, id string, kept checkpoint.Container) *Container {
+	end := kept.End
+	if end == nil {
+		return nil
+	}
+	entry := &Container{
+		ID:        id,
+		SandboxID: sandboxID,
+		Meta: ContainerMeta{
+			Name: end.Name, ImageID: end.ImageID, ImageRef: end.ImageID, CreatedAt: end.CreatedAt,
+			LogPath: end.LogPath, LogDriver: end.LogDriver, EngineLogPath: end.EngineLogPath, User: end.User,
+			StopSignal: end.StopSignal, CgroupParent: end.CgroupParent, OOMScore: end.OOMScore, UpperDir: end.UpperDir,
+		},
+		Status: ContainerStatus{
+			StartedAt: end.StartedAt, FinishedAt: end.FinishedAt, ExitCode: end.ExitCode, OOMKilled: end.OOMKilled,
+			Error: end.Error,
+		},
+	}
+	addRecord(ctx, entry, kept)
+	config := entry.Meta.Config
+	if config.GetImage() == nil || config.GetLinux().GetResources() == nil {
+		return nil // only an inspect has them
+	}
+	entry.Status.Resources = &runtimeapi.ContainerResources{Linux: resourcesInForce(config, nil)}
+	return entry
+}
+
+// mergeEnd publishes a listed container from its record alone. It returns false if the list does not show the record's
+// end, so that an inspect is needed.
+func (c *Cache) mergeEnd(ctx context.Context, listed container.Summary, asked question) bool {
+	if listed.State != container.StateExited || len(listed.Names) == 0 {
+		return false
+	}
+	_, sandboxID, ok := translate.PodOfContainer(listed.Labels, listed.Names[0])
+	if !ok {
+		return false
+	}
+	kept, err := c.opts.Records.LoadContainer(ctx, sandboxID, listed.ID)
+	if err != nil || kept.End == nil || !showsEnd(listed.Status, kept.End, asked.at, time.Now()) {
+		return false
+	}
+	entry := fromEnd(ctx, sandboxID, listed.ID, kept)
+	if entry == nil {
+		return false
+	}
+	merged, err := c.mergeContainer(ctx, entry, asked)
+	return merged && err == nil
+}
+
+// showsEnd reports whether a status of the engine's list, such as "Exited (1) 5 minutes ago", is of this end. The list
+// was made between two times. Another run that ended since then has a younger end, or another exit code.
+func showsEnd(status string, end *checkpoint.End, asked, answered time.Time) bool {
+	for at := asked.Add(-time.Second); !at.After(answered.Add(time.Second)); at = at.Add(time.Second) {
+		age := units.HumanDuration(at.Sub(end.FinishedAt))
+		if status == fmt.Sprintf("Exited (%d) %s ago", end.ExitCode, age) {
+			return true
+		}
+	}
+	return false
+}
+
+// showKeptEnds publishes containers of a record that have ended and that the engine does not have any more.
+func (c *Cache) showKeptEnds(ctx context.Context, record checkpoint.Record, listed map[string]struct{}) {
+	for id, kept := range record.Containers {
+		if _, ok := listed[id]; ok {
+			continue
+		}
+		if entry := fromEnd(ctx, record.SandboxID, id, kept); entry != nil {
+			c.PutContainer(*entry)
+		}
+	}
+}
