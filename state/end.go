@@ -28,7 +28,8 @@ func EndOf(c *Container) *checkpoint.End {
 	}
 }
 
-// fromEnd makes the entry of an ended container from its record. It returns nil if the record lacks a part of it.
+// fromEnd makes the entry of an ended container from its record. It returns nil if the record has no end or no
+// configuration.
 func fromEnd(ctx context.Context, sandboxID, id string, kept checkpoint.Container) *Container {
 	end := kept.End
 	if end == nil {
@@ -48,11 +49,10 @@ func fromEnd(ctx context.Context, sandboxID, id string, kept checkpoint.Containe
 		},
 	}
 	addRecord(ctx, entry, kept)
-	config := entry.Meta.Config
-	if config.GetImage() == nil || config.GetLinux().GetResources() == nil {
-		return nil // only an inspect has them
+	if entry.Meta.Config == nil {
+		return nil
 	}
-	entry.Status.Resources = &runtimeapi.ContainerResources{Linux: resourcesInForce(config, nil)}
+	entry.Status.Resources = &runtimeapi.ContainerResources{Linux: resourcesInForce(entry.Meta.Config, nil)}
 	return entry
 }
 
@@ -71,8 +71,8 @@ func (c *Cache) mergeEnd(ctx context.Context, listed container.Summary, asked qu
 		return false
 	}
 	entry := fromEnd(ctx, sandboxID, listed.ID, kept)
-	if entry == nil {
-		return false
+	if entry == nil || entry.Meta.Config.GetImage() == nil || entry.Meta.Config.GetLinux().GetResources() == nil {
+		return false // an inspect has the engine's image and limits
 	}
 	merged, err := c.mergeContainer(ctx, entry, asked)
 	return merged && err == nil
