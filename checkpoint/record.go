@@ -113,7 +113,7 @@ type Container struct {
 }
 
 // End is a container that has ended, as the engine's inspect shows it. With it a start of criadapter need not inspect
-// the container, and knows the end of a container that is not in the engine any more.
+// the container. The container may have been removed from the engine meanwhile.
 type End struct {
 	// Name is the container's name in the engine, and ImageID the id of its image.
 	Name      string    `json:"name"`

@@ -125,9 +125,9 @@ func (s *Service) FinishExit(ctx context.Context, c *state.Container) {
 	s.drainExited(ctx, c)
 }
 
-// drainExited writes the rest of the log of a container that has ended, and saves its end, within 2
-// seconds. If the log's disk takes longer, the rest is written later. It comes before the exit is published, because
-// the kubelet reads the log's end when it sees the exit.
+// drainExited writes the rest of the log of a container that has ended, and saves its end, within 2 seconds. If the
+// log's disk takes longer, the rest is written later. It comes before the exit is published, because the kubelet reads
+// the log's end when it sees the exit.
 func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 	limited, cancel := context.WithTimeout(ctx, exitDrainTimeout)
 	defer cancel()
@@ -151,8 +151,8 @@ func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 
 // Recover resumes the work of criadapter's last start. The logs of running containers are followed from where they
 // were, and logs of ended containers are completed. Ends are saved, limits are written once more, and records of
-// containers that are gone are dropped. Call it after the cache's first relist. A container's failure is logged, and Watch tries its log
-// again; the error is ctx's.
+// containers that are gone are dropped. Call it after the cache's first relist. A container's failure is logged, and
+// Watch tries its log again; the error is ctx's.
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
 	var group errgroup.Group

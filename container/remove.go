@@ -37,8 +37,8 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 		}
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("removing container with incomplete container log")
 	}
-	// Step 2: the container. Plugins hear of its removal before. After a crash now the next start lists the container as
-	// ended, by its record, and the call can be repeated.
+	// Step 2: the container. Plugins hear of its removal before. After a crash now the next start lists the container
+	// as ended, by its record, and the call can be repeated.
 	defer s.opts.Plugins.Block()()
 	s.opts.Plugins.RemoveContainer(ctx, s.pod(c), s.latest(c))
 	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
@@ -48,7 +48,7 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 	// container once more, as ended.
 	if err := s.dropRecord(ctx, c.SandboxID, c.ID); err != nil {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).
-			Warn("removed container keeps its record: a restart lists it once more, as ended, until the kubelet removes it")
+			Warn("removed container keeps its record: a restart lists it as ended until it is removed again")
 	}
 	s.opts.Cache.RemoveContainer(c.ID)
 	s.runs.forget(c.ID)
