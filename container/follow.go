@@ -131,18 +131,26 @@ func (s *Service) FinishExit(ctx context.Context, c *state.Container) {
 func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 	limited, cancel := context.WithTimeout(ctx, exitDrainTimeout)
 	defer cancel()
-	saved := make(chan struct{})
-	go func() { // ends when its disk answers
-		defer close(saved)
-		if err := s.saveEnd(ctx, c); err != nil {
-			log.G(ctx).WithError(err).WithFields(c.LogFields()).
-				Warn("cannot save the end of container, user and memory kill are unknown after a restart of criadapter")
-		}
-	}()
+	if end := state.EndOf(c); end != nil {
+		s.ends.Store(c.ID, end)
+		defer s.ends.Delete(c.ID)
+	}
 	if err := s.opts.Logs.Drain(limited, c.ID); err != nil {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).
 			Warn("container log of exited container is incomplete, it is completed later")
 	}
+	addFacts := s.facts(c.ID)
+	if addFacts == nil {
+		return
+	}
+	saved := make(chan struct{})
+	go func() { // ends when its disk answers
+		defer close(saved)
+		if err := s.changeRecord(ctx, c.SandboxID, c.ID, addFacts); err != nil {
+			log.G(ctx).WithError(err).WithFields(c.LogFields()).
+				Warn("cannot save the end of container, user and memory kill are unknown after a restart of criadapter")
+		}
+	}()
 	select {
 	case <-saved:
 	case <-limited.Done():
@@ -225,7 +233,11 @@ func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 	if kept != nil && kept.LogPosition != (checkpoint.LogPosition{}) { // otherwise it was never saved
 		resume = &kept.LogPosition
 	}
-	if err := s.follow(ctx, c, resume); err != nil {
+	err = s.follow(ctx, c, resume)
+	if errors.Is(err, fs.ErrNotExist) && c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
+		return nil // removed by others, and the engine's log with it
+	}
+	if err != nil {
 		return err
 	}
 	// The container may have ended before the follower was there for the exit hook to find.

@@ -211,6 +211,20 @@ func TestRecoverDoesNotBringBackARemovedLog(t *testing.T) {
 	testutil.Assert(t, err != nil, "the log is back")
 }
 
+// A Stop whose container ended meanwhile does not take the end from the record.
+func TestEndStaysInTheRecord(t *testing.T) {
+	n, engine := newFakeNode(t)
+	pod := n.pod()
+	id := n.create(pod, n.config("sleep"))
+	n.start(id)
+	before := n.look(id)
+	testutil.Must(t, engine.Exit(id, 7))
+	n.waitState(id, exited)
+	testutil.Must(t, n.ended(t.Context(), before))
+	kept, err := n.loadRecord(t.Context(), pod, id)
+	testutil.Assert(t, err == nil && kept.End != nil && kept.End.ExitCode == 7, "the record is %+v, %v", kept, err)
+}
+
 // A late position must not bring back the record of a removed container.
 func TestPositionsOfRemovedContainers(t *testing.T) {
 	n, _ := newFakeNode(t)

@@ -31,6 +31,7 @@ func TestRigEndOfAContainerThatOthersRemove(t *testing.T) {
 				"the end is %+v, want exit code %d", c.Status, test.exitCode)
 			testutil.Equal(t, len(contents(t, c.Meta.LogPath)), 1, "lines of its log")
 			n.restart(func() {})
+			testutil.Equal(t, len(n.unresumed.take()), 0, "logs that are still to be completed")
 			c = n.look(id)
 			testutil.Assert(t, c.Status.ExitCode == test.exitCode, "after a restart the end is %+v", c.Status)
 			testutil.Must(t, n.Remove(t.Context(), id))

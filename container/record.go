@@ -49,18 +49,8 @@ func (s *Service) savePosition(ctx context.Context, sandboxID, id string, at che
 	})
 }
 
-// saveEnd saves the end of a container, and facts of its run that the engine does not report afterwards.
-func (s *Service) saveEnd(ctx context.Context, c *state.Container) error {
-	addFacts := s.facts(c.ID)
-	return s.changeRecord(ctx, c.SandboxID, c.ID, func(kept *checkpoint.Container) {
-		if addFacts != nil {
-			addFacts(kept)
-		}
-		kept.End = state.EndOf(c)
-	})
-}
-
-// saveEnds saves the ends of a pod's containers that came while criadapter was away.
+// saveEnds saves the ends of a pod's containers that came while criadapter was away, and drops the ones of containers
+// that run again.
 func (s *Service) saveEnds(ctx context.Context, sandboxID string) error {
 	snapshot := s.opts.Cache.Snapshot()
 	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
@@ -69,23 +59,25 @@ func (s *Service) saveEnds(ctx context.Context, sandboxID string) error {
 			if err != nil {
 				continue
 			}
-			if end := state.EndOf(c); end != nil {
-				kept.End = end
-				r.Containers[id] = kept
-			}
+			kept.End = state.EndOf(c)
+			r.Containers[id] = kept
 		}
 		return nil
 	}))
 }
 
 // facts returns a change that adds to a container's record what the engine may not report later: the user that the
-// container started as, and an out-of-memory kill. It returns nil if neither is known.
+// container started as, an out-of-memory kill, and the end. It returns nil if none of them is known.
 func (s *Service) facts(id string) func(*checkpoint.Container) {
 	c, err := s.opts.Cache.Snapshot().Container(id)
-	if err != nil || c.Status.Identity == nil && !c.Status.OOMReported() {
+	end, ended := s.ends.Load(id)
+	if err != nil || c.Status.Identity == nil && !c.Status.OOMReported() && !ended {
 		return nil
 	}
 	return func(kept *checkpoint.Container) {
+		if ended {
+			kept.End = end.(*checkpoint.End)
+		}
 		if user := c.Status.Identity; user != nil {
 			kept.User = &checkpoint.User{UID: user.UID, GID: user.GID, Groups: user.Groups}
 		}

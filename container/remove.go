@@ -37,18 +37,18 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 		}
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("removing container with incomplete container log")
 	}
-	// Step 2: the container. Plugins hear of its removal before. After a crash now the next start lists the container
-	// as ended, by its record, and the call can be repeated.
+	// Step 2: the container. Plugins hear of its removal before. After a crash now the next start lists a container
+	// whose end is in its record, and the call can be repeated. Recover drops other records.
 	defer s.opts.Plugins.Block()()
 	s.opts.Plugins.RemoveContainer(ctx, s.pod(c), s.latest(c))
 	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
 		return err
 	}
-	// Step 3: the record. If a full disk keeps it, the removal of the pod drops it. A start before that lists the
+	// Step 3: the record. If a full disk keeps it, the removal of the pod drops it. A start before that may list the
 	// container once more, as ended.
 	if err := s.dropRecord(ctx, c.SandboxID, c.ID); err != nil {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).
-			Warn("removed container keeps its record: a restart lists it as ended until it is removed again")
+			Warn("removed container keeps its record: a restart may list it as ended until it is removed again")
 	}
 	s.opts.Cache.RemoveContainer(c.ID)
 	s.runs.forget(c.ID)

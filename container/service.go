@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -102,8 +103,11 @@ type Service struct {
 	runs      runs
 	oomKills  oomKills
 	unresumed unresumed
-	output    budget
-	way       commandWay
+	// ends has the *checkpoint.End of each container whose exit hook runs, by id. The last position of the log is then
+	// saved with it, in one write.
+	ends   sync.Map
+	output budget
+	way    commandWay
 	// proc is /proc, where files of running containers are read; tests have another.
 	proc string
 	// pidfdOpen is pidfd_open(2); tests have one of a kernel without it.

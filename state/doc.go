@@ -3,7 +3,7 @@
 //
 // # How it is filled
 //
-//   - At start: one list, and one inspect per container.
+//   - At start: one list, and one inspect per container, except containers whose end the checkpoint has.
 //   - Write-through: services publish what they change, so a caller always reads its own writes.
 //   - Engine events: changes that no service of ours made.
 //   - A full relist after each (re)connection and every Options.relistPeriod. It repairs what the engine's lossy event
@@ -26,9 +26,9 @@
 //   - A container never goes from exited back to running under one start time.
 //   - A container that has ended stays until RemoveContainer, even if another client removes it from the engine
 //     (docker system prune). Otherwise the kubelet may never see its end. If no inspect has seen the end, it is the one
-//     of the engine's event. A restart of this program forgets such a container.
-//   - The engine's list only says which containers exist. Their state comes from an inspect, because the list of Docker
-//     20.10 reports running for a while after a die event.
+//     of the engine's event. The checkpoint keeps it over a restart of this program.
+//   - The engine's list only says which containers exist, and whether an end in the checkpoint is still the last one.
+//     Their state comes from an inspect: the list of Docker 20.10 reports running for a while after a die event.
 //   - A subscriber receives every change in the order of the snapshots, or learns that it was too slow.
 //   - A change from outside is visible after one inspect: some milliseconds on an engine that is not busy. A change
 //     without an event is visible after the next relist.

@@ -70,16 +70,23 @@ func (c *Cache) mergeEnd(ctx context.Context, listed container.Summary, asked qu
 	if err != nil || kept.End == nil || !showsEnd(listed.Status, kept.End, asked.at, time.Now()) {
 		return false
 	}
+	if old := c.Snapshot().container(listed.ID); old != nil && !old.Status.FinishedAt.Equal(kept.End.FinishedAt) {
+		return false // the end of an earlier run may look the same in the list
+	}
 	entry := fromEnd(ctx, sandboxID, listed.ID, kept)
 	if entry == nil || entry.Meta.Config.GetImage() == nil || entry.Meta.Config.GetLinux().GetResources() == nil {
 		return false // an inspect has the engine's image and limits
+	}
+	if entry.Status.ExitCode == killedExitCode && !entry.Status.OOMKilled {
+		return false // the engine may have reported want of memory after the end
 	}
 	merged, err := c.mergeContainer(ctx, entry, asked)
 	return merged && err == nil
 }
 
-// showsEnd reports whether a status of the engine's list, such as "Exited (1) 5 minutes ago", is of this end. The list
-// was made between two times. Another run that ended since then has a younger end, or another exit code.
+// showsEnd reports whether a status of the engine's list, such as "Exited (1) 5 minutes ago", may be of this end. The
+// list was made between two times. Another run with the same exit code is taken for this one if the engine has the same
+// word for both ages.
 func showsEnd(status string, end *checkpoint.End, asked, answered time.Time) bool {
 	for at := asked.Add(-time.Second); !at.After(answered.Add(time.Second)); at = at.Add(time.Second) {
 		age := units.HumanDuration(at.Sub(end.FinishedAt))
@@ -90,10 +97,10 @@ func showsEnd(status string, end *checkpoint.End, asked, answered time.Time) boo
 	return false
 }
 
-// showKeptEnds publishes containers of a record that have ended and that the engine does not have any more.
+// showKeptEnds publishes containers of a record that have ended, and that neither the engine nor the cache has.
 func (c *Cache) showKeptEnds(ctx context.Context, record checkpoint.Record, listed map[string]struct{}) {
 	for id, kept := range record.Containers {
-		if _, ok := listed[id]; ok {
+		if _, ok := listed[id]; ok || c.Snapshot().container(id) != nil {
 			continue
 		}
 		if entry := fromEnd(ctx, record.SandboxID, id, kept); entry != nil {

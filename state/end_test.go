@@ -101,6 +101,84 @@ func TestEndInARecordIsWhole(t *testing.T) {
 	})
 }
 
+// No field of an end is lost on the way into an entry and back.
+func TestEndKeepsEachField(t *testing.T) {
+	var end checkpoint.End
+	fields := reflect.ValueOf(&end).Elem()
+	for i := range fields.NumField() {
+		switch field := fields.Field(i); field.Kind() {
+		case reflect.String:
+			field.SetString(fields.Type().Field(i).Name)
+		case reflect.Int:
+			field.SetInt(int64(i))
+		case reflect.Bool:
+			field.SetBool(true)
+		default:
+			field.Set(reflect.ValueOf(time.Unix(int64(i), 0)))
+		}
+	}
+	entry := fromEnd(t.Context(), "pod", "id", checkpoint.Container{Config: []byte("{}"), End: &end})
+	testutil.Assert(t, reflect.DeepEqual(EndOf(entry), &end), "got %+v, want %+v", EndOf(entry), end)
+	testutil.Assert(t, fromEnd(t.Context(), "pod", "id", checkpoint.Container{End: &end}) == nil,
+		"a record without a configuration gave an entry")
+}
+
+// The engine knows more than a record in these cases.
+func TestEndThatNeedsAnInspect(t *testing.T) {
+	for name, change := range map[string]func(*checkpoint.Container){
+		"no limits":             func(c *checkpoint.Container) { c.Config = []byte(`{"image": {"image": "a"}}`) },
+		"no image":              func(c *checkpoint.Container) { c.Config = []byte(`{"linux": {"resources": {}}}`) },
+		"perhaps out of memory": func(c *checkpoint.Container) { c.End.ExitCode = killedExitCode },
+		"an earlier end":        func(c *checkpoint.Container) { c.End.FinishedAt = time.Unix(0, 0) },
+		"another exit code":     func(c *checkpoint.Container) { c.End.ExitCode++ },
+		"nothing":               nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, dockertest.Options{}, func(n *node) {
+				podID, id := n.startContainer("app")
+				n.sync()
+				n.must(n.engine.Exit(id, killedExitCode))
+				caughtUp()
+				time.Sleep(time.Second)
+				end := EndOf(n.container(id))
+				end.OOMKilled = true
+				n.keepEnd(podID, id, end)
+				record, err := n.records.Load(n.Context(), podID)
+				n.must(err)
+				want := 1 // the pod's sandbox
+				if kept := record.Containers[id]; change != nil {
+					change(&kept)
+					kept.End.OOMKilled = name != "perhaps out of memory"
+					record.Containers[id] = kept
+					want++
+				}
+				testutil.Equal(n, n.restart(), want, "inspects")
+				n.wantEnd(id, killedExitCode)
+			})
+		})
+	}
+}
+
+// An entry of the cache is from a later run than the record, if a save failed. The list has the same words for both.
+func TestReconnectKeepsTheLaterEnd(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID, id := n.startContainer("app")
+		n.sync()
+		n.must(n.engine.Exit(id, 7))
+		caughtUp()
+		n.keepEnd(podID, id, EndOf(n.container(id)))
+		time.Sleep(time.Hour)
+		n.start(id)
+		n.must(n.engine.Exit(id, 7))
+		caughtUp()
+		want := n.container(id).Status.FinishedAt
+		time.Sleep(80 * time.Hour) // "3 days" for both
+		n.stopCache()
+		n.sync() // a new connection of the same cache
+		testutil.Equal(n, n.container(id).Status.FinishedAt, want, "the end")
+	})
+}
+
 // Containers that have no end, or may get another one, keep none.
 func TestEndOf(t *testing.T) {
 	now := time.Now()

@@ -8,7 +8,8 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// labelExitCode is the attribute of die events with the exit code. A label of this name hides it.
+// labelExitCode is the attribute of die events with the exit code. A label of the container or its image with this name
+// hides the attribute.
 const labelExitCode = "exitCode"
 
 // death is the end of a container as its event reports it. It matters only if the container is removed before an
@@ -18,7 +19,7 @@ type death struct {
 	exitCode int
 }
 
-// noteDeath keeps the end of a known container until an inspect shows it.
+// noteDeath keeps the end of a known container until an inspect shows it, unless a label hides its exit code.
 func (c *Cache) noteDeath(event docker.Event) {
 	code, err := strconv.Atoi(event.Labels[labelExitCode])
 	if err != nil {
@@ -26,7 +27,8 @@ func (c *Cache) noteDeath(event docker.Event) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if entry := c.snapshot.Load().container(event.ID); entry != nil && entry.Status.FinishedAt.IsZero() {
+	entry := c.snapshot.Load().container(event.ID)
+	if entry != nil && entry.Status.FinishedAt.IsZero() && !entry.Meta.hidesExitCode {
 		c.deaths[event.ID] = death{at: event.Time, exitCode: code}
 	}
 }
@@ -35,9 +37,6 @@ func (c *Cache) noteDeath(event docker.Event) {
 // finds nothing, and vanished then publishes the end outside of the event reader.
 func (c *Cache) noteRemoval(ctx context.Context, event docker.Event) {
 	c.mu.Lock()
-	if _, hidden := event.Labels[labelExitCode]; hidden { // the attribute of the die event was this label
-		delete(c.deaths, event.ID)
-	}
 	_, died := c.deaths[event.ID]
 	if l := c.looks[event.ID]; died {
 		l.missed = true

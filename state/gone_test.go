@@ -144,3 +144,22 @@ func TestEndWithoutTheEventOfTheRemoval(t *testing.T) {
 		n.wantEnd(id, 137)
 	})
 }
+
+// A label can hide the exit code in the event of the end. Then the end is not taken from it.
+func TestHiddenExitCodeIsNotShown(t *testing.T) {
+	onNode(t, dockertest.Options{EventLag: -1}, func(n *node) {
+		podID := n.startPod("web")
+		spec := n.containerSpec(podID, "web", "app")
+		spec.Config.Labels["exitCode"] = "0"
+		id, err := n.engine.CreateContainer(n.Context(), spec)
+		n.must(err)
+		n.start(id)
+		n.sync()
+		n.engine.loseEvents(func(event docker.Event) bool { return event.Kind == docker.ContainerRemoved })
+		n.must(n.engine.Exit(id, 7))
+		n.must(n.engine.RemoveContainer(n.Context(), id))
+		time.Sleep(6 * time.Minute)
+		caughtUp()
+		n.wantUnknown(id)
+	})
+}

@@ -160,6 +160,7 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 		},
 		Status: containerStatus(inspect),
 	}
+	_, entry.Meta.hidesExitCode = inspect.Config.Labels[labelExitCode]
 	if inspect.HostConfig != nil {
 		entry.Meta.OOMScore, entry.Meta.CgroupParent = inspect.HostConfig.OomScoreAdj, inspect.HostConfig.CgroupParent
 		entry.Status.Restarts = !inspect.HostConfig.RestartPolicy.IsNone()

@@ -11,7 +11,7 @@ type look struct {
 	asked    uint64    // number of the last inspect
 	at       time.Time // when the last inspect was sent
 	answered uint64    // number of the newest inspect whose answer was merged
-	missed   bool      // an inspect did not find the running container
+	missed   bool      // an inspect, a list or an event said that the running container is gone
 }
 
 // askAbout is ask for an inspect of one container, answeredAbout ends it.

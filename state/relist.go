@@ -88,7 +88,7 @@ func (c *Cache) listOurs(ctx context.Context) ([]container.Summary, error) {
 	return c.leaveOthers(ctx, list), nil
 }
 
-// nothing makes a relist inspect every listed container.
+// nothing makes a relist compare every listed container.
 func nothing(container.Summary) bool { return false }
 
 // agrees reports whether the cache agrees with the list about a container. It is false for a container that the cache

@@ -156,8 +156,8 @@ func (c *Cache) holdEvent(event docker.Event) (held bool) {
 }
 
 // relistLoop relists at once and then every relistPeriod, with a backoff after a failure. The first relist of a
-// connection inspects every container. A container that runs in the lists of two connections may have ended and started
-// again between them.
+// connection trusts no entry of the cache. A container that runs in the lists of two connections may have ended and
+// started again between them.
 func (c *Cache) relistLoop(ctx context.Context) {
 	backoff, trusted := engineBackoff, nothing
 	for {

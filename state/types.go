@@ -125,6 +125,8 @@ type ContainerMeta struct {
 	// UpperDir is the directory of the container's writable layer. It is empty if the engine does not report it, as
 	// with the containerd image store, or the storage driver has no such directory.
 	UpperDir string
+	// hidesExitCode says that a label hides the exit code in the engine's events.
+	hidesExitCode bool
 }
 
 // ContainerStatus is the part of a container that changes.

@@ -47,18 +47,27 @@ func (f *follower) follow(ctx context.Context, pods []*v1.Pod) {
 				continue
 			}
 			key := containerKey{pod.UID, c.Name}
-			for ; f.next[key] <= c.RestartCount; f.next[key]++ {
-				a := attempt{key, f.next[key]}
-				f.running.Go(func() { f.read(ctx, pod, a) })
+			first := f.next[key]
+			if first > c.RestartCount {
+				continue
 			}
+			f.next[key] = c.RestartCount + 1
+			f.running.Go(func() {
+				for restarts := first; restarts < c.RestartCount; restarts++ {
+					f.read(ctx, pod, attempt{key, restarts}, 0)
+				}
+				f.read(ctx, pod, attempt{key, c.RestartCount}, logWait)
+			})
 		}
 	}
 }
 
-// logWait is how long the log of a started container may be missing. The runtime makes it a moment after the start.
+// logWait is how long the log of a container that has just started may be missing. The runtime makes it a moment after
+// the start.
 const logWait = 5 * time.Second
 
-func (f *follower) read(ctx context.Context, pod *v1.Pod, a attempt) {
+// read writes the log of an attempt. The log may be missing for the time wait.
+func (f *follower) read(ctx context.Context, pod *v1.Pod, a attempt, wait time.Duration) {
 	lines := f.terminal.lines(podName(pod) + "/" + a.container)
 	defer lines.end()
 	opts := podlogs.Options{
@@ -66,7 +75,7 @@ func (f *follower) read(ctx context.Context, pod *v1.Pod, a attempt) {
 			model.ContainerLogPath(a.container, uint32(a.restarts))),
 		Tail: -1, Limit: -1, Stdout: lines, Stderr: lines, Running: func(context.Context) bool { return f.writes(a) },
 	}
-	for deadline := time.Now().Add(logWait); ; {
+	for deadline := time.Now().Add(wait); ; {
 		err := podlogs.Read(ctx, opts)
 		if errors.Is(err, fs.ErrNotExist) && time.Now().Before(deadline) {
 			select {

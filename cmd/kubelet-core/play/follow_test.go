@@ -28,7 +28,9 @@ func TestFollowReadsEachAttempt(t *testing.T) {
 	f.running.Wait()
 	f.follow(t.Context(), []*v1.Pod{pod})
 	f.running.Wait()
-	for i := range 3 {
-		testutil.Equal(t, strings.Count(out.String(), fmt.Sprintf("attempt %d\n", i)), 1, "lines of attempt %d", i)
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, line[strings.Index(line, "attempt"):])
 	}
+	testutil.Equal(t, strings.Join(lines, ""), "attempt 0\nattempt 1\nattempt 2\n", "output")
 }
