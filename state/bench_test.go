@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -98,4 +100,40 @@ func BenchmarkFindByPrefix(b *testing.B) {
 			m.Snapshot().Pod(podID[:63])
 		}
 	})
+}
+
+// BenchmarkStart is the first relist of a node whose containers have ended, with their ends in the records.
+func BenchmarkStart(b *testing.B) {
+	for _, size := range []int{100, 1000, 10000} {
+		b.Run(fmt.Sprintf("ended=%d", size), func(b *testing.B) {
+			n := newNode(b, dockertest.Options{})
+			defer n.engine.Close()
+			podID := n.startPod("web")
+			ids := make([]string, size)
+			for i := range ids {
+				ids[i] = n.createContainer(podID, "web", fmt.Sprintf("app-%d", i))
+				n.start(ids[i])
+				n.must(n.engine.Exit(ids[i], 7))
+			}
+			time.Sleep(time.Second) // lists of the engine may lag behind
+			synced := func() {
+				n.follow()
+				n.must(n.cache.WaitSynced(b.Context()))
+			}
+			synced()
+			ends := map[string]*checkpoint.End{}
+			for _, id := range ids {
+				ends[id] = EndOf(n.container(id))
+			}
+			n.keepEnds(podID, ends)
+			n.stopCache()
+			before := n.engine.Calls("InspectContainer")
+			for b.Loop() {
+				n.newCache()
+				synced()
+				n.stopCache()
+			}
+			b.ReportMetric(float64(n.engine.Calls("InspectContainer")-before)/float64(b.N), "inspects/op")
+		})
+	}
 }

@@ -17,6 +17,12 @@ import (
 // keepEnd saves a container in the record of its pod, with its end, as container.Service does.
 func (n *node) keepEnd(podID, id string, end *checkpoint.End) {
 	n.Helper()
+	n.keepEnds(podID, map[string]*checkpoint.End{id: end})
+}
+
+// keepEnds saves all containers of a pod in its record.
+func (n *node) keepEnds(podID string, ends map[string]*checkpoint.End) {
+	n.Helper()
 	raw, err := protojson.Marshal(&runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "app"},
 		Image:    &runtimeapi.ImageSpec{Image: testImage},
@@ -26,9 +32,12 @@ func (n *node) keepEnd(podID, id string, end *checkpoint.End) {
 	n.must(err)
 	record, err := n.records.Load(n.Context(), podID)
 	n.must(err)
-	record.Containers = map[string]checkpoint.Container{id: {
-		Config: raw, ImageRef: "by-digest", User: &checkpoint.User{UID: 1, GID: 2}, End: end,
-	}}
+	record.Containers = map[string]checkpoint.Container{}
+	for id, end := range ends {
+		record.Containers[id] = checkpoint.Container{
+			Config: raw, ImageRef: "by-digest", User: &checkpoint.User{UID: 1, GID: 2}, End: end,
+		}
+	}
 	n.records.save(record)
 }
 
