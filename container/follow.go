@@ -129,6 +129,7 @@ func (s *Service) FinishExit(ctx context.Context, c *state.Container) {
 // log's disk takes longer, the rest is written later. It comes before the exit is published, because the kubelet reads
 // the log's end when it sees the exit.
 func (s *Service) drainExited(ctx context.Context, c *state.Container) {
+	late := time.After(exitDrainTimeout)
 	limited, cancel := context.WithTimeout(ctx, exitDrainTimeout)
 	defer cancel()
 	if end := state.EndOf(c); end != nil {
@@ -152,8 +153,8 @@ func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 		}
 	}()
 	select {
-	case <-saved:
-	case <-limited.Done():
+	case <-saved: // also if ctx has ended
+	case <-late:
 	}
 }
 
@@ -232,6 +233,12 @@ func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 	var resume *checkpoint.LogPosition
 	if kept != nil && kept.LogPosition != (checkpoint.LogPosition{}) { // otherwise it was never saved
 		resume = &kept.LogPosition
+	}
+	if c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED && resume != nil {
+		path, err := s.engineLog(ctx, c)
+		if err != nil || logs.IsComplete(path, *resume) {
+			return err
+		}
 	}
 	err = s.follow(ctx, c, resume)
 	if errors.Is(err, fs.ErrNotExist) && c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {

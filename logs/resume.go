@@ -1,6 +1,8 @@
 package logs
 
 import (
+	"errors"
+	"io/fs"
 	"math"
 	"os"
 
@@ -87,6 +89,18 @@ func (f *follower) goTo(at checkpoint.LogPosition) (unixNano int64, found bool, 
 func isSame(file *os.File, at checkpoint.LogPosition) bool {
 	born := bornAt(file)
 	return born == 0 || at.Born == 0 || born == at.Born
+}
+
+// IsComplete reports whether the engine has no output of an ended container after a position. It is false if that is
+// unknown without a follower, for example after the engine rotated its log.
+func IsComplete(path string, at checkpoint.LogPosition) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) && at.Inode == 0 // the container never wrote
+	}
+	defer file.Close() // only looked at
+	info, err := file.Stat()
+	return err == nil && info.Size() == at.Offset && isFile(file, at.Inode) && isSame(file, at)
 }
 
 // searchOutput makes the follower continue after the last entry of the CRI log, or of the newest rotated one if the log
