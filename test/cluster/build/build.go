@@ -29,8 +29,8 @@ type Programs struct {
 	// too.
 	Specs, Ginkgo, Agnhost string
 	// A kubeadm cluster needs these in addition. All leaves them empty, too.
-	Kubeadm, KubeProxy, CoreDNS, Flanneld, FlannelConfig, FlannelPlugin, MetricsServer string
-	DevicePlugin, DRADriver, KubeRouter, Multus, MultusConfig, MultusInstall, Passthru string
+	Kubeadm, KubeProxy, CoreDNS, Flanneld, FlannelConfig, FlannelPlugin, MetricsServer             string
+	DevicePlugin, DRADriver, DRAExample, KubeRouter, Multus, MultusConfig, MultusInstall, Passthru string
 	// A cluster with the network of Calico or Cilium needs these in addition. All leaves them empty, too.
 	Calico Calico
 	Cilium Cilium

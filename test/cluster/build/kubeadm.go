@@ -21,6 +21,7 @@ const (
 	metricsVersion  = "v0.9.0"
 	router          = "github.com/cloudnativelabs/kube-router/v2"
 	routerVersion   = "v2.1.0"
+	draExample      = "sigs.k8s.io/dra-example-driver"
 	multus          = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"
 	flannelManifest = "Documentation/kube-flannel.yml"
 	metricsManifest = "manifests/base"
@@ -50,6 +51,8 @@ func kubeadmPrograms() []program {
 			linkerFlags: strip, path: func(p *Programs) *string { return &p.DevicePlugin }},
 		{name: "dra-test-driver", tools: "e2e", pkg: kubernetes + "/test/e2e/dra/test-driver", linkerFlags: strip,
 			path: func(p *Programs) *string { return &p.DRADriver }},
+		{name: "dra-example-kubeletplugin", tools: "dra-example", pkg: draExample + "/cmd/dra-example-kubeletplugin",
+			linkerFlags: strip, path: func(p *Programs) *string { return &p.DRAExample }},
 		{name: "kube-router", pkg: router + "/cmd/kube-router", version: routerVersion, linkerFlags: strip,
 			path: func(p *Programs) *string { return &p.KubeRouter }},
 		{name: "multus", tools: "multus", pkg: multus + "/cmd/multus", linkerFlags: strip,

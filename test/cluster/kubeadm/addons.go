@@ -118,6 +118,20 @@ func (t *trial) dra(ctx context.Context) error {
 	return t.removeAddon(ctx, "dra", "dra-user")
 }
 
+// draExample gives a container on each node a device of the example driver for dynamic resource allocation. The
+// driver's CDI file has what the claim asks for.
+func (t *trial) draExample(ctx context.Context) error {
+	if err := t.applyAddon(ctx, "dra-example", "kube-system/dra-example", "default/gpu-user"); err != nil {
+		return err
+	}
+	if err := t.onEach(ctx, "gpu-user", `
+		env | grep -x 'GPU_DEVICE_[01]=gpu-[01]'
+		env | grep -x 'GPU_DEVICE_[01]_TIMESLICE_INTERVAL=Long'`); err != nil {
+		return err
+	}
+	return t.removeAddon(ctx, "dra-example", "gpu-user")
+}
+
 // csi gives a container on each node a volume of a driver that mounts from within its own container. Nothing stays
 // mounted.
 func (t *trial) csi(ctx context.Context) error {

@@ -68,6 +68,8 @@ func recipes(p build.Programs, base string) []images.Recipe {
 		devicePlugin("sample-device-plugin", p),
 		{Name: "dra-test-driver", Files: map[string]string{"dra-test-driver": p.DRADriver},
 			Entrypoint: []string{"/dra-test-driver"}},
+		{Name: "dra-example-driver", Files: map[string]string{"dra-example-kubeletplugin": p.DRAExample},
+			Entrypoint: []string{"/dra-example-kubeletplugin"}},
 		{Name: "kube-router", Base: base, Files: map[string]string{bin + "kube-router": p.KubeRouter},
 			Entrypoint: []string{"kube-router"}},
 		{Name: "multus-cni", Files: map[string]string{"usr/src/multus-cni/bin/multus": p.Multus,
@@ -124,7 +126,7 @@ func (p plan) images(ctx context.Context) (map[string]v1.Image, error) {
 		all[repository+":"+tag] = image
 	}
 	for _, name := range []string{"flannel", "flannel-cni-plugin", "metrics-server", "sample-device-plugin",
-		"dra-test-driver", "kube-router", "multus-cni"} {
+		"dra-test-driver", "dra-example-driver", "kube-router", "multus-cni"} {
 		all[name+":"+addonTag] = made[name]
 	}
 	if network := p.podNetwork(); network.images != nil {

@@ -40,6 +40,7 @@ func allSteps() []step {
 		{"OCIRuntime", (*trial).ociRuntime},
 		{"DevicePlugin", (*trial).devicePlugin},
 		{"DRA", (*trial).dra},
+		{"DRAExample", (*trial).draExample},
 		{"CSI", (*trial).csi},
 		{"Multus", (*trial).multus},
 		{stepNetworkPolicy, (*trial).networkPolicy},
