@@ -34,6 +34,8 @@ type Programs struct {
 	// A cluster with the network of Calico or Cilium needs these in addition. All leaves them empty, too.
 	Calico Calico
 	Cilium Cilium
+	// Minikube makes a cluster of one node. All leaves it empty, too.
+	Minikube string
 	// The certified suite needs these in addition. All leaves them empty, too.
 	Hydrophone, ConformanceRunner, SampleServer string
 	// Share is the directory that an emulated node sees at /mnt (package test/cluster/emulated). It is empty for other

@@ -33,9 +33,13 @@ func TestVersionIsTheRequiredOne(t *testing.T) {
 	}
 }
 
-func TestVersionOfCilium(t *testing.T) {
-	want := cilium + " v" + ciliumVersion + " "
-	testutil.Assert(t, strings.Contains(toolsFile(t, "cilium"), want), "its go.mod has no %q", want)
+func TestVersionsThatProgramsAreStampedWith(t *testing.T) {
+	for tools, want := range map[string]string{
+		"cilium":   cilium + " v" + ciliumVersion + " ",
+		"minikube": minikube + " " + MinikubeVersion + " ",
+	} {
+		testutil.Assert(t, strings.Contains(toolsFile(t, tools), want), "%s: its go.mod has no %q", tools, want)
+	}
 }
 
 // Go would look for version v0.0.0 of a staging module that is not replaced. A module of another release would not fit.

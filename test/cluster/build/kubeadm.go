@@ -22,11 +22,15 @@ const (
 	router          = "github.com/cloudnativelabs/kube-router/v2"
 	routerVersion   = "v2.1.0"
 	draExample      = "sigs.k8s.io/dra-example-driver"
+	minikube        = "k8s.io/minikube"
 	multus          = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"
 	flannelManifest = "Documentation/kube-flannel.yml"
 	metricsManifest = "manifests/base"
 	multusManifest  = "deployments/multus-daemonset.yml"
 )
+
+// MinikubeVersion is the version that test/cluster/tools/minikube/go.mod requires. A test compares the two.
+const MinikubeVersion = "v1.37.0"
 
 // kubeadmPrograms returns the programs that a kubeadm cluster needs in addition to programs.
 func kubeadmPrograms() []program {
@@ -66,9 +70,16 @@ func kubeadmPrograms() []program {
 	}
 }
 
+// minikubePrograms returns minikube, stamped with its version.
+func minikubePrograms() []program {
+	return []program{{name: "minikube", tools: "minikube", pkg: minikube + "/cmd/minikube",
+		linkerFlags: "-s -w -X " + minikube + "/pkg/version.version=" + MinikubeVersion,
+		path:        func(p *Programs) *string { return &p.Minikube }}}
+}
+
 // Extras are what a kubeadm cluster can have beyond kubeadm, kube-proxy and its usual add-ons: the certified suite's
-// programs, Calico's, and Cilium's. Each takes some minutes more the first time.
-type Extras struct{ Certified, Calico, Cilium bool }
+// programs, Calico's, Cilium's, and minikube. Each takes some minutes more the first time.
+type Extras struct{ Certified, Calico, Cilium, Minikube bool }
 
 // programs returns all programs of a kubeadm cluster with the extras.
 func (e Extras) programs() []program {
@@ -78,6 +89,9 @@ func (e Extras) programs() []program {
 	}
 	if e.Cilium {
 		list = append(list, ciliumPrograms()...)
+	}
+	if e.Minikube {
+		list = append(list, minikubePrograms()...)
 	}
 	if e.Certified {
 		list = append(list, certifiedPrograms()...)

@@ -64,14 +64,16 @@ func TestStepsOfTheCommandLine(t *testing.T) {
 	}
 	testutil.Assert(t, reflect.DeepEqual(names, []string{"DNS", "Drain"}), "steps %v", names)
 	for want, wrong := range map[string]options{
-		"-run: ":                   {check: true, run: "(", node2: runtimeCriadapter, family: familyIPv4},
-		"-node2":                   {node2: "cri-o", family: familyIPv4},
-		"-family":                  {node2: runtimeCriadapter, family: "ipx"},
-		"-run names":               {run: "DNS", node2: runtimeCriadapter, family: familyIPv4},
-		"-focus names":             {focus: "DNS", node2: runtimeCriadapter, family: familyIPv4},
-		"-check and -certified":    {check: true, certified: true, node2: runtimeCriadapter, family: familyIPv4},
-		"-network":                 {node2: runtimeCriadapter, family: familyIPv4, network: "weave"},
-		"-network calico: with":    {node2: runtimeCriadapter, family: familyDual, network: networkCalico},
+		"-run: ":                {check: true, run: "(", node2: runtimeCriadapter, family: familyIPv4},
+		"-node2":                {node2: "cri-o", family: familyIPv4},
+		"-family":               {node2: runtimeCriadapter, family: "ipx"},
+		"-run names":            {run: "DNS", node2: runtimeCriadapter, family: familyIPv4},
+		"-focus names":          {focus: "DNS", node2: runtimeCriadapter, family: familyIPv4},
+		"-check and -certified": {check: true, certified: true, node2: runtimeCriadapter, family: familyIPv4},
+		"-network":              {node2: runtimeCriadapter, family: familyIPv4, network: "weave"},
+		"-network calico: with": {node2: runtimeCriadapter, family: familyDual, network: networkCalico},
+		`-run "Minikube": no`: {check: true, run: "Minikube", node2: runtimeCriadapter, family: familyIPv4,
+			network: networkCalico},
 		`-run "NetworkPolicy": no`: {check: true, run: "NetworkPolicy", node2: runtimeCriadapter, family: familyIPv6},
 	} {
 		if _, err := wrong.steps(); err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -107,6 +107,7 @@ func (o options) extras() (build.Extras, error) {
 	network, err := podNetworkOf(o.network, o.family)
 	extras := network.extras
 	extras.Certified = o.certified
+	extras.Minikube = o.check && !o.leavesOut(stepMinikube)
 	return extras, err
 }
 
@@ -165,12 +166,12 @@ func (o options) steps() ([]step, error) {
 	}
 	var chosen []step
 	for _, s := range allSteps() {
-		if pattern.MatchString(s.name) && (o.family == familyIPv4 || s.name != stepNetworkPolicy) {
+		if pattern.MatchString(s.name) && !o.leavesOut(s.name) {
 			chosen = append(chosen, s)
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("-run %q: no step with -family %s has such a name", o.run, o.family)
+		return nil, fmt.Errorf("-run %q: no step of such a cluster has such a name", o.run)
 	}
 	return chosen, nil
 }

@@ -158,6 +158,11 @@ func (p plan) fillShare(ctx context.Context) error {
 			return err
 		}
 	}
+	if minikube := p.Programs.Minikube; minikube != "" {
+		if err := program.CopyFile(minikube, filepath.Join(share, "minikube")); err != nil {
+			return err
+		}
+	}
 	if err := program.BuildStatic(ctx, filepath.Join(share, "csidriver"), "./test/cluster/csidriver"); err != nil {
 		return err
 	}

@@ -27,7 +27,23 @@ type step struct {
 // sets of IPv6 addresses without their prefix, and ip6tables-restore refuses such rules. Later versions are not served.
 const stepNetworkPolicy = "NetworkPolicy"
 
-// allSteps returns the steps in their order. The steps after Workload need its pods, and Reset must be the last one.
+// stepMinikube runs where the usual network with IPv4 did before. Calico and Cilium leave rules and programs of the
+// kernel on a node, and minikube's own network has IPv4 alone.
+const stepMinikube = "Minikube"
+
+// leavesOut reports whether a step is not for the options' cluster.
+func (o options) leavesOut(step string) bool {
+	switch step {
+	case stepNetworkPolicy:
+		return o.family != familyIPv4
+	case stepMinikube:
+		return o.family != familyIPv4 || o.network != "" && o.network != networkFlannel
+	}
+	return false
+}
+
+// allSteps returns the steps in their order. The steps after Workload need its pods. Reset ends the cluster, and
+// Minikube makes one of its own afterwards.
 func allSteps() []step {
 	return []step{
 		{"NodesAreReady", (*trial).nodes},
@@ -47,6 +63,7 @@ func allSteps() []step {
 		{"Drain", (*trial).drain},
 		{"UpgradeNode", (*trial).upgradeNode},
 		{"Reset", (*trial).reset},
+		{stepMinikube, (*trial).minikube},
 	}
 }
 
