@@ -234,14 +234,15 @@ func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 	if kept != nil && kept.LogPosition != (checkpoint.LogPosition{}) { // otherwise it was never saved
 		resume = &kept.LogPosition
 	}
-	if c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED && resume != nil {
+	ended := c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED
+	if ended && resume != nil {
 		path, err := s.engineLog(ctx, c)
 		if err != nil || logs.IsComplete(path, *resume) {
 			return err
 		}
 	}
 	err = s.follow(ctx, c, resume)
-	if errors.Is(err, fs.ErrNotExist) && c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
+	if ended && errors.Is(err, fs.ErrNotExist) {
 		return nil // removed by others, and the engine's log with it
 	}
 	if err != nil {

@@ -14,6 +14,16 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
+// endedContainer makes a container in a running pod, runs the cache, and ends the container.
+func (n *node) endedContainer(exitCode int) (podID, id string) {
+	n.Helper()
+	podID, id = n.startContainer("app")
+	n.sync()
+	n.must(n.engine.Exit(id, exitCode))
+	caughtUp()
+	return podID, id
+}
+
 // keepEnd saves a container in the record of its pod, with its end, as container.Service does.
 func (n *node) keepEnd(podID, id string, end *checkpoint.End) {
 	n.Helper()
@@ -73,10 +83,7 @@ func TestStartTakesEndsFromRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onNode(t, dockertest.Options{}, func(n *node) {
-				podID, id := n.startContainer("app")
-				n.sync()
-				n.must(n.engine.Exit(id, 7))
-				caughtUp()
+				podID, id := n.endedContainer(7)
 				n.keepEnd(podID, id, EndOf(n.container(id)))
 				time.Sleep(time.Second) // lists of the engine may lag behind
 				n.stopCache()
@@ -91,10 +98,7 @@ func TestStartTakesEndsFromRecords(t *testing.T) {
 // The entry from a record is the entry from an inspect.
 func TestEndInARecordIsWhole(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
-		podID, id := n.startContainer("app")
-		n.sync()
-		n.must(n.engine.Exit(id, 7))
-		caughtUp()
+		podID, id := n.endedContainer(7)
 		time.Sleep(time.Second)
 		end := EndOf(n.container(id))
 		n.keepEnd(podID, id, nil)
@@ -137,17 +141,14 @@ func TestEndThatNeedsAnInspect(t *testing.T) {
 	for name, change := range map[string]func(*checkpoint.Container){
 		"no limits":             func(c *checkpoint.Container) { c.Config = []byte(`{"image": {"image": "a"}}`) },
 		"no image":              func(c *checkpoint.Container) { c.Config = []byte(`{"linux": {"resources": {}}}`) },
-		"perhaps out of memory": func(c *checkpoint.Container) { c.End.ExitCode = killedExitCode },
+		"perhaps out of memory": func(c *checkpoint.Container) { c.End.OOMKilled = false },
 		"an earlier end":        func(c *checkpoint.Container) { c.End.FinishedAt = time.Unix(0, 0) },
 		"another exit code":     func(c *checkpoint.Container) { c.End.ExitCode++ },
 		"nothing":               nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			onNode(t, dockertest.Options{}, func(n *node) {
-				podID, id := n.startContainer("app")
-				n.sync()
-				n.must(n.engine.Exit(id, killedExitCode))
-				caughtUp()
+				podID, id := n.endedContainer(killedExitCode)
 				time.Sleep(time.Second)
 				end := EndOf(n.container(id))
 				end.OOMKilled = true
@@ -157,7 +158,6 @@ func TestEndThatNeedsAnInspect(t *testing.T) {
 				want := 1 // the pod's sandbox
 				if kept := record.Containers[id]; change != nil {
 					change(&kept)
-					kept.End.OOMKilled = name != "perhaps out of memory"
 					record.Containers[id] = kept
 					want++
 				}
@@ -171,10 +171,7 @@ func TestEndThatNeedsAnInspect(t *testing.T) {
 // An entry of the cache is from a later run than the record, if a save failed. The list has the same words for both.
 func TestReconnectKeepsTheLaterEnd(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
-		podID, id := n.startContainer("app")
-		n.sync()
-		n.must(n.engine.Exit(id, 7))
-		caughtUp()
+		podID, id := n.endedContainer(7)
 		n.keepEnd(podID, id, EndOf(n.container(id)))
 		time.Sleep(time.Hour)
 		n.start(id)

@@ -38,7 +38,8 @@ func (c *Cache) noteDeath(event docker.Event) {
 func (c *Cache) noteRemoval(ctx context.Context, event docker.Event) {
 	c.mu.Lock()
 	_, died := c.deaths[event.ID]
-	if l := c.looks[event.ID]; died {
+	if died {
+		l := c.looks[event.ID]
 		l.missed = true
 		c.looks[event.ID] = l
 	}

@@ -22,10 +22,7 @@ func (n *node) wantEnd(id string, exitCode int) {
 // docker container prune may remove an ended container before the kubelet has seen its end.
 func TestEndedContainerThatOthersRemoveStays(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
-		podID, id := n.startContainer("app")
-		n.sync()
-		n.must(n.engine.Exit(id, 7))
-		caughtUp()
+		podID, id := n.endedContainer(7)
 		n.must(n.engine.RemoveContainer(n.Context(), id))
 		time.Sleep(20 * time.Minute) // several relists
 		caughtUp()
@@ -51,10 +48,7 @@ func TestCreatedContainerThatOthersRemoveIsForgotten(t *testing.T) {
 // Without a pod there is no kubelet that removes the container.
 func TestEndedContainerWithoutItsPodIsForgotten(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
-		podID, id := n.startContainer("app")
-		n.sync()
-		n.must(n.engine.Exit(id, 7))
-		caughtUp()
+		podID, id := n.endedContainer(7)
 		n.must(n.engine.RemoveContainer(n.Context(), id))
 		caughtUp()
 		n.wantEnd(id, 7)

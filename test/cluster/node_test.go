@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -111,7 +110,7 @@ func (n *node) coreArgs() []string {
 		"--address", n.world.plane.Address, "--client-ca-file", n.world.plane.Authority.CAFile,
 		"--tls-cert-file", n.serving.CertFile, "--tls-private-key-file", n.serving.KeyFile,
 		"--sync-frequency", resync, "--read-address", "127.0.0.1:0", "--beside-kubelet", "--image-gc-high-threshold",
-		"100", "--eviction-hard", "memory.available<100Mi,nodefs.available<" + cmp.Or(n.settings.diskLeft, "1%"),
+		"100", "--eviction-hard", realkubelet.CoreEviction(n.settings.diskLeft),
 		"--log-level", "debug",
 	}
 }

@@ -195,7 +195,7 @@ func (n *node) coreArgs(socket string) []string {
 		"--root-dir", n.path("kubelet"), "--pod-logs-dir", n.logs(), "--read-address", "127.0.0.1:0", "--node-ip",
 		"127.0.0.1",
 		"--crash-backoff", "1s", "--retry", "1s", "--housekeeping", "500ms", "--container-gc-period", "2s",
-		"--image-gc-high-threshold", "100", "--eviction-hard", "memory.available<100Mi,nodefs.available<1%",
+		"--image-gc-high-threshold", "100", "--eviction-hard", realkubelet.CoreEviction(""),
 		"--log-level", "debug",
 	}
 }

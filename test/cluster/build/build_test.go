@@ -36,7 +36,7 @@ func TestVersionIsTheRequiredOne(t *testing.T) {
 func TestVersionsThatProgramsAreStampedWith(t *testing.T) {
 	for tools, want := range map[string]string{
 		"cilium":   cilium + " v" + ciliumVersion + " ",
-		"minikube": minikube + " " + MinikubeVersion + " ",
+		"minikube": minikube + " " + minikubeVersion + " ",
 	} {
 		testutil.Assert(t, strings.Contains(toolsFile(t, tools), want), "%s: its go.mod has no %q", tools, want)
 	}

@@ -29,8 +29,8 @@ const (
 	multusManifest  = "deployments/multus-daemonset.yml"
 )
 
-// MinikubeVersion is the version that test/cluster/tools/minikube/go.mod requires. A test compares the two.
-const MinikubeVersion = "v1.37.0"
+// minikubeVersion is the version that test/cluster/tools/minikube/go.mod requires. A test compares the two.
+const minikubeVersion = "v1.37.0"
 
 // kubeadmPrograms returns the programs that a kubeadm cluster needs in addition to programs.
 func kubeadmPrograms() []program {
@@ -73,7 +73,7 @@ func kubeadmPrograms() []program {
 // minikubePrograms returns minikube, stamped with its version.
 func minikubePrograms() []program {
 	return []program{{name: "minikube", tools: "minikube", pkg: minikube + "/cmd/minikube",
-		linkerFlags: "-s -w -X " + minikube + "/pkg/version.version=" + MinikubeVersion,
+		linkerFlags: "-s -w -X " + minikube + "/pkg/version.version=" + minikubeVersion,
 		path:        func(p *Programs) *string { return &p.Minikube }}}
 }
 

@@ -32,6 +32,11 @@ type Config struct {
 	More string
 }
 
+// CoreEviction returns the kubelet core's --eviction-hard with the thresholds of a Config with this DiskLeft.
+func CoreEviction(diskLeft string) string {
+	return "memory.available<100Mi,nodefs.available<" + cmp.Or(diskLeft, "1%")
+}
+
 // Write writes the configuration file.
 func (c Config) Write(path string) error {
 	return os.WriteFile(path, fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1

@@ -109,7 +109,7 @@ func (c *Cluster) startKubeletCore(n node) error {
 		"--address", c.Plane.Address, "--client-ca-file", c.Plane.Authority.CAFile,
 		"--tls-cert-file", n.serving.CertFile, "--tls-private-key-file", n.serving.KeyFile,
 		"--sync-frequency", resync, "--read-address", "127.0.0.1:0", "--beside-kubelet",
-		"--image-gc-high-threshold", "100", "--eviction-hard", "memory.available<100Mi,nodefs.available<1%"}
+		"--image-gc-high-threshold", "100", "--eviction-hard", realkubelet.CoreEviction("")}
 	if c.opts.MaxPods > 0 {
 		args = append(args, fmt.Sprintf("--max-pods=%d", c.opts.MaxPods))
 	}
