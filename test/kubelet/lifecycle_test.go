@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -286,20 +288,19 @@ func TestLogRotation(t *testing.T) {
 		"--container-log-monitor-interval", "500ms")
 	pod := n.run("pod", "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.005; done")
 	log := filepath.Join(model.PodLogDirectory(n.logs, pod), model.ContainerLogPath("main", 0))
-	eventually(t, "rotated and compressed", func() error {
+	first := ""
+	eventually(t, "rotated and compressed, the first one removed", func() error {
 		files, err := filepath.Glob(log + ".*")
-		if err != nil {
-			return err
+		if err != nil || len(files) == 0 {
+			return cmp.Or(err, errors.New("no rotated file"))
 		}
-		if len(files) > 3 {
-			return fmt.Errorf("%d rotated files, want at most 3", len(files))
+		first = cmp.Or(first, strings.TrimSuffix(files[0], ".gz"))
+		isFirst := func(file string) bool { return strings.HasPrefix(file, first) }
+		isCompressed := func(file string) bool { return strings.HasSuffix(file, ".gz") }
+		if slices.ContainsFunc(files, isFirst) || !slices.ContainsFunc(files, isCompressed) || len(files) > 3 {
+			return fmt.Errorf("%v, want a compressed one, at most 3, and %s to be removed", files, first)
 		}
-		for _, file := range files {
-			if strings.HasSuffix(file, ".gz") {
-				return nil
-			}
-		}
-		return fmt.Errorf("only %v", files)
+		return nil
 	})
 	before := n.log(pod, "main", 0)
 	eventually(t, "the new log grows", func() error {
