@@ -37,7 +37,7 @@ type plan struct {
 	Base string
 	// CiliumBase is the file system of Cilium's image.
 	CiliumBase string
-	// Flannel and Metrics are the manifests of the add-ons.
+	// Flannel, Metrics and Multus are the manifests of the add-ons.
 	Flannel, Metrics, Multus string
 	// Node2 is the runtime of the second node, and Family names the cluster's addresses. Network is the add-on that
 	// connects the pods, if it is not the usual one.
@@ -107,20 +107,16 @@ func prepare(ctx context.Context, o options) (p plan, err error) {
 			return p, err
 		}
 	}
-	if p.Root, err = machine.Root(ctx); err != nil {
-		return p, err
-	}
-	if p.Base, err = networkBase(ctx); err != nil {
-		return p, err
-	}
-	if p.Flannel, err = build.FlannelManifest(ctx); err != nil {
-		return p, err
-	}
-	if p.Metrics, err = build.MetricsManifest(ctx); err != nil {
-		return p, err
-	}
-	if p.Multus, err = build.MultusManifest(ctx); err != nil {
-		return p, err
+	for _, part := range []struct {
+		path *string
+		make func(context.Context) (string, error)
+	}{
+		{&p.Root, machine.Root}, {&p.Base, networkBase}, {&p.Flannel, build.FlannelManifest},
+		{&p.Metrics, build.MetricsManifest}, {&p.Multus, build.MultusManifest},
+	} {
+		if *part.path, err = part.make(ctx); err != nil {
+			return p, err
+		}
 	}
 	if _, err = p.images(ctx); err != nil {
 		return p, err
