@@ -50,14 +50,24 @@ func (t *trial) applyAddon(ctx context.Context, name string, daemonSets ...strin
 	return nil
 }
 
-// removeAddon deletes what applyAddon has applied, and waits for the end of its pods. users are DaemonSets of the
-// namespace default. Their pods end first, while the driver still runs to take back volumes and claims.
-func (t *trial) removeAddon(ctx context.Context, name string, users ...string) error {
-	for _, user := range users {
-		if _, err := t.kubectl(ctx, "delete", "daemonset/"+user, "--cascade=foreground", "--timeout=2m"); err != nil {
-			return err
-		}
+// tryAddon applies an add-on, and runs a script in each pod of its user, a DaemonSet in default. drivers are its other
+// DaemonSets, each NAMESPACE/NAME. The user's pods end first, while the drivers still run to take back volumes and
+// claims.
+func (t *trial) tryAddon(ctx context.Context, name, user, script string, drivers ...string) error {
+	if err := t.applyAddon(ctx, name, append(drivers, "default/"+user)...); err != nil {
+		return err
 	}
+	if err := t.onEach(ctx, user, script); err != nil {
+		return err
+	}
+	if _, err := t.kubectl(ctx, "delete", "daemonset/"+user, "--cascade=foreground", "--timeout=2m"); err != nil {
+		return err
+	}
+	return t.removeAddon(ctx, name)
+}
+
+// removeAddon deletes what applyAddon has applied, and waits for the end of its pods.
+func (t *trial) removeAddon(ctx context.Context, name string) error {
 	_, err := t.kubectl(ctx, "delete", "-f", filepath.Join(t.plan.Dir, name+".yaml"), "--ignore-not-found",
 		"--cascade=foreground", "--timeout=2m")
 	return err
@@ -94,56 +104,32 @@ func (t *trial) ociRuntime(ctx context.Context) error {
 
 // devicePlugin gives a container on each node a device by Kubernetes' sample plugin: a mount and a CDI device.
 func (t *trial) devicePlugin(ctx context.Context) error {
-	if err := t.applyAddon(ctx, "device-plugin", "kube-system/device-plugin", "default/device-user"); err != nil {
-		return err
-	}
-	if err := t.onEach(ctx, "device-user", `
+	return t.tryAddon(ctx, "device-plugin", "device-user", `
 		case $CDI_DEVICE in CDI-Dev-[12]) ;; *) exit 1 ;; esac
 		test -b /tmp/$CDI_DEVICE
-		test -f /tmp/${CDI_DEVICE#CDI-}`); err != nil {
-		return err
-	}
-	return t.removeAddon(ctx, "device-plugin", "device-user")
+		test -f /tmp/${CDI_DEVICE#CDI-}`, "kube-system/device-plugin")
 }
 
 // dra gives a container on each node a device of a claim, by Kubernetes' own test driver for dynamic resource
 // allocation. The driver writes a CDI file with the parameters of the claim.
 func (t *trial) dra(ctx context.Context) error {
-	if err := t.applyAddon(ctx, "dra", "kube-system/dra-driver", "default/dra-user"); err != nil {
-		return err
-	}
-	if err := t.onEach(ctx, "dra-user", `test "$user_of" = claim`); err != nil {
-		return err
-	}
-	return t.removeAddon(ctx, "dra", "dra-user")
+	return t.tryAddon(ctx, "dra", "dra-user", `test "$user_of" = claim`, "kube-system/dra-driver")
 }
 
 // draExample gives a container on each node a device of the example driver for dynamic resource allocation. The
 // driver's CDI file has what the claim asks for.
 func (t *trial) draExample(ctx context.Context) error {
-	if err := t.applyAddon(ctx, "dra-example", "kube-system/dra-example", "default/gpu-user"); err != nil {
-		return err
-	}
-	if err := t.onEach(ctx, "gpu-user", `
+	return t.tryAddon(ctx, "dra-example", "gpu-user", `
 		env | grep -x 'GPU_DEVICE_[01]=gpu-[01]'
-		env | grep -x 'GPU_DEVICE_[01]_TIMESLICE_INTERVAL=Long'`); err != nil {
-		return err
-	}
-	return t.removeAddon(ctx, "dra-example", "gpu-user")
+		env | grep -x 'GPU_DEVICE_[01]_TIMESLICE_INTERVAL=Long'`, "kube-system/dra-example")
 }
 
 // csi gives a container on each node a volume of a driver that mounts from within its own container. Nothing stays
 // mounted.
 func (t *trial) csi(ctx context.Context) error {
-	if err := t.applyAddon(ctx, "csi", "kube-system/csi-driver", "default/csi-user"); err != nil {
-		return err
-	}
-	if err := t.onEach(ctx, "csi-user", `
+	if err := t.tryAddon(ctx, "csi", "csi-user", `
 		grep '^tmpfs.criadapter.example /data tmpfs ' /proc/mounts
-		echo data > /data/file`); err != nil {
-		return err
-	}
-	if err := t.removeAddon(ctx, "csi", "csi-user"); err != nil {
+		echo data > /data/file`, "kube-system/csi-driver"); err != nil {
 		return err
 	}
 	return t.eachMachine(ctx, `not grep tmpfs.criadapter.example /proc/mounts`)

@@ -31,15 +31,9 @@ func (t *trial) multus(ctx context.Context) error {
 	if err := t.eachMachine(ctx, "test -e "+multusConfig); err != nil {
 		return err
 	}
-	if err := t.applyAddon(ctx, "multus-user", "default/multus-user"); err != nil {
-		return err
-	}
-	if err := t.onEach(ctx, "multus-user", `
+	if err := t.tryAddon(ctx, "multus-user", "multus-user", `
 		ip address show dev eth0 | grep 'inet'
 		ip address show dev net1 | grep 'inet 10.99.0.'`); err != nil {
-		return err
-	}
-	if err := t.removeAddon(ctx, "multus-user", "multus-user"); err != nil {
 		return err
 	}
 	if err := t.removeAddon(ctx, "multus"); err != nil {
