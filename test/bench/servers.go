@@ -96,11 +96,10 @@ type ownEngine struct {
 // startEngine starts an engine with the rig's settings.
 func (b *bench) startEngine(ctx context.Context, name string) (ownEngine, error) {
 	dir := filepath.Join(b.dir, name)
-	eng, err := engine.New(engine.Options{Dir: dir, Env: b.env, Config: map[string]any{"cgroup-parent": b.cgroup}})
+	eng, err := engine.Launch(ctx, engine.Options{
+		Dir: dir, Env: b.env, Config: map[string]any{"cgroup-parent": b.cgroup},
+	})
 	if err != nil {
-		return ownEngine{}, err
-	}
-	if err := eng.Start(ctx); err != nil {
 		return ownEngine{}, err
 	}
 	processes, err := procs.Engine(eng.PID())

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 
 	"github.com/criadapter/criadapter/test/program"
@@ -26,15 +25,7 @@ func startGVisor(ctx context.Context, env rigenv.Env) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(env.WorkDir, "e")
-	if err != nil {
-		return nil, err
-	}
-	e, err := engine.New(engine.Options{Env: env, Dir: dir, Runtimes: map[string]string{gvisorHandler: runsc}})
-	if err != nil {
-		return nil, err
-	}
-	return e, e.Start(ctx)
+	return engine.Launch(ctx, engine.Options{Env: env, Runtimes: map[string]string{gvisorHandler: runsc}})
 }
 
 // startServer starts criadapter, unless endpoint names a running server. At the end, criadapter's log is copied to

@@ -87,14 +87,12 @@ func onMobyEngine(
 	if err != nil {
 		return nil, err
 	}
-	tested, err := engine.New(engine.Options{Dir: filepath.Join(dir, "e"), Env: env, Path: path, Config: map[string]any{
-		"exec-root": mobyExecRoot, "cgroup-parent": "/" + env.Cgroup(), "bridge": "", "iptables": true,
-		"ip6tables": true, "ip-forward": true,
-	}})
+	tested, err := engine.Launch(ctx, engine.Options{
+		Dir: filepath.Join(dir, "e"), Env: env, Path: path, Config: map[string]any{
+			"exec-root": mobyExecRoot, "cgroup-parent": "/" + env.Cgroup(), "bridge": "", "iptables": true,
+			"ip6tables": true, "ip-forward": true,
+		}})
 	if err != nil {
-		return nil, err
-	}
-	if err := tested.Start(ctx); err != nil {
 		return nil, err
 	}
 	defer func() {

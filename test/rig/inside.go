@@ -83,15 +83,12 @@ func start(ctx context.Context, scratchDir string, p *plan) (cleanup func() erro
 	undo = append(undo, reg.Close)
 	p.Env.Registry, p.Env.AuthRegistry = reg.Addr, reg.AuthAddr
 
-	eng, err := engine.New(engine.Options{
+	eng, err := engine.Launch(ctx, engine.Options{
 		Dir:    filepath.Join(scratchDir, "engine"),
 		Env:    p.Env,
 		Config: map[string]any{"cgroup-parent": p.Cgroup},
 	})
 	if err != nil {
-		return cleanup, err
-	}
-	if err := eng.Start(ctx); err != nil {
 		return cleanup, err
 	}
 	undo = append(undo, func() error { return eng.Close(context.WithoutCancel(ctx)) })

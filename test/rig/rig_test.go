@@ -120,13 +120,7 @@ func TestRegistryWithAccount(t *testing.T) {
 // TestRegistryInTrouble starts its own engine, because an engine that has the layers already does not fetch them.
 func TestRegistryInTrouble(t *testing.T) {
 	env := rigenv.Require(t)
-	dir, err := os.MkdirTemp(env.WorkDir, "e")
-	testutil.Must(t, err)
-	eng, err := engine.New(engine.Options{Dir: dir, Env: env})
-	testutil.Must(t, err)
-	testutil.Must(t, eng.Start(t.Context()))
-	defer eng.Close(context.WithoutCancel(t.Context()))
-	env.DockerHost = eng.Host()
+	env.DockerHost = engine.ForTest(t, engine.Options{Env: env}).Host()
 
 	// This pull comes first, because containerd continues a partial blob, corrupt or not.
 	t.Run(rigenv.PrefixStalled, func(t *testing.T) {

@@ -77,18 +77,11 @@ func soak(ctx context.Context, env rigenv.Env, opts options) (err error) {
 
 // startEngine starts the engine that gets the faults, and makes the CNI plugins that fail.
 func (s *soaking) startEngine(ctx context.Context) (err error) {
-	dir, err := os.MkdirTemp(s.env.WorkDir, "e")
-	if err != nil {
-		return err
-	}
-	s.victims.engine, err = engine.New(engine.Options{
-		Dir: filepath.Join(dir, "d"), Env: s.env,
+	s.victims.engine, err = engine.Launch(ctx, engine.Options{
+		Env:    s.env,
 		Config: map[string]any{"live-restore": true, "cgroup-parent": s.env.Cgroup()},
 	})
 	if err != nil {
-		return err
-	}
-	if err := s.victims.engine.Start(ctx); err != nil {
 		return err
 	}
 	log := s.victims.engine.LogPath()

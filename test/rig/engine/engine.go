@@ -88,6 +88,26 @@ func New(opts Options) (*Engine, error) {
 	return e, os.WriteFile(e.path("daemon.json"), config, 0o644)
 }
 
+// Launch prepares an engine and starts it. Without Options.Dir it makes a directory, which the rig removes.
+func Launch(ctx context.Context, opts Options) (*Engine, error) {
+	e, err := newInWorkDir(opts)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.Start(ctx)
+}
+
+// newInWorkDir is New. Without Options.Dir it makes a directory in the rig's.
+func newInWorkDir(opts Options) (*Engine, error) {
+	if opts.Dir == "" {
+		var err error
+		if opts.Dir, err = os.MkdirTemp(opts.Env.WorkDir, "e"); err != nil {
+			return nil, err
+		}
+	}
+	return New(opts)
+}
+
 // config is the content of daemon.json. The file is always passed by name, so that the machine's own is not read.
 func (e *Engine) config() map[string]any {
 	config := map[string]any{

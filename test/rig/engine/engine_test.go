@@ -18,14 +18,7 @@ import (
 // newEngine prepares an engine in the rig that ends with the test.
 func newEngine(t *testing.T, env rigenv.Env, config map[string]any) *Engine {
 	t.Helper()
-	dir, err := os.MkdirTemp(env.WorkDir, "e")
-	testutil.Must(t, err)
-	e, err := New(Options{Dir: dir, Env: env, Config: config})
-	testutil.Must(t, err)
-	t.Cleanup(func() {
-		testutil.Check(t, e.Close(context.WithoutCancel(t.Context())))
-	})
-	return e
+	return newForTest(t, Options{Env: env, Config: config})
 }
 
 func mustStart(t *testing.T, e *Engine) *client.Client {

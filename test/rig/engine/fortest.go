@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -19,21 +18,21 @@ const closeTimeout = time.Minute
 // ForTest starts an engine for the duration of a test. Without Options.Dir it makes a directory, which the rig removes.
 func ForTest(t testing.TB, opts Options) *Engine {
 	t.Helper()
-	var err error
-	if opts.Dir == "" {
-		opts.Dir, err = os.MkdirTemp(opts.Env.WorkDir, "e")
-		testutil.Must(t, err)
-	}
-	e, err := New(opts)
+	e := newForTest(t, opts)
+	testutil.Must(t, e.Start(t.Context()))
+	return e
+}
+
+// newForTest is ForTest without starting the engine.
+func newForTest(t testing.TB, opts Options) *Engine {
+	t.Helper()
+	e, err := newInWorkDir(opts)
 	testutil.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout) // the test's own context has ended
 		defer cancel()
-		if err := e.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, e.Close(ctx))
 	})
-	testutil.Must(t, e.Start(t.Context()))
 	return e
 }
 
