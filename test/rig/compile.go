@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/criadapter/criadapter/test/gomod"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/results"
 )
 
@@ -82,8 +83,8 @@ func compile(
 		race = nil
 	}
 	// Vetting compiles every dependency once, so that the packages below can be linked beside each other.
-	vet := exec.CommandContext(ctx, "go", append(append([]string{"vet", "-trimpath"}, race...), opts.packages...)...)
-	if _, err := output(vet); err != nil {
+	vet := append(append([]string{"vet", "-trimpath"}, race...), opts.packages...)
+	if err := program.Go(ctx, vet...); err != nil {
 		failed = append(failed, results.Test{Package: "go vet", Outcome: results.Fail, Output: err.Error()})
 	}
 	outcomes := make([]*results.Test, len(packages))
@@ -126,7 +127,7 @@ func compileOne(ctx context.Context, linked, dir string, pkg goPackage, race []s
 	defer unlock()
 	// -w leaves out debug information, which stack traces do not need: linking takes a quarter less.
 	args := append([]string{"test", "-c", "-trimpath", "-ldflags=-w", "-o", cached}, race...)
-	if _, err := output(exec.CommandContext(ctx, "go", append(args, pkg.ImportPath)...)); err != nil {
+	if err := program.Go(ctx, append(args, pkg.ImportPath)...); err != nil {
 		return b, err
 	}
 	if err := linkOrCopy(cached, b.Path); err != nil {
@@ -147,12 +148,12 @@ func (p goPackage) short() string {
 func listPackages(ctx context.Context, patterns []string) ([]goPackage, error) {
 	const fields = "-json=ImportPath,Dir,Module,TestGoFiles,XTestGoFiles,TestImports,XTestImports"
 	args := append([]string{"list", "-e", fields}, patterns...)
-	list, err := output(exec.CommandContext(ctx, "go", args...))
+	list, err := gomod.Command(ctx, "", nil, args...)
 	if err != nil {
 		return nil, err
 	}
 	var packages []goPackage
-	decoder := json.NewDecoder(strings.NewReader(list))
+	decoder := json.NewDecoder(bytes.NewReader(list))
 	for {
 		var pkg goPackage
 		err := decoder.Decode(&pkg)

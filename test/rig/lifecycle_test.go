@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/moby/moby/client"
 
@@ -133,11 +131,7 @@ func TestNamespacesAreTheRigsOwn(t *testing.T) {
 
 func TestSystemEngine(t *testing.T) {
 	env := rigenv.RequireSystem(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cli, err := client.New(client.WithHost(env.DockerHost))
-	testutil.Must(t, err)
-	defer cli.Close()
+	ctx, cli := dial(t, env)
 	answer, err := cli.Info(ctx, client.InfoOptions{})
 	testutil.Must(t, err)
 	testutil.Assert(t, answer.Info.DockerRootDir == env.DockerRoot,

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -16,6 +13,7 @@ import (
 
 	critools "github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/gomod"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/cache"
 	"github.com/criadapter/criadapter/test/rig/cniplugins"
 	"github.com/criadapter/criadapter/test/rig/engine"
@@ -88,14 +86,11 @@ func buildCriadapter(ctx context.Context, s *scratch) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := output(exec.CommandContext(ctx, "make", "-s", "-C", root, "build")); err != nil {
+	if _, err := program.Output(ctx, "", nil, "make", "-s", "-C", root, "build"); err != nil {
 		return "", err
 	}
-	program := s.path("criadapter")
-	if err := copyFile(filepath.Join(root, "build", "criadapter"), program); err != nil {
-		return "", err
-	}
-	return program, nil
+	copied := s.path("criadapter")
+	return copied, program.CopyFile(filepath.Join(root, "build", "criadapter"), copied)
 }
 
 // prepare completes p for a private engine; describe has filled in its Env.
@@ -155,30 +150,6 @@ func build(ctx context.Context, path, pkg string) error {
 	_, err = gomod.Command(ctx, root, []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", "-s -w", "-o", path,
 		pkg)
 	return err
-}
-
-// output runs cmd and returns its stdout. An error contains its stdout and stderr.
-func output(cmd *exec.Cmd) (string, error) {
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s%s", strings.Join(cmd.Args, " "), err, stdout.String(), stderr.String())
-	}
-	return stdout.String(), nil
-}
-
-func copyFile(from, to string) error {
-	source, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(target, source)
-	return errors.Join(err, target.Close())
 }
 
 // capSysResource is CAP_SYS_RESOURCE's number in <linux/capability.h>.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/criadapter/criadapter/test/gomod"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/images"
 	"github.com/criadapter/criadapter/test/rig/installed"
 )
@@ -41,11 +42,11 @@ func ready(ctx context.Context, compiler bool) error {
 
 // hasCompiler looks for the C compiler that the go command uses.
 func hasCompiler(ctx context.Context) error {
-	named, err := output(exec.CommandContext(ctx, "go", "env", "CC"))
+	named, err := gomod.Command(ctx, "", nil, "env", "CC")
 	if err != nil {
 		return err
 	}
-	fields := strings.Fields(named) // it may have arguments
+	fields := strings.Fields(string(named)) // it may have arguments
 	if len(fields) == 0 {
 		return errors.New("go env CC names no C compiler, which the race detector needs")
 	}
@@ -63,12 +64,9 @@ func fetchModules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	download := exec.CommandContext(ctx, "go", "mod", "download")
-	download.Dir = root
-	if _, err := output(download); err != nil {
+	if _, err := program.Output(ctx, root, nil, "go", "mod", "download"); err != nil {
 		return fmt.Errorf("the Go module cache lacks modules of this tree, and they cannot be fetched: run "+
-			"`go mod download` "+
-			"where the module proxy can be reached (go env GOPROXY): %w", err)
+			"`go mod download` where the module proxy can be reached (go env GOPROXY): %w", err)
 	}
 	return nil
 }

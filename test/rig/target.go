@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -97,7 +97,7 @@ func (t target) canRegister(ctx context.Context, dockerd string) error {
 	if t.registration != rigenv.RegistrationShim {
 		return nil
 	}
-	said, err := output(exec.CommandContext(ctx, dockerd, "--version"))
+	said, err := program.Output(ctx, "", nil, dockerd, "--version")
 	if err != nil {
 		return err
 	}

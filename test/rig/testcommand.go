@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 
@@ -96,10 +95,10 @@ func withoutControllers(w io.Writer, tests []results.Test) []results.Test {
 
 func newTestPlan(ctx context.Context, opts testOptions, kind rigenv.Kind) (testPlan, error) {
 	// -n prints the path of the program, after compiling it if necessary.
-	test2json, err := output(exec.CommandContext(ctx, "go", "tool", "-n", "test2json"))
+	test2json, err := gomod.Command(ctx, "", nil, "tool", "-n", "test2json")
 	return testPlan{
 		Args:      opts.args(kind),
-		Test2JSON: strings.TrimSpace(test2json),
+		Test2JSON: strings.TrimSpace(string(test2json)),
 		Timeout:   opts.timeout,
 		Verbose:   opts.verbose,
 	}, err

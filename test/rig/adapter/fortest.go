@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // closeTimeout bounds the cleanup of one test.
@@ -14,9 +16,7 @@ const closeTimeout = time.Minute
 func ForTest(t testing.TB, opts Options) *Server {
 	t.Helper()
 	s := NewForTest(t, opts)
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, s.Start(t.Context()))
 	return s
 }
 
@@ -24,17 +24,13 @@ func ForTest(t testing.TB, opts Options) *Server {
 func NewForTest(t testing.TB, opts Options) *Server {
 	t.Helper()
 	s, err := New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		log := s.LogTail()
 		// The test's own context is over here.
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		testutil.Check(t, s.Close(ctx))
 		if t.Failed() {
 			t.Logf("the end of criadapter's log:\n%s", log)
 		}

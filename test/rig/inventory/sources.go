@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/test/cgroups"
 )
 
 func (i Inventory) addEngine(ctx context.Context, host string) error {
@@ -118,11 +120,7 @@ func (i Inventory) addFiles(kind, dir string) error {
 
 // addCgroups counts a cgroup and all cgroups below it, in every hierarchy.
 func (i Inventory) addCgroups(below string) error {
-	roots, err := filepath.Glob("/sys/fs/cgroup/*/" + below)
-	if err != nil {
-		return err
-	}
-	for _, root := range append(roots, "/sys/fs/cgroup/"+below) {
+	for _, root := range cgroups.Find(below) {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if os.IsNotExist(err) {
 				return nil

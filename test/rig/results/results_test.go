@@ -146,11 +146,7 @@ func TestRealBinaries(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-json", "-timeout=2s", ".")
 			cmd.Dir = dir
 			out, err := cmd.Output()
-			p := NewPackage("a")
-			for line := range strings.Lines(string(out)) {
-				p.Line([]byte(line))
-			}
-			got := p.Finish(err)
+			got := finish(t, err, slices.Collect(strings.Lines(string(out)))...)
 			again, _ := Again(got)
 			testutil.Assert(t, len(again) == 0, "these tests run again: %v", again)
 			if names(got, Pass) != test.pass || names(got, Fail) != test.failed {
@@ -194,16 +190,12 @@ func TestBenchmarks(t *testing.T) {
 }
 
 func TestLongest(t *testing.T) {
-	p := NewPackage("room")
-	for _, line := range []string{
+	tests := finish(t, nil,
 		`{"Action":"run","Test":"TestA"}`, `{"Action":"pass","Test":"TestA","Elapsed":1.5}`,
 		`{"Action":"run","Test":"TestB"}`, `{"Action":"pass","Test":"TestB","Elapsed":20}`,
 		`{"Action":"run","Test":"TestC"}`, `{"Action":"skip","Test":"TestC","Elapsed":0}`,
-		`{"Action":"pass","Elapsed":21.5}`,
-	} {
-		p.Line([]byte(line))
-	}
-	got := Longest(p.Finish(nil), 2)
+		`{"Action":"pass","Elapsed":21.5}`)
+	got := Longest(tests, 2)
 	want := []Test{
 		{Package: "room", Name: "TestB", Outcome: Pass, Seconds: 20},
 		{Package: "room", Name: "TestA", Outcome: Pass, Seconds: 1.5},
