@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
@@ -37,9 +38,10 @@ type kubeletAPI struct {
 	http   *http.Client
 }
 
-// serveAPI serves the API of a node until the test ends.
-func serveAPI(t *testing.T, n *node) *kubeletAPI {
+// serveAPI starts a node with apiPod, and serves its API until the test ends. It returns when the pod is ready.
+func serveAPI(t *testing.T) (*node, *kubeletAPI, *v1.Pod) {
 	t.Helper()
+	n := newNode(t)
 	pki := filepath.Join(n.dir, "pki")
 	testutil.Must(t, os.Mkdir(pki, 0o700))
 	authority, err := controlplane.NewAuthority(pki, "clients")
@@ -63,20 +65,15 @@ func serveAPI(t *testing.T, n *node) *kubeletAPI {
 		},
 	})
 	testutil.Must(t, err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- api.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		testutil.Check(t, <-ended)
-	})
+	testutil.Background(t, api.Run)
 	config := &rest.Config{Host: "https://" + api.Address(), TLSClientConfig: rest.TLSClientConfig{
 		CertFile: client.CertFile, KeyFile: client.KeyFile, CAFile: filepath.Join(pki, "kubelet.crt"),
 		ServerName: n.name,
 	}}
 	asks, err := rest.HTTPClientFor(config)
 	testutil.Must(t, err)
-	return &kubeletAPI{t: t, config: config, http: asks}
+	n.write("web.yaml", apiPod)
+	return n, &kubeletAPI{t: t, config: config, http: asks}, n.ready("web")
 }
 
 // podList returns the kubelet's pods for the API. It returns none while the kubelet does not answer.
@@ -146,10 +143,7 @@ spec:
 
 // TestAPICommands runs commands through the kubelet's API, over SPDY and with a plain request.
 func TestAPICommands(t *testing.T) {
-	n := newNode(t)
-	a := serveAPI(t, n)
-	n.write("web.yaml", apiPod)
-	pod := n.ready("web")
+	_, a, pod := serveAPI(t)
 	a.commands(pod, overSPDY)
 	body, code := a.ask(http.MethodPost,
 		fmt.Sprintf("/run/%s/%s/main?cmd=", pod.Namespace, pod.Name)+url.QueryEscape("echo a word"))
@@ -162,10 +156,8 @@ func TestAPICommands(t *testing.T) {
 // TestAPICommandsOverWebSocket runs commands as newer clients do.
 func TestAPICommandsOverWebSocket(t *testing.T) {
 	criadapterOnly(t)
-	n := newNode(t)
-	a := serveAPI(t, n)
-	n.write("web.yaml", apiPod)
-	a.commands(n.ready("web"), overWebSocket)
+	_, a, pod := serveAPI(t)
+	a.commands(pod, overWebSocket)
 }
 
 // commands checks commands in a pod's containers over one protocol: output, exit code, input, terminal size, a missing
@@ -230,11 +222,11 @@ func attached(t *testing.T, way string, executor func() (remotecommand.Executor,
 	attach, err := executor()
 	testutil.Must(t, err)
 	in, feed := io.Pipe()
-	out, ended := &output{}, make(chan error, 1)
+	out := &output{}
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		ended <- attach.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: out})
-	}()
+	ended := testutil.Go(func() error {
+		return attach.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: out})
+	})
 	fmt.Fprintf(feed, "%s\n", way)
 	out.has(t, "heard "+way+"\n")
 	cancel()
@@ -244,29 +236,20 @@ func attached(t *testing.T, way string, executor func() (remotecommand.Executor,
 
 // TestAPIPortForward reaches a port of a pod through the kubelet's API, over SPDY.
 func TestAPIPortForward(t *testing.T) {
-	n := newNode(t)
-	a := serveAPI(t, n)
-	n.write("web.yaml", apiPod)
-	path := portForwardPath(n.ready("web"))
+	_, a, pod := serveAPI(t)
 	transport, upgrader, err := spdy.RoundTripperFor(a.config)
 	testutil.Must(t, err)
-	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, a.url(path))
-	forwarded(t, func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
-		return portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
-	})
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, a.url(portForwardPath(pod)))
+	forwarded(t, dialer)
 }
 
 // TestAPIPortForwardOverWebSocket reaches a port of a pod as newer clients do: SPDY inside a WebSocket.
 func TestAPIPortForwardOverWebSocket(t *testing.T) {
 	criadapterOnly(t)
-	n := newNode(t)
-	a := serveAPI(t, n)
-	n.write("web.yaml", apiPod)
-	dialer, err := portforward.NewSPDYOverWebsocketDialer(a.url(portForwardPath(n.ready("web"))), a.config)
+	_, a, pod := serveAPI(t)
+	dialer, err := portforward.NewSPDYOverWebsocketDialer(a.url(portForwardPath(pod)), a.config)
 	testutil.Must(t, err)
-	forwarded(t, func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
-		return portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
-	})
+	forwarded(t, dialer)
 }
 
 func portForwardPath(pod *v1.Pod) string {
@@ -274,14 +257,12 @@ func portForwardPath(pod *v1.Pod) string {
 }
 
 // forwarded asks the pod's HTTP service five times through one port-forward session.
-func forwarded(
-	t *testing.T, forward func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error),
-) {
+func forwarded(t *testing.T, dialer httpstream.Dialer) {
 	t.Helper()
-	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	forwarder, err := forward(stop, ready)
+	stop, ready := make(chan struct{}), make(chan struct{})
+	forwarder, err := portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
 	testutil.Must(t, err)
-	go func() { ended <- forwarder.ForwardPorts() }()
+	ended := testutil.Go(forwarder.ForwardPorts)
 	select {
 	case <-ready:
 	case err := <-ended:
@@ -305,10 +286,7 @@ func forwarded(
 // TestAPILogsAndFigures reads logs and figures through the kubelet's API.
 func TestAPILogsAndFigures(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
-	n := newNode(t)
-	a := serveAPI(t, n)
-	n.write("web.yaml", apiPod)
-	pod := n.ready("web")
+	n, a, pod := serveAPI(t)
 	logs := fmt.Sprintf("/containerLogs/%s/%s/main", pod.Namespace, pod.Name)
 	eventually(t, "the log", func() error {
 		if body, code := a.ask(http.MethodGet, logs+"?stream=Stderr"); body != "err\n" || code != http.StatusOK {
@@ -323,11 +301,11 @@ func TestAPILogsAndFigures(t *testing.T) {
 	answer, err := a.http.Do(request)
 	testutil.Must(t, err)
 	defer answer.Body.Close()
-	out, copied := &output{}, make(chan error, 1)
-	go func() {
+	out := &output{}
+	copied := testutil.Go(func() error {
 		_, err := io.Copy(out, answer.Body)
-		copied <- err
-	}()
+		return err
+	})
 	n.exec(pod, "main", "touch", "/tmp/end")
 	out.has(t, "bye\n")
 	testutil.Check(t, testutil.Receive(t, copied, "the log is followed beyond the container's end"))
@@ -375,10 +353,7 @@ func TestAPILogsAndFigures(t *testing.T) {
 func TestAPIContainerMetrics(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
 	criadapterOnly(t)
-	n := newNode(t)
-	a := serveAPI(t, n)
-	n.write("web.yaml", apiPod)
-	n.ready("web")
+	_, a, _ := serveAPI(t)
 	body, code := a.ask(http.MethodGet, "/metrics/cadvisor")
 	testutil.Assert(t, code == http.StatusOK && strings.Contains(body, "container_memory_working_set_bytes{"),
 		"metrics: %d %.500s", code, body)
