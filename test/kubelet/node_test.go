@@ -14,17 +14,6 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// cgroupFile reads a file of a cgroup below the node's, in either version of cgroups.
-func (n *node) cgroupFile(below, v1File, v2File string) (string, error) {
-	controller, _, _ := strings.Cut(v1File, ".")
-	root := filepath.Join(n.cgroup(), "kubepods", below)
-	text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", root, v2File))
-	if err != nil {
-		text, err = os.ReadFile(filepath.Join("/sys/fs/cgroup", controller, root, v1File))
-	}
-	return strings.TrimSpace(string(text)), err
-}
-
 // TestNodeLimits: all pods together get the memory that is not reserved for the system. One pod gets at most
 // --pod-max-pids processes.
 func TestNodeLimits(t *testing.T) {
@@ -37,16 +26,15 @@ func TestNodeLimits(t *testing.T) {
 `)
 	pod := n.ready("pod")
 	n.logHas(pod, "main", 0, "no more")
-	got, err := n.cgroupFile("besteffort/pod"+string(pod.UID), "pids.max", "pids.max")
-	testutil.Assert(t, err == nil && got == "30", "the pod may have %s tasks, %v", got, err)
+	got := n.podCgroup("/kubepods/besteffort/pod"+string(pod.UID), []string{"pids.max"})
+	testutil.Equal(t, got, "30", "tasks that the pod may have")
 	text, err := os.ReadFile("/proc/meminfo")
 	testutil.Must(t, err)
 	var total int64
 	_, err = fmt.Sscanf(string(text), "MemTotal: %d kB", &total)
 	testutil.Must(t, err)
-	got, err = n.cgroupFile("", "memory.limit_in_bytes", "memory.max")
-	testutil.Assert(t, err == nil && got == fmt.Sprint((total-1<<20)<<10),
-		"all pods may have %s bytes of %d kB, %v", got, total, err)
+	got = n.podCgroup("/kubepods", memoryLimit)
+	testutil.Assert(t, got == fmt.Sprint((total-1<<20)<<10), "all pods may have %s bytes of %d kB", got, total)
 }
 
 // TestCredentialFile pulls with the credentials in the node's own file, and not without.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/cgroups"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -208,30 +209,21 @@ func TestResources(t *testing.T) {
 	}
 	n.end("pod")
 	eventually(t, "the pod's cgroup is gone", func() error {
-		if found := n.cgroupDirectories(own); len(found) > 0 {
+		if found := cgroups.Find(n.cgroup() + own); len(found) > 0 {
 			return fmt.Errorf("there is %v", found)
 		}
 		return nil
 	})
 }
 
-// cgroupDirectories returns the directories of a cgroup below the node's cgroup, in all hierarchies.
-func (n *node) cgroupDirectories(end string) []string {
-	n.t.Helper()
-	var all []string
-	for _, pattern := range []string{"/sys/fs/cgroup/*/" + n.cgroup() + end, "/sys/fs/cgroup/" + n.cgroup() + end} {
-		found, err := filepath.Glob(pattern)
-		testutil.Must(n.t, err)
-		all = append(all, found...)
-	}
-	return all
-}
+// memoryLimit is the file with a cgroup's memory limit, in cgroup v1 and v2.
+var memoryLimit = []string{"memory.limit_in_bytes", "memory.max"}
 
 // podCgroup returns the content of the first of files that exists in a cgroup. end is the cgroup's path below the
-// node's.
+// node's cgroup.
 func (n *node) podCgroup(end string, files []string) string {
 	n.t.Helper()
-	for _, directory := range n.cgroupDirectories(end) {
+	for _, directory := range cgroups.Find(n.cgroup() + end) {
 		for _, file := range files {
 			if content, err := os.ReadFile(filepath.Join(directory, file)); err == nil {
 				return strings.TrimSpace(string(content))

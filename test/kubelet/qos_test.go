@@ -67,10 +67,9 @@ func TestPodLevelResources(t *testing.T) {
 	testutil.Equal(t, pod.Status.QOSClass, v1.PodQOSBurstable, "class") // the containers request 16Mi
 	n.logHas(pod, "main", 0, "memory 67108864\n")
 	parent := "/kubepods/burstable/pod" + string(pod.UID)
-	memory := []string{"memory.limit_in_bytes", "memory.max"}
-	testutil.Equal(t, n.podCgroup(parent, memory), "67108864", "memory of the pod's cgroup")
+	testutil.Equal(t, n.podCgroup(parent, memoryLimit), "67108864", "memory of the pod's cgroup")
 	for container, want := range map[string]string{"main": "67108864", "small": "16777216"} {
-		got := n.podCgroup(parent+"/"+id(pod, container), memory)
+		got := n.podCgroup(parent+"/"+id(pod, container), memoryLimit)
 		testutil.Equal(t, got, want, "memory of the container %s", container)
 	}
 }

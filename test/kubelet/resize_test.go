@@ -3,8 +3,6 @@ package kubelet
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,16 +39,7 @@ func (n *node) memoryLimit(pod *v1.Pod, container string) string {
 
 // podMemoryLimit reads the memory limit of the pod's cgroup.
 func (n *node) podMemoryLimit(pod *v1.Pod) string {
-	n.t.Helper()
-	for _, hierarchy := range []struct{ dir, file string }{{"", "memory.max"}, {"memory", "memory.limit_in_bytes"}} {
-		path := filepath.Join("/sys/fs/cgroup", hierarchy.dir, n.cgroup(), "kubepods", "burstable",
-			"pod"+string(pod.UID), hierarchy.file)
-		if text, err := os.ReadFile(path); err == nil {
-			return strings.TrimSpace(string(text))
-		}
-	}
-	n.t.Fatal("the pod has no cgroup with a memory limit")
-	return ""
+	return n.podCgroup("/kubepods/burstable/pod"+string(pod.UID), memoryLimit)
 }
 
 func setMemory(pod *v1.Pod, container, amount string) {
