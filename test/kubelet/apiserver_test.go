@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/manifest"
+	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/test/apitest"
 )
 
@@ -74,8 +75,16 @@ func (c *clusterNode) change(pod *v1.Pod, change func(*v1.Pod)) {
 // shows waits until the server's pod is as check wants it, and returns it.
 func (c *clusterNode) shows(pod *v1.Pod, what string, check func(*v1.Pod) error) *v1.Pod {
 	c.t.Helper()
+	return c.showsWithin(patience, pod, what, check)
+}
+
+// showsWithin is shows with its own time limit.
+func (c *clusterNode) showsWithin(
+	within time.Duration, pod *v1.Pod, what string, check func(*v1.Pod) error,
+) *v1.Pod {
+	c.t.Helper()
 	var now *v1.Pod
-	eventually(c.t, what, func() error {
+	testutil.EventuallyWithin(c.t, within, what, func() error {
 		var ok bool
 		if now, ok = c.api.Object(pod).(*v1.Pod); !ok {
 			return fmt.Errorf("the server has no pod %s", pod.Name)
@@ -109,9 +118,5 @@ func (c *clusterNode) end(pod *v1.Pod) {
 
 // conditionOf is a condition of a pod, nil where it has none of that type.
 func conditionOf(pod *v1.Pod, kind v1.PodConditionType) *v1.PodCondition {
-	i := slices.IndexFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == kind })
-	if i < 0 {
-		return nil
-	}
-	return &pod.Status.Conditions[i]
+	return model.FindCondition(pod.Status.Conditions, kind)
 }

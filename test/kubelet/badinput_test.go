@@ -1,15 +1,12 @@
 package kubelet
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -90,16 +87,7 @@ func TestTwoPodsOfOneName(t *testing.T) {
 		return nil
 	})
 	n.remove("m.yaml")
-	eventually(t, "the second runs", func() error {
-		pod, err := n.find("twin")
-		if err != nil {
-			return err
-		}
-		if pod.UID == first.UID {
-			return errors.New("the first is still there")
-		}
-		return wantReady(pod, v1.ConditionTrue)
-	})
+	n.replaced(first)
 }
 
 // TestHalfWrittenManifest overwrites the manifest of a running pod in place and in pieces.
@@ -112,24 +100,13 @@ func TestHalfWrittenManifest(t *testing.T) {
 	testutil.Must(t, err)
 	defer file.Close()
 	cut := len(text) - 40
-	stays(t, "the emptied manifest takes nothing away", time.Second, func() error {
-		return n.unchanged(before, "main")
-	})
+	stays(t, "the emptied manifest takes nothing away", time.Second, n.unchanged(before))
 	_, err = file.WriteString(text[:cut])
 	testutil.Must(t, err)
-	stays(t, "neither does half of one", time.Second, func() error { return n.unchanged(before, "main") })
+	stays(t, "neither does half of one", time.Second, n.unchanged(before))
 	_, err = file.WriteString(text[cut:])
 	testutil.Must(t, err)
-	eventually(t, "the whole one runs", func() error {
-		pods, err := n.pods()
-		if err != nil {
-			return err
-		}
-		if len(pods) != 1 || pods[0].UID == before.UID {
-			return errors.New("not yet")
-		}
-		return wantReady(&pods[0], v1.ConditionTrue)
-	})
+	n.replaced(before)
 }
 
 // TestImageTrouble: the status says why a container does not run, and later that its pull is backed off. The container

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,23 +24,17 @@ type output struct{ testutil.Buffer }
 func (o *output) has(t *testing.T, want string) {
 	t.Helper()
 	eventually(t, "output", func() error {
-		if got := o.String(); !strings.Contains(got, want) {
-			return fmt.Errorf("no %q in\n%s", want, got)
-		}
-		return nil
+		return wantText(o.String(), want)
 	})
 }
 
 // command returns a kubelet-core command for this node. It inserts --read-address before a `--` argument.
 func (n *node) command(ctx context.Context, args ...string) *exec.Cmd {
-	at := len(args)
-	for i, arg := range args {
-		if arg == "--" {
-			at = i
-			break
-		}
+	at := slices.Index(args, "--")
+	if at < 0 {
+		at = len(args)
 	}
-	args = append(append(append([]string(nil), args[:at]...), "--read-address", n.address), args[at:]...)
+	args = slices.Insert(slices.Clone(args), at, "--read-address", n.address)
 	return exec.CommandContext(ctx, n.program, args...)
 }
 
@@ -64,15 +60,14 @@ func (n *node) begin(args ...string) (*output, *exec.Cmd, <-chan error) {
 	cmd, out := n.command(n.t.Context(), args...), &output{}
 	cmd.Stdout, cmd.Stderr = out, out
 	testutil.Must(n.t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := testutil.Go(cmd.Wait)
 	return out, cmd, ended
 }
 
 const chatty = `
 apiVersion: v1
 kind: Pod
-metadata: {name: NAME, labels: {app: chat}}
+metadata: {name: web, labels: {app: chat}}
 spec:
   terminationGracePeriodSeconds: 0
   volumes: [{name: work, emptyDir: {}}]
@@ -95,7 +90,7 @@ func TestGetAndDescribe(t *testing.T) {
 	testutil.Assert(t, code == 0 && stderr == "No pods.\n", "without pods: %d, %s", code, stderr)
 	watch, cmd, ended := n.begin("get", "pods", "-w")
 	watch.has(t, "NAMESPACE")
-	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
+	n.write("web.yaml", chatty)
 	pod := n.ready("web")
 	watch.has(t, "2/2     Running")
 	stdout, stderr, code := n.person("", "get", "pods")
@@ -125,7 +120,7 @@ func TestGetAndDescribe(t *testing.T) {
 // TestClearErrors asks for objects that do not exist.
 func TestClearErrors(t *testing.T) {
 	n := newNode(t)
-	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
+	n.write("web.yaml", chatty)
 	n.ready("web")
 	for _, c := range []struct {
 		args []string
@@ -155,7 +150,7 @@ func TestClearErrors(t *testing.T) {
 // TestLogs reads logs: of one container, up to its end with -f, and of the attempt before a restart with -p.
 func TestLogs(t *testing.T) {
 	n := newNode(t)
-	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
+	n.write("web.yaml", chatty)
 	n.ready("web")
 	eventually(t, "both streams", func() error {
 		stdout, stderr, code := n.person("", "logs", "web")
@@ -198,7 +193,7 @@ func TestLogs(t *testing.T) {
 // TestExec runs commands: exit codes, both outputs, input, a terminal.
 func TestExec(t *testing.T) {
 	n := newNode(t)
-	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
+	n.write("web.yaml", chatty)
 	n.ready("web")
 	stdout, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "sh", "-c",
 		"echo $WHO; echo oops >&2; exit 42")
@@ -218,7 +213,7 @@ func TestExec(t *testing.T) {
 // exits.
 func TestExecTerminal(t *testing.T) {
 	n := newNode(t)
-	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
+	n.write("web.yaml", chatty)
 	n.ready("web")
 	keyboard, screen := testutil.Terminal(t)
 	testutil.ResizeTerminal(t, keyboard, 111, 33)
@@ -227,17 +222,10 @@ func TestExecTerminal(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	testutil.Must(t, cmd.Start())
 	seen := &output{}
-	reading := make(chan struct{})
-	go func() {
-		defer close(reading)
-		buffer := make([]byte, 4096)
-		for {
-			count, err := keyboard.Read(buffer)
-			if _, _ = seen.Write(buffer[:count]); err != nil {
-				return
-			}
-		}
-	}()
+	read := testutil.Go(func() error {
+		_, err := io.Copy(seen, keyboard)
+		return err
+	})
 	typed := func(text string) {
 		t.Helper()
 		_, err := keyboard.WriteString(text)
@@ -263,8 +251,7 @@ func TestExecTerminal(t *testing.T) {
 	typed("sleep 1000\n")
 	time.Sleep(300 * time.Millisecond)
 	typed("\x03exit 5\n") // the interrupt goes to the container's terminal, not to us
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := testutil.Go(cmd.Wait)
 	select {
 	case err := <-ended:
 		testutil.Assert(t, cmd.ProcessState.ExitCode() == 5,
@@ -275,5 +262,5 @@ func TestExecTerminal(t *testing.T) {
 	}
 	screen.Close()
 	keyboard.Close()
-	<-reading
+	<-read // an error does not count: the terminal is closed
 }

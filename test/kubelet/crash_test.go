@@ -46,5 +46,5 @@ func TestKubeletCrashWhileStarting(t *testing.T) {
 			return n.runsOnce(pod)
 		})
 	}
-	stays(t, "after the crashes", 2*time.Second, func() error { return n.unchanged(before, "main") })
+	stays(t, "after the crashes", 2*time.Second, n.unchanged(before))
 }

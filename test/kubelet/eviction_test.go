@@ -39,15 +39,7 @@ func (c *clusterNode) bindHungry(name, does, volume, limits string) *v1.Pod {
 // checks. The kubelet looks every ten seconds, at figures that may be ten seconds old, and evicts one pod at a time.
 func (c *clusterNode) evicts(pod *v1.Pod, message string) *v1.Pod {
 	c.t.Helper()
-	var now *v1.Pod
-	testutil.EventuallyWithin(c.t, 3*patience, "pod "+pod.Name+" is evicted", func() error {
-		var ok bool
-		if now, ok = c.api.Object(pod).(*v1.Pod); !ok {
-			return fmt.Errorf("the server has no pod %s", pod.Name)
-		}
-		return evicted(message)(now)
-	})
-	return now
+	return c.showsWithin(3*patience, pod, "pod "+pod.Name+" is evicted", evicted(message))
 }
 
 // evicted returns a check that a pod failed with the reason Evicted, a message that begins with message, and an ended
@@ -241,9 +233,8 @@ spec:
 // TestSoftEviction: below a soft threshold the condition begins at once. A pod is evicted after the threshold's grace
 // period, and has its own termination grace period to end.
 func TestSoftEviction(t *testing.T) {
-	n := prepareClusterNode(t, "--eviction-soft", "memory.available<99%", "--eviction-soft-grace-period",
+	n := newClusterNode(t, "--eviction-soft", "memory.available<99%", "--eviction-soft-grace-period",
 		"memory.available=15s", "--eviction-max-pod-grace-period", "20")
-	n.start()
 	n.hasCondition(v1.NodeMemoryPressure, v1.ConditionTrue, "KubeletHasInsufficientMemory")
 	pod := n.bind(`
 metadata: {name: patient}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/sys/mountinfo"
 	v1 "k8s.io/api/core/v1"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -204,14 +205,22 @@ func (n *node) clean() {
 	}
 	testutil.Check(n.t, err)
 	testutil.Check(n.t, n.cri.Close(ctx))
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	testutil.Check(n.t, err)
-	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(mounts)), "\n")) {
-		if point := strings.Fields(line)[1]; point == n.root || strings.HasPrefix(point, n.root+"/") {
-			err := syscall.Unmount(point, syscall.MNT_DETACH)
-			testutil.Assert(n.t, err == nil, "unmount %s: %v", point, err)
-		}
+	for _, point := range slices.Backward(mountsIn(n.t, n.root)) {
+		err := syscall.Unmount(point, syscall.MNT_DETACH)
+		testutil.Assert(n.t, err == nil, "unmount %s: %v", point, err)
 	}
+}
+
+// mountsIn lists the mounts on a directory and below it.
+func mountsIn(t testing.TB, directory string) []string {
+	t.Helper()
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(directory))
+	testutil.Must(t, err)
+	var points []string
+	for _, mount := range mounts {
+		points = append(points, mount.Mountpoint)
+	}
+	return points
 }
 
 // write puts a manifest into the directory in one step. In its text SHELL is the image with busybox, and HELLO
@@ -255,16 +264,7 @@ func (n *node) scratch() string { return filepath.Join(n.dir, "scratch") }
 // scratchHas waits until a file in the scratch directory has a text.
 func (n *node) scratchHas(name, want string) {
 	n.t.Helper()
-	eventually(n.t, name, func() error {
-		text, err := os.ReadFile(filepath.Join(n.scratch(), name))
-		if err != nil {
-			return err
-		}
-		if !strings.Contains(string(text), want) {
-			return fmt.Errorf("it lacks %q:\n%s", want, text)
-		}
-		return nil
-	})
+	fileHas(n.t, filepath.Join(n.scratch(), name), want)
 }
 
 // remove takes a manifest away.
@@ -289,6 +289,18 @@ func (n *node) get(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %s: %s", path, answer.Status, body)
 	}
 	return body, nil
+}
+
+// metricsHave waits until the kubelet's metrics have a text.
+func (n *node) metricsHave(want string) {
+	n.t.Helper()
+	eventually(n.t, "the metrics", func() error {
+		body, err := n.get("/metrics")
+		if err != nil {
+			return err
+		}
+		return wantText(string(body), want)
+	})
 }
 
 // pods are all pods that the kubelet knows.
@@ -318,9 +330,10 @@ func (n *node) find(name string) (*v1.Pod, error) {
 	return nil, fmt.Errorf("there is no pod %s", name)
 }
 
-// replaced waits until the node has one pod, which is not the given one any more and is ready.
-func (n *node) replaced(old *v1.Pod) {
+// replaced waits until the node has one pod, which is not the given one any more and is ready. It returns that pod.
+func (n *node) replaced(old *v1.Pod) *v1.Pod {
 	n.t.Helper()
+	var found *v1.Pod
 	eventually(n.t, "another pod instead of "+old.Name, func() error {
 		pods, err := n.pods()
 		if err != nil {
@@ -329,8 +342,10 @@ func (n *node) replaced(old *v1.Pod) {
 		if len(pods) != 1 || pods[0].UID == old.UID {
 			return fmt.Errorf("%d pods", len(pods))
 		}
-		return wantReady(&pods[0], v1.ConditionTrue)
+		found = &pods[0]
+		return wantReady(found, v1.ConditionTrue)
 	})
+	return found
 }
 
 // gone waits until neither the kubelet nor the runtime has anything of the pod.
@@ -418,10 +433,7 @@ func (n *node) log(pod *v1.Pod, container string, attempt uint32) string {
 func (n *node) logHas(pod *v1.Pod, container string, attempt uint32, want string) {
 	n.t.Helper()
 	eventually(n.t, "log of "+container, func() error {
-		if text := n.log(pod, container, attempt); !strings.Contains(text, want) {
-			return fmt.Errorf("it lacks %q:\n%s", want, text)
-		}
-		return nil
+		return wantText(n.log(pod, container, attempt), want)
 	})
 }
 

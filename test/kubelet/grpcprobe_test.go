@@ -25,11 +25,10 @@ func TestGRPCProbes(t *testing.T) {
 	grpc_health_v1.RegisterHealthServer(server, state)
 	state.SetServingStatus("ready", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	state.SetServingStatus("alive", grpc_health_v1.HealthCheckResponse_SERVING)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	ended := testutil.Go(func() error { return server.Serve(listener) })
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := <-ended; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			t.Error(err)
 		}
 	})

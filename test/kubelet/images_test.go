@@ -11,7 +11,6 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	v1 "k8s.io/api/core/v1"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -70,28 +69,19 @@ func TestPrivateImages(t *testing.T) {
 		text := strings.Replace(simple(name, "sleep 1000", extra...), "SHELL", image, 1)
 		n.write(name+".yaml", strings.Replace(text, "IfNotPresent", policy, 1))
 	}
-	waits := func(name string, reasons ...string) {
-		n.until(name, func(now *v1.Pod) error {
-			waiting := status(now, "main").State.Waiting
-			if waiting == nil || !slices.Contains(reasons, waiting.Reason) {
-				return fmt.Errorf("it is %s, want one of %v", states(now), reasons)
-			}
-			return nil
-		})
-	}
 	pod("with", "IfNotPresent", "imagePullSecrets: [{name: login}]")
 	n.ready("with")
 	pod("without", "IfNotPresent")
-	waits("without", "ErrImagePull", "ImagePullBackOff")
+	n.until("without", wantWaiting("main", "", "ErrImagePull", "ImagePullBackOff"))
 	pod("never", "Never")
-	waits("never", "ErrImageNeverPull")
+	n.until("never", wantWaiting("main", "", "ErrImageNeverPull"))
 	pod("again", "Never", "imagePullSecrets: [{name: login}]")
 	n.ready("again")
 
 	n.stop()
 	n.start()
 	pod("later", "Never")
-	waits("later", "ErrImageNeverPull")
+	n.until("later", wantWaiting("main", "", "ErrImageNeverPull"))
 	pod("last", "IfNotPresent", "imagePullSecrets: [{name: login}]")
 	n.ready("last")
 	event := n.event("last", "Pulled")

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,12 +22,7 @@ func TestNetworkNotReady(t *testing.T) {
 	n := newNode(t)
 	aside := filepath.Join(n.dir, "aside.conflist")
 	testutil.Must(t, os.Rename(n.server.NetworkConfig(), aside))
-	eventually(t, "the kubelet notices", func() error {
-		if text, err := os.ReadFile(n.output); err != nil || !strings.Contains(string(text), "network is not ready") {
-			return fmt.Errorf("not yet: %v", err)
-		}
-		return nil
-	})
+	n.says("network is not ready")
 	for _, name := range []string{"host", "goes"} {
 		n.write(name+".yaml", simple(name, "sleep 1000", "hostNetwork: true"))
 	}
@@ -48,34 +42,34 @@ func TestNetworkNotReady(t *testing.T) {
 	n.ready("host")
 }
 
+// served fails unless a web server answers with some text.
+func served(host string, port int) error {
+	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Get(fmt.Sprintf("http://%s:%d/", host, port))
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if body, err := io.ReadAll(answer.Body); err != nil || len(body) == 0 {
+		return errors.Join(err, fmt.Errorf("%d bytes", len(body)))
+	}
+	return nil
+}
+
 // TestHostPortAfterTheSandboxDied: after a sandbox died, the host port leads to the new sandbox. The rule of the dead
 // sandbox, which would win, is gone.
 func TestHostPortAfterTheSandboxDied(t *testing.T) {
 	n := newNode(t)
-	listener, err := net.Listen("tcp", ":0")
-	testutil.Must(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
+	port := testutil.FreePort(t)
 	n.writePod("web", fmt.Sprintf(`
   terminationGracePeriodSeconds: 1
   containers:
   - {name: web, image: HELLO, ports: [{containerPort: 8080, hostPort: %d}]}
 `, port))
 	pod := n.ready("web")
-	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	// The bridge's address belongs to the machine. On loopback, portmap needs a sysctl that some machines lack.
 	address := pod.Status.PodIP[:strings.LastIndex(pod.Status.PodIP, ".")] + ".1"
-	answers := func() error {
-		answer, err := client.Get(fmt.Sprintf("http://%s:%d/", address, port))
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		if body, err := io.ReadAll(answer.Body); err != nil || len(body) == 0 {
-			return errors.Join(err, fmt.Errorf("%d bytes", len(body)))
-		}
-		return nil
-	}
+	answers := func() error { return served(address, port) }
 	eventually(t, "the host port answers", answers)
 	for range 2 {
 		before := n.ready("web")

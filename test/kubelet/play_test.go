@@ -3,7 +3,6 @@ package kubelet
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/cgroups"
 	"github.com/criadapter/criadapter/test/rig/engine"
 )
 
@@ -51,8 +51,7 @@ func (n *node) playFiles(args ...string) (*output, *exec.Cmd, <-chan error) {
 	out, cmd := &output{}, exec.Command(n.program, n.playArgs("play", args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	testutil.Must(n.t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := testutil.Go(cmd.Wait)
 	n.t.Cleanup(func() {
 		_ = cmd.Process.Kill() // fails if the play has ended
 		if n.t.Failed() {
@@ -75,12 +74,8 @@ func (n *node) nothingLeft() {
 	sandboxes, err := n.cri.ListPodSandbox(n.t.Context(),
 		&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: "play-" + n.name}})
 	testutil.Assert(n.t, err == nil && len(sandboxes) == 0, "sandboxes: %v, %v", sandboxes, err)
-	own := n.cgroup()
-	// cgroup v2, then the hierarchies of cgroup v1
-	for _, pattern := range []string{filepath.Join("/sys/fs/cgroup", own), filepath.Join("/sys/fs/cgroup", "*", own)} {
-		cgroups, err := filepath.Glob(pattern)
-		testutil.Assert(n.t, err == nil && len(cgroups) == 0, "cgroups: %v, %v", cgroups, err)
-	}
+	found := cgroups.Find(n.cgroup())
+	testutil.Assert(n.t, len(found) == 0, "cgroups: %v", found)
 	for _, dir := range []string{n.root, n.logs} {
 		testutil.Gone(n.t, dir)
 	}
@@ -170,17 +165,8 @@ func answers(t *testing.T, port int) {
 			return err
 		}
 		for _, address := range addresses {
-			if ip := address.(*net.IPNet).IP; ip.To4() != nil && !ip.IsLoopback() {
-				client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-				answer, err := client.Get(fmt.Sprintf("http://%s:%d/", ip, port))
-				if err != nil {
-					continue
-				}
-				body, err := io.ReadAll(answer.Body)
-				answer.Body.Close()
-				if err == nil && len(body) > 0 {
-					return nil
-				}
+			if ip := address.(*net.IPNet).IP; ip.To4() != nil && !ip.IsLoopback() && served(ip.String(), port) == nil {
+				return nil
 			}
 		}
 		return errors.New("no address answers")
@@ -221,20 +207,10 @@ func TestPlayDetach(t *testing.T) {
 	testutil.Assert(t, err == nil && strings.Contains(output, "pod | Ready") && strings.Contains(output, "goes on as"),
 		"%v\n%s", err, output)
 	log := n.logs + ".log"
-	logHas := func(want string) {
-		t.Helper()
-		eventually(t, want, func() error {
-			text, err := os.ReadFile(log)
-			if err == nil && !strings.Contains(string(text), want) {
-				err = fmt.Errorf("no %q in\n%s", want, text)
-			}
-			return err
-		})
-	}
-	logHas("pod/main | first\n")
+	fileHas(t, log, "pod/main | first\n")
 	output, err = detach(simple("pod", "echo second; sleep 1000"), "--replace")
 	testutil.Assert(t, err == nil, "%v\n%s", err, output)
-	logHas("pod/main | second\n")
+	fileHas(t, log, "pod/main | second\n")
 	n.down()
 	n.nothingLeft()
 	testutil.Gone(t, log, "the log is left")

@@ -13,17 +13,19 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// unchanged fails if the pod named pod is not ready, or if its container was replaced.
-func (n *node) unchanged(before *v1.Pod, container string) error {
-	pod, err := n.find("pod")
-	if err != nil {
-		return err
+// unchanged returns a check that the pod named pod is ready, and that its container main was not replaced.
+func (n *node) unchanged(before *v1.Pod) func() error {
+	return func() error {
+		pod, err := n.find("pod")
+		if err != nil {
+			return err
+		}
+		if id(pod, "main") != id(before, "main") ||
+			status(pod, "main").RestartCount != status(before, "main").RestartCount {
+			return fmt.Errorf("the container was replaced:\n%s\n%s", states(before), states(pod))
+		}
+		return wantReady(pod, v1.ConditionTrue)
 	}
-	if id(pod, container) != id(before, container) ||
-		status(pod, container).RestartCount != status(before, container).RestartCount {
-		return fmt.Errorf("the container was replaced:\n%s\n%s", states(before), states(pod))
-	}
-	return wantReady(pod, v1.ConditionTrue)
 }
 
 // TestKubeletRestart ends and kills the kubelet, and starts it again. Running containers stay, and containers that died
@@ -42,7 +44,7 @@ func TestKubeletRestart(t *testing.T) {
 	n.start()
 	n.restarted("other", "main", 1)
 	n.ready("pod")
-	stays(t, "after the restart", 2*time.Second, func() error { return n.unchanged(before, "main") })
+	stays(t, "after the restart", 2*time.Second, n.unchanged(before))
 }
 
 // TestManifestRemovedWhileAway removes and changes manifests while no kubelet runs. The next kubelet ends and replaces
@@ -93,13 +95,7 @@ func TestRuntimeAway(t *testing.T) {
 	testutil.Must(t, n.server.Stop(t.Context()))
 	n.write("late.yaml", simple("late", "sleep 1000"))
 	n.killContainers(id(before, "dies"))
-	eventually(t, "the kubelet notices", func() error {
-		if metrics, err := n.get("/metrics"); err != nil ||
-			!strings.Contains(string(metrics), "kubelet_runtime_healthy 0\n") {
-			return fmt.Errorf("the metrics do not say that the runtime is away (%v):\n%s", err, metrics)
-		}
-		return nil
-	})
+	n.metricsHave("kubelet_runtime_healthy 0\n")
 	time.Sleep(2 * time.Second)
 	_, err := n.get("/healthz")
 	testutil.Assert(t, err == nil, "the kubelet is unhealthy after seconds without the runtime: %v", err)
@@ -107,7 +103,7 @@ func TestRuntimeAway(t *testing.T) {
 	n.ready("late")
 	n.restarted("pod", "dies", 1)
 	n.ready("pod")
-	stays(t, "after the runtime is back", 2*time.Second, func() error { return n.unchanged(before, "main") })
+	stays(t, "after the runtime is back", 2*time.Second, n.unchanged(before))
 }
 
 // TestRuntimeCrash kills the runtime while pods run and start.
@@ -120,7 +116,7 @@ func TestRuntimeCrash(t *testing.T) {
 	time.Sleep(500 * time.Millisecond)
 	testutil.Must(t, n.server.Start(t.Context()))
 	n.ready("starting")
-	stays(t, "after the crash", 2*time.Second, func() error { return n.unchanged(before, "main") })
+	stays(t, "after the crash", 2*time.Second, n.unchanged(before))
 }
 
 // TestStartWithoutRuntime starts the kubelet before the runtime.
@@ -129,15 +125,14 @@ func TestStartWithoutRuntime(t *testing.T) {
 	before := n.run("pod", "sleep 1000")
 	n.stop()
 	testutil.Must(t, n.server.Stop(t.Context()))
-	started := make(chan error, 1)
-	go func() {
+	started := testutil.Go(func() error {
 		time.Sleep(2 * time.Second)
-		started <- n.server.Start(t.Context())
-	}()
+		return n.server.Start(t.Context())
+	})
 	n.start()
 	testutil.Must(t, <-started)
 	n.ready("pod")
-	stays(t, "after the start", time.Second, func() error { return n.unchanged(before, "main") })
+	stays(t, "after the start", time.Second, n.unchanged(before))
 }
 
 // TestCheckpoint brings accepted pods back although their manifest is broken at the kubelet's start. A damaged
@@ -150,7 +145,7 @@ func TestCheckpoint(t *testing.T) {
 	n.start()
 	n.ready("pod")
 	n.event("", "InvalidManifest")
-	stays(t, "restored", 2*time.Second, func() error { return n.unchanged(before, "main") })
+	stays(t, "restored", 2*time.Second, n.unchanged(before))
 
 	n.stop()
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
@@ -160,5 +155,5 @@ func TestCheckpoint(t *testing.T) {
 	n.event("", "CheckpointUnreadable")
 	n.ready("pod")
 	testutil.Exists(t, checkpoint+".corrupt")
-	stays(t, "from the manifest", 2*time.Second, func() error { return n.unchanged(before, "main") })
+	stays(t, "from the manifest", 2*time.Second, n.unchanged(before))
 }

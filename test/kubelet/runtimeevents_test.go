@@ -2,7 +2,6 @@ package kubelet
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -11,16 +10,7 @@ import (
 // evented waits until the kubelet's metric for streamed runtime events has the value want.
 func (n *node) evented(want int) {
 	n.t.Helper()
-	eventually(n.t, "events are streamed", func() error {
-		body, err := n.get("/metrics")
-		if err != nil {
-			return err
-		}
-		if line := fmt.Sprintf("\nkubelet_evented_pleg %d\n", want); !strings.Contains(string(body), line) {
-			return fmt.Errorf("no line %q in\n%s", line, body)
-		}
-		return nil
-	})
+	n.metricsHave(fmt.Sprintf("\nkubelet_evented_pleg %d\n", want))
 }
 
 // TestRuntimeEvents follows the runtime's event stream. Without the stream the kubelet falls back to lists, and it uses

@@ -150,7 +150,7 @@ the end
 `
 	testutil.Equal(t, n.log(pod, "main", 0), want, "what the container saw")
 	directory := model.PodDirectory(n.root, pod.UID)
-	mounts := mountsBelow(t, directory)
+	mounts := mountsIn(t, directory)
 	testutil.Assert(t, len(mounts) >= 5,
 		"mounts of the pod on the host: %v; want three volumes in memory and two subPaths at least", mounts)
 	n.end("pod")
@@ -160,23 +160,10 @@ the end
 		}
 		return nil
 	})
-	mounts = mountsBelow(t, directory)
+	mounts = mountsIn(t, directory)
 	testutil.Assert(t, len(mounts) == 0, "still mounted: %v", mounts)
 	_, err := os.Stat(filepath.Join(n.scratch(), "sub"))
 	testutil.Assert(t, err == nil, "the host's own directory: %v", err)
-}
-
-func mountsBelow(t *testing.T, directory string) []string {
-	t.Helper()
-	table, err := os.ReadFile("/proc/self/mounts")
-	testutil.Must(t, err)
-	var found []string
-	for line := range strings.Lines(string(table)) {
-		if point := strings.Fields(line)[1]; strings.HasPrefix(point, directory+"/") {
-			found = append(found, point)
-		}
-	}
-	return found
 }
 
 // TestMissingConfigMap lets a pod wait for a config map of a volume or of the environment. Events and statuses name the

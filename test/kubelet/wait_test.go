@@ -3,6 +3,8 @@ package kubelet
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +23,26 @@ const patience = 3 * time.Minute
 func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	testutil.EventuallyWithin(t, patience, what, check)
+}
+
+// wantText wants a text to have a part.
+func wantText(text, part string) error {
+	if !strings.Contains(text, part) {
+		return fmt.Errorf("it lacks %q:\n%s", part, text)
+	}
+	return nil
+}
+
+// fileHas waits until a file has a text.
+func fileHas(t testing.TB, path, want string) {
+	t.Helper()
+	eventually(t, filepath.Base(path), func() error {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return wantText(string(text), want)
+	})
 }
 
 // stays checks for a while that nothing changes.
@@ -54,10 +76,8 @@ func (n *node) ready(name string) *v1.Pod {
 }
 
 func wantReady(pod *v1.Pod, want v1.ConditionStatus) error {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == v1.PodReady && condition.Status == want {
-			return nil
-		}
+	if ready := conditionOf(pod, v1.PodReady); ready != nil && ready.Status == want {
+		return nil
 	}
 	return fmt.Errorf("not Ready=%s: %s %s", want, pod.Status.Phase, states(pod))
 }
@@ -84,8 +104,7 @@ func wantWaiting(container, text string, reasons ...string) func(*v1.Pod) error 
 
 // states returns the statuses of a pod's containers, for messages.
 func states(pod *v1.Pod) string {
-	text, err := json.Marshal(
-		append(append([]v1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...))
+	text, err := json.Marshal(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses))
 	if err != nil {
 		return err.Error()
 	}
@@ -94,11 +113,9 @@ func states(pod *v1.Pod) string {
 
 // status is the status of one container; the zero value if there is none.
 func status(pod *v1.Pod, container string) v1.ContainerStatus {
-	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range list {
-			if list[i].Name == container {
-				return list[i]
-			}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if status.Name == container {
+			return status
 		}
 	}
 	return v1.ContainerStatus{}
