@@ -11,7 +11,6 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/footprint"
-	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // uses are the figures in the order of the output. The mean of the last third of the samples may exceed the mean of the
@@ -33,8 +32,7 @@ var uses = []struct {
 // more than uses allows.
 func TestChurn(t *testing.T) {
 	needsTime(t)
-	env := rigenv.Require(t)
-	newEngine(t, &env, true)
+	env := ownEngine(t)
 	metrics := newMetrics(t, env)
 	c := newChurned(t, env, env, 8, metrics.Flag())
 	ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))

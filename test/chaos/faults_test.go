@@ -199,8 +199,7 @@ func (c *churned) besidePods() func(kind, name string) bool {
 func TestEngineAnswersBadly(t *testing.T) {
 	seed := seedOf(t)
 	fmt.Printf("engine: SEED=%d\n", seed)
-	env := rigenv.Require(t)
-	newEngine(t, &env, true)
+	env := ownEngine(t)
 	direct := env
 	proxy := newFaultyEngine(t, &env, seed)
 	c := newChurned(t, env, direct, podsOf(), "--runtime-request-timeout=20s")
@@ -222,8 +221,7 @@ func TestEngineAnswersBadly(t *testing.T) {
 func TestNetworkFails(t *testing.T) {
 	seed := seedOf(t)
 	fmt.Printf("network: SEED=%d\n", seed)
-	env := rigenv.Require(t)
-	newEngine(t, &env, true)
+	env := ownEngine(t)
 	plugins := newBadPlugins(t, env.WorkDir, env.CNIBinDir)
 	c := newChurned(t, env, env, podsOf(), "--cni-bin-dir="+plugins.Dir)
 	ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))

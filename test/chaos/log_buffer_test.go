@@ -7,14 +7,12 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
-	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestLogBufferSize lets a container write much more than the engine keeps, no faster than criadapter reads it.
 func TestLogBufferSize(t *testing.T) {
 	const bursts, burst, size = 40, 5000, 6_000_000 // 20 MB of lines
-	env := rigenv.Require(t)
-	newEngine(t, &env, true)
+	env := ownEngine(t)
 	flags := []string{"--container-log-buffer-size=6M"}
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env, Flags: flags}),
 		inBursts(bursts, burst, "0.1")+"; await end")

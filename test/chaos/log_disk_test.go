@@ -32,8 +32,7 @@ func smallLogDisk(t *testing.T, server *adapter.Server) string {
 // room again its log is whole.
 func TestLogDiskIsFull(t *testing.T) {
 	const lines = 30_000 // 3 MB of output, and about 4 MB in the CRI format
-	env := rigenv.Require(t)
-	newEngine(t, &env, true)
+	env := ownEngine(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env})
 	disk := smallLogDisk(t, server)
 	w := newWriter(t, env, server, fmt.Sprintf("lines 1 %d; touch /control/written; await end", lines))

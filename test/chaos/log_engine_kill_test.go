@@ -72,6 +72,14 @@ func newEngine(t *testing.T, env *rigenv.Env, liveRestore bool) *engine.Engine {
 	return eng
 }
 
+// ownEngine is rigenv.Require with an engine for this test alone, whose containers outlive it.
+func ownEngine(t *testing.T) rigenv.Env {
+	t.Helper()
+	env := rigenv.Require(t)
+	newEngine(t, &env, true)
+	return env
+}
+
 // dockerLogs returns the lines that `docker logs` prints.
 func dockerLogs(t *testing.T, env rigenv.Env, id string) []string {
 	t.Helper()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
-	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestExitsInMassOnAFullLogDisk ends a hundred containers at once while their logs have no room. The exits do not wait
@@ -21,8 +20,7 @@ func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 		lines      = 300                          // 3 MB of output in all, and about 4 MB in the CRI format
 		inTurn     = containers * 2 * time.Second // each exit waits two seconds for room
 	)
-	env := rigenv.Require(t)
-	newEngine(t, &env, true)
+	env := ownEngine(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env})
 	disk := smallLogDisk(t, server)
 	script := fmt.Sprintf("await begin; lines 1 %d; await end; exit 3", lines)

@@ -14,7 +14,6 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/numbered"
-	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestKilledUnderTheCap kills criadapter again and again at random moments, while a container writes and the kubelet
@@ -24,8 +23,7 @@ func TestKilledUnderTheCap(t *testing.T) {
 		bursts, burst = 100, 200 // every 50 ms, that is about 4000 lines and 400 kB a second
 		kills         = 6
 	)
-	env := rigenv.Require(t)
-	newEngine(t, &env, true)
+	env := ownEngine(t)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), inBursts(bursts, burst, "0.05"))
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	pause := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
@@ -86,8 +84,7 @@ var entriesMissing = regexp.MustCompile(`about (\d+) entries`)
 // repeated.
 func TestKilledBeyondTheCap(t *testing.T) {
 	const rounds, burst = 2, 400_000 // 40 MB of lines, more in the engine's format; the engine keeps 30 MB at most
-	env := rigenv.Require(t)
-	newEngine(t, &env, true)
+	env := ownEngine(t)
 	metrics := newMetrics(t, env)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{metrics.Flag()}}), fmt.Sprintf(
 		`i=0; for round in 1 2; do lines $((i + 1)) $((i + 1000)); await $round; lines $((i + 1001)) $((i + `+

@@ -12,15 +12,13 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/numbered"
-	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestKilledWithManyContainers kills criadapter while a hundred containers write. Each of their logs has each line
 // once.
 func TestKilledWithManyContainers(t *testing.T) {
 	const containers, kills = 100, 3
-	env := rigenv.Require(t)
-	newEngine(t, &env, true)
+	env := ownEngine(t)
 	first := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), manyScript)
 	writers := first.siblings(containers, manyScript)
 	for range kills {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
-	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestReaderOfAKilledLog reads a container's log as collectors do: from the beginning again after the log has shrunk.
@@ -20,8 +19,7 @@ func TestReaderOfAKilledLog(t *testing.T) {
 		bursts, burst = 60, 500 // 50 kB each
 		kills         = 6
 	)
-	env := rigenv.Require(t)
-	newEngine(t, &env, true)
+	env := ownEngine(t)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), inBursts(bursts, burst, "0.1"))
 	reader := newCollector(t, w.logPath)
 	for range kills {

@@ -7,14 +7,12 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/engine"
-	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestContainerStartedByOthers ends and starts a container behind criadapter's back. Its log goes on.
 func TestContainerStartedByOthers(t *testing.T) {
 	const burst = 500
-	env := rigenv.Require(t)
-	newEngine(t, &env, true)
+	env := ownEngine(t)
 	// Each run goes on where the last one ended.
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
 		`n=$(cat /control/n 2>/dev/null || echo 0); echo $((n + %d)) > /control/n; lines $((n + 1)) $((n + %d)); `+

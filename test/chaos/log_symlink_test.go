@@ -10,7 +10,6 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
-	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestLinkedLogThroughKillsAndRotations has the engine's own file as the only log. Nothing is lost however long
@@ -38,8 +37,7 @@ func TestLinkedLogThroughKillsAndRotations(t *testing.T) {
 // number.
 func newLinkedWriter(t *testing.T, burst int) *writer {
 	t.Helper()
-	env := rigenv.Require(t)
-	newEngine(t, &env, true)
+	env := ownEngine(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--container-log-mode=symlink"}})
 	return newWriter(t, env, server, fmt.Sprintf(
 		`for i in 0 1 2; do await $i; lines $((i * %d + 1)) $((i * %d + %d)); touch /control/done$i; done; await end`,
