@@ -62,7 +62,7 @@ func (v victims) hangMount(ctx context.Context, f fault) (err error) {
 	end := time.Now().Add(f.Lasts)
 	pods := v.workload.client.CoreV1().Pods(namespace)
 	for i, kind := range []v1.HostPathType{v1.HostPathUnset, v1.HostPathUnset, v1.HostPathDirectory} {
-		pod := v.workload.besidePod(fmt.Sprintf("hung-%d-%d", f.Number, i))
+		pod := v.workload.pod(fmt.Sprintf("hung-%d-%d", f.Number, i), "true", 0)
 		onMount(pod, v.hungDir, kind)
 		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return err
@@ -75,13 +75,6 @@ func (v victims) hangMount(ctx context.Context, f fault) (err error) {
 	_ = pace.Sleep(ctx, time.Until(end))
 	stop()
 	return errors.Join(err, <-failed)
-}
-
-// besidePod is a pod that ends at once.
-func (w *workload) besidePod(name string) *v1.Pod {
-	template := w.task("true", 0)
-	template.Name = name
-	return &v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 }
 
 // onMount gives a pod's container a volume on the hung mount.
@@ -99,7 +92,7 @@ func (v victims) runBeside(ctx context.Context, f fault) error {
 	began := time.Now()
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("beside-%d-%d", f.Number, i)
-		if _, err := pods.Create(ctx, v.workload.besidePod(name), metav1.CreateOptions{}); err != nil {
+		if _, err := pods.Create(ctx, v.workload.pod(name, "true", 0), metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		for deleted := false; !deleted; _ = pace.Sleep(ctx, look) {

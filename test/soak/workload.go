@@ -121,12 +121,17 @@ func (w *workload) task(script string, exitCode int) v1.PodTemplateSpec {
 	}
 }
 
+// pod is a task without a controller.
+func (w *workload) pod(name, script string, exitCode int) *v1.Pod {
+	template := w.task(script, exitCode)
+	template.Name = name
+	return &v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+}
+
 // runPod runs a short pod without a controller.
 func (w *workload) runPod(ctx context.Context, script string, exitCode int) error {
-	template := w.task(script, exitCode)
-	template.Name = w.name("short")
-	_, err := w.client.CoreV1().Pods(namespace).Create(ctx,
-		&v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, metav1.CreateOptions{})
+	pod := w.pod(w.name("short"), script, exitCode)
+	_, err := w.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
 	return err
 }
 

@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // ExitCodeAnnotation marks pods whose containers each end once, with this exit code.
@@ -82,7 +84,7 @@ func (a *API) See(pod *v1.Pod, gone bool, now time.Time) {
 		p = newPod(pod, now)
 		a.pods[p.UID] = p
 	}
-	p.Phase, p.Reason, p.Ready = pod.Status.Phase, pod.Status.Reason, isReady(pod)
+	p.Phase, p.Reason, p.Ready = pod.Status.Phase, pod.Status.Reason, model.Ready(pod)
 	if pod.DeletionTimestamp != nil && p.Deleting.IsZero() {
 		p.Deleting = now
 	}
@@ -122,12 +124,6 @@ func newPod(pod *v1.Pod, now time.Time) *Pod {
 		p.ExitCode = code
 	}
 	return p
-}
-
-func isReady(pod *v1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
-	})
 }
 
 // vanished is the kubelet's reason for the end of a container that it cannot find.

@@ -60,6 +60,19 @@ func (w *world) tellRunning(id string, restarts, second int) {
 	w.tell(second)
 }
 
+// runs makes the first container, and reports it as running.
+func (w *world) runs() {
+	w.create(first, 0, 1)
+	w.tellRunning(first, 0, 2)
+}
+
+// ran makes the first container, which ends, and reports its end.
+func (w *world) ran(code int) {
+	w.create(first, 0, 1)
+	w.engine.End(first, at(3), code)
+	w.tellEnded(first, 0, code, 4)
+}
+
 func (w *world) tellEnded(id string, restarts, code, second int) {
 	w.status(restarts, v1.ContainerState{Terminated: terminated(id, code)}, nil, id)
 	w.tell(second)
@@ -98,19 +111,16 @@ func TestNow(t *testing.T) {
 		want    []string
 	}{
 		"a container that runs and is reported": {func(w *world) {
-			w.create(first, 0, 1)
 			w.ready()
-			w.tellRunning(first, 0, 2)
+			w.runs()
 		}, nil},
 		"one that ended, reported as running and ready": {func(w *world) {
-			w.create(first, 0, 1)
 			w.ready()
-			w.tellRunning(first, 0, 2)
+			w.runs()
 			w.engine.End(first, at(3), 1)
 		}, []string{NotRunning}},
 		"one that the engine lost": {func(w *world) {
-			w.create(first, 0, 1)
-			w.tellRunning(first, 0, 2)
+			w.runs()
 			w.engine.Only(nil)
 		}, []string{NotRunning}},
 		"one that is not reported": {func(w *world) {
@@ -122,28 +132,22 @@ func TestNow(t *testing.T) {
 			w.tellRunning(second, 0, 2)
 		}, []string{NotReported, NotRunning}},
 		"ready without it": {func(w *world) {
-			w.create(first, 0, 1)
 			w.ready()
-			w.engine.End(first, at(3), 1)
-			w.tellEnded(first, 0, 1, 4)
+			w.ran(1)
 		}, []string{ReadyWithout}},
 		"ready after an init container": {func(w *world) {
-			w.create(first, 0, 1)
 			w.ready()
-			w.engine.End(first, at(3), 0)
-			w.tellEnded(first, 0, 0, 4)
+			w.ran(0)
 		}, nil},
 		"its pod was never there": {func(w *world) {
 			w.create(first, 0, 1)
 		}, []string{PodGone}},
 		"its pod is gone": {func(w *world) {
-			w.create(first, 0, 1)
-			w.tellRunning(first, 0, 2)
+			w.runs()
 			w.api.See(w.pod, true, at(3))
 		}, []string{PodGone}},
 		"its pod went while the watch was down": {func(w *world) {
-			w.create(first, 0, 1)
-			w.tellRunning(first, 0, 2)
+			w.runs()
 			w.api.Only(nil, at(3))
 		}, []string{PodGone}},
 		"its pod is over": {func(w *world) {
@@ -171,16 +175,14 @@ func TestHistoriesAreCompared(t *testing.T) {
 		excused map[string]int
 	}{
 		"a container that ran, ended, and its successor": {func(w *world) {
-			w.create(first, 0, 1)
-			w.tellRunning(first, 0, 2)
+			w.runs()
 			w.engine.End(first, at(30), 3)
 			w.create(second, 1, 31)
 			w.status(1, v1.ContainerState{Running: &v1.ContainerStateRunning{}}, terminated(first, 3), second)
 			w.tell(32)
 		}, nil, nil},
 		"events come again": {func(w *world) {
-			w.create(first, 0, 1)
-			w.tellRunning(first, 0, 2)
+			w.runs()
 			w.engine.Start(first, at(2))
 			w.engine.End(first, at(30), 3)
 			w.create(first, 0, 1)
@@ -233,20 +235,16 @@ func TestHistoriesAreCompared(t *testing.T) {
 			w.tellEnded(first, 0, 0, 4)
 		}, []string{EndTakenBack}, nil},
 		"reported as ended, then as running": {func(w *world) {
-			w.create(first, 0, 1)
-			w.engine.End(first, at(3), 2)
-			w.tellEnded(first, 0, 2, 4)
+			w.ran(2)
 			w.tellRunning(first, 0, 5)
 			w.tellEnded(first, 0, 2, 6)
 		}, []string{EndTakenBack}, nil},
 		"the end was not reported": {func(w *world) {
-			w.create(first, 0, 1)
-			w.tellRunning(first, 0, 2)
+			w.runs()
 			w.engine.End(first, at(3), 2)
 		}, []string{StillRunning}, nil},
 		"the end was not reported for a deleted pod": {func(w *world) {
-			w.create(first, 0, 1)
-			w.tellRunning(first, 0, 2)
+			w.runs()
 			w.deleted(3)
 			w.engine.End(first, at(4), 2)
 		}, nil, map[string]int{DeletedEnd: 1}},
@@ -265,29 +263,21 @@ func TestHistoriesAreCompared(t *testing.T) {
 		}, []string{RestartsSank}, nil},
 		"not its exit code": {func(w *world) {
 			w.ends("0")
-			w.create(first, 0, 1)
-			w.engine.End(first, at(3), 137)
-			w.tellEnded(first, 0, 137, 4)
+			w.ran(137)
 		}, []string{WrongExitCode}, nil},
 		"not its exit code, by a fault": {func(w *world) {
 			w.ends("0")
-			w.create(first, 0, 1)
 			w.faults = []Window{{at(2), at(3)}}
-			w.engine.End(first, at(3), 137)
-			w.tellEnded(first, 0, 137, 4)
+			w.ran(137)
 		}, nil, map[string]int{FaultMeant: 1}},
 		"not its exit code, by an eviction": {func(w *world) {
 			w.ends("0")
 			w.pod.Status.Phase, w.pod.Status.Reason = v1.PodFailed, "Evicted"
-			w.create(first, 0, 1)
-			w.engine.End(first, at(3), 137)
-			w.tellEnded(first, 0, 137, 4)
+			w.ran(137)
 		}, nil, map[string]int{DeletedMeant: 1}},
 		"ran again in its pod": {func(w *world) {
 			w.ends("0")
-			w.create(first, 0, 1)
-			w.engine.End(first, at(3), 0)
-			w.tellEnded(first, 0, 0, 4)
+			w.ran(0)
 			w.create(second, 1, 50)
 			w.engine.End(second, at(51), 0)
 			w.tellEnded(second, 1, 0, 52)
