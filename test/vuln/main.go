@@ -12,9 +12,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
-	"syscall"
 	"time"
+
+	"github.com/criadapter/criadapter/test/program"
 )
 
 const (
@@ -30,12 +30,7 @@ func main() {
 	c := checker{out: os.Stdout, answerTime: answerTime, checkTime: checkTime, command: govulncheck}
 	flag.StringVar(&c.database, "db", "https://vuln.go.dev", "the `address` of the vulnerability database")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := c.check(ctx); err != nil {
-		fmt.Fprintf(os.Stderr, "vuln: %v\n", err)
-		os.Exit(1)
-	}
+	program.Main("vuln", c.check)
 }
 
 // checker runs the check, and skips it without a database.
