@@ -103,7 +103,7 @@ func (w *world) keepLogs(dir string) error {
 	if *report == "" {
 		return nil
 	}
-	return program.KeepLogs(filepath.Join(*report, string(w.kind)), dir, "*.log")
+	return program.KeepFiles(filepath.Join(*report, string(w.kind)), dir, "*.log")
 }
 
 // scene is the environment of a step: a test, a world and a namespace that is deleted at the end.

@@ -41,7 +41,7 @@ func startServer(ctx context.Context, env rigenv.Env, endpoint, reportDir string
 	stop := func() error {
 		// An interrupt may have ended ctx. Stop has its own time limit.
 		err := s.Stop(context.WithoutCancel(ctx))
-		kept := program.KeepLogs(reportDir, s.Dir, filepath.Base(s.LogPath))
+		kept := program.KeepFiles(reportDir, s.Dir, filepath.Base(s.LogPath))
 		return errors.Join(err, kept, s.Close(context.WithoutCancel(ctx)))
 	}
 	if err := s.Start(ctx); err != nil {

@@ -138,19 +138,19 @@ func Undo(steps []func() error) error {
 	return errors.Join(errs...)
 }
 
-// KeepLogs copies the files that match the patterns in dir to the directory to, which it makes.
-func KeepLogs(to, dir string, patterns ...string) error {
+// KeepFiles copies the files that match the patterns in dir to the directory to, which it makes.
+func KeepFiles(to, dir string, patterns ...string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
 	var errs []error
 	for _, pattern := range patterns {
-		logs, err := filepath.Glob(filepath.Join(dir, pattern))
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
 		errs = append(errs, err)
-		for _, log := range logs {
-			text, err := os.ReadFile(log)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
 			if err == nil {
-				err = os.WriteFile(filepath.Join(to, filepath.Base(log)), text, 0o644)
+				err = os.WriteFile(filepath.Join(to, filepath.Base(file)), text, 0o644)
 			}
 			errs = append(errs, err)
 		}

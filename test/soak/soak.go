@@ -86,7 +86,7 @@ func (s *soaking) startEngine(ctx context.Context) (err error) {
 	}
 	log := s.victims.engine.LogPath()
 	keepLog := func(context.Context) error {
-		return program.KeepLogs(s.opts.report, filepath.Dir(log), filepath.Base(log))
+		return program.KeepFiles(s.opts.report, filepath.Dir(log), filepath.Base(log))
 	}
 	s.undo = append(s.undo, s.victims.engine.Close, keepLog)
 	s.env = s.victims.engine.Use(s.env)

@@ -39,15 +39,8 @@ func callsTable(results []specsResult) string {
 		}
 	}
 	var out strings.Builder
-	row := func(name string, cell func(specsResult) string) {
-		fmt.Fprintf(&out, "| %s |", name)
-		for _, run := range runs {
-			fmt.Fprintf(&out, " %s |", cell(run))
-		}
-		fmt.Fprintln(&out)
-	}
-	row("kubelet", specsResult.kubeletName)
-	fmt.Fprintf(&out, "|---|%s\n", strings.Repeat("---|", len(runs)))
+	row := func(name string, cell func(specsResult) string) { tableRow(&out, name, runs, cell) }
+	tableHead(&out, "kubelet", runs, specsResult.kubeletName)
 	row("specs passed, failed", func(r specsResult) string { return fmt.Sprintf("%d, %d", r.Passed, r.Failed) })
 	row("seconds", func(r specsResult) string { return fmt.Sprintf("%.0f", r.Seconds) })
 	for _, method := range slices.Sorted(maps.Keys(methods)) {

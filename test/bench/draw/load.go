@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,23 +67,12 @@ func (s section) loadBegin() string { return strings.Replace(s.begin(), "figures
 
 // runLoad keeps the new results of full nodes, and writes their report and its picture.
 func runLoad(from string) error {
-	text, err := os.ReadFile(loadDocument)
-	if err != nil {
-		return err
-	}
 	for _, s := range loadSections() {
 		if err := keep(from, s.file(), s.loadFile(), checkJSON); err != nil {
 			return err
 		}
 	}
-	text, svg, err := drawLoad(text)
-	if err != nil {
-		return err
-	}
-	if svg != "" {
-		err = os.WriteFile(filepath.Join(figures, loadPicture), []byte(svg), 0o644)
-	}
-	return errors.Join(err, os.WriteFile(loadDocument, text, 0o644))
+	return redraw(loadDocument, loadPicture, drawLoad)
 }
 
 // drawLoad puts the tables of full nodes into the report. svg is empty without a measurement.
@@ -137,17 +125,10 @@ func (r loadResult) table(drawn bool) string {
 	if drawn {
 		fmt.Fprintf(&out, "![a full node](%s/%s)\n\n", figuresLink, loadPicture)
 	}
-	names, runtimes, rule := "", "", ""
-	for _, s := range r.Servers {
-		names, runtimes, rule = names+" "+s.Server+" |", runtimes+" "+s.Runtime+" |", rule+"---|"
-	}
-	fmt.Fprintf(&out, "|  |%s\n|---|%s\n| runs pods on |%s\n", names, rule, runtimes)
+	tableHead(&out, "", r.Servers, func(s serverLoad) string { return s.Server })
+	tableRow(&out, "runs pods on", r.Servers, func(s serverLoad) string { return s.Runtime })
 	for _, row := range r.rows() {
-		fmt.Fprintf(&out, "| %s |", row.name)
-		for _, s := range r.Servers {
-			fmt.Fprintf(&out, " %s |", s.cell(row))
-		}
-		fmt.Fprintln(&out)
+		tableRow(&out, row.name, r.Servers, func(s serverLoad) string { return s.cell(row) })
 	}
 	return out.String() + r.unfinished()
 }

@@ -121,6 +121,22 @@ func between(text []byte, file, begin, content string) ([]byte, error) {
 	return bytes.Join([][]byte{before, []byte(begin), []byte(content), []byte(end), after}, nil), nil
 }
 
+// redraw writes a document and its picture again, as draw makes them. Without a picture the old one stays.
+func redraw(document, picture string, draw func(text []byte) (_ []byte, svg string, err error)) error {
+	text, err := os.ReadFile(document)
+	if err != nil {
+		return err
+	}
+	text, svg, err := draw(text)
+	if err != nil {
+		return err
+	}
+	if svg != "" {
+		err = os.WriteFile(filepath.Join(figures, picture), []byte(svg), 0o644)
+	}
+	return errors.Join(err, os.WriteFile(document, text, 0o644))
+}
+
 // keep copies a new result from a directory to figures, if check allows it. Without a new one, the kept result stays.
 func keep(from, name, kept string, check func(text []byte) error) error {
 	if from == "" {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -27,21 +26,10 @@ type scaleResult struct {
 
 // runScale keeps a new result, and writes its report and its picture.
 func runScale(from string) error {
-	text, err := os.ReadFile(scaleDocument)
-	if err != nil {
-		return err
-	}
 	if err := keep(from, scaleFile, scaleFile, checkJSON); err != nil {
 		return err
 	}
-	text, svg, err := drawScale(text)
-	if err != nil {
-		return err
-	}
-	if svg != "" {
-		err = os.WriteFile(filepath.Join(figures, scalePicture), []byte(svg), 0o644)
-	}
-	return errors.Join(err, os.WriteFile(scaleDocument, text, 0o644))
+	return redraw(scaleDocument, scalePicture, drawScale)
 }
 
 // drawScale puts the tables into the report. svg is empty without a measurement.
@@ -79,11 +67,9 @@ func (s scaleResult) tables() string {
 		for _, name := range sortedKeys(step.Table) {
 			r.cells(&out, name, step.Table[name])
 		}
-		fmt.Fprint(&out, "| memory of the server, MiB |")
-		for _, server := range r.servers() {
-			fmt.Fprintf(&out, " %.0f |", step.MemoryKiB[server.name]/1024)
-		}
-		fmt.Fprintln(&out)
+		tableRow(&out, "memory of the server, MiB", r.servers(), func(s server) string {
+			return fmt.Sprintf("%.0f", step.MemoryKiB[s.name]/1024)
+		})
 	}
 	return out.String()
 }

@@ -49,7 +49,7 @@ func setsTables(results []specsResult) string {
 	}
 	columns := columnsOf(results)
 	var out strings.Builder
-	header(&out, "set", columns)
+	tableHead(&out, "set", columns, column.title)
 	for _, set := range setsOf(results) {
 		fmt.Fprintf(&out, "| `%s`: %s |", set.Set, set.What)
 		for _, c := range columns {
@@ -64,14 +64,6 @@ func setsTables(results []specsResult) string {
 	}
 	out.WriteString(causesTable(results, columns))
 	return out.String()
-}
-
-func header(out *strings.Builder, first string, columns []column) {
-	fmt.Fprintf(out, "| %s |", first)
-	for _, c := range columns {
-		fmt.Fprintf(out, " %s |", c.title())
-	}
-	fmt.Fprintf(out, "\n|---|%s\n", strings.Repeat("---|", len(columns)))
 }
 
 // counts writes how many specs passed, failed, were skipped and were left out, and how many passed only when repeated.
@@ -135,7 +127,7 @@ func causesTable(results []specsResult, columns []column) string {
 	})
 	var out strings.Builder
 	fmt.Fprint(&out, "\nCauses why specs do not pass, each with its count in the set where it is most frequent:\n\n")
-	header(&out, "cause", columns)
+	tableHead(&out, "cause", columns, column.title)
 	for _, why := range reasons {
 		fmt.Fprintf(&out, "| %s: %s |", why.outcome, why.cause)
 		for _, c := range columns {

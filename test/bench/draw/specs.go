@@ -2,10 +2,11 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/criadapter/criadapter/test/program"
 )
 
 const (
@@ -33,34 +34,15 @@ func runSpecs(from string) error {
 	if err != nil {
 		return err
 	}
-	if err := keepResults(from); err != nil {
-		return err
+	if from != "" {
+		if err := program.KeepFiles(resultsDir, from, "*.json"); err != nil {
+			return err
+		}
 	}
 	if text, err = drawSpecs(text); err != nil {
 		return err
 	}
 	return os.WriteFile(specsDocument, text, 0o644)
-}
-
-// keepResults copies new results of whole sets to the kept ones.
-func keepResults(from string) error {
-	if from == "" {
-		return nil
-	}
-	files, err := filepath.Glob(filepath.Join(from, "*.json"))
-	if err := errors.Join(err, os.MkdirAll(resultsDir, 0o755)); err != nil {
-		return err
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(resultsDir, filepath.Base(file)), text, 0o644)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // drawSpecs puts the tables of the kept results into the report.

@@ -9,6 +9,8 @@ import (
 // server is a compared server.
 type server struct{ name, colour string }
 
+func (s server) title() string { return s.name }
+
 // servers returns the measured servers.
 func (r *result) servers() []server { return serversOf(r) }
 
@@ -74,22 +76,18 @@ func (r *result) tables(drawn bool) string {
 	picture("memory", "memory.svg")
 	fmt.Fprintf(&out, "With %d pods of two containers:\n\n", last)
 	r.header(&out, "")
-	fmt.Fprint(&out, "| memory of the server, MiB |")
-	for _, s := range r.servers() {
-		fmt.Fprintf(&out, " %.0f |", r.Usage[s.name].Server.RSSKiB/1024)
-	}
-	fmt.Fprint(&out, "\n| CPU time of 60 relists, server and engine, ms |")
-	for _, s := range r.servers() {
+	tableRow(&out, "memory of the server, MiB", r.servers(), func(s server) string {
+		return fmt.Sprintf("%.0f", r.Usage[s.name].Server.RSSKiB/1024)
+	})
+	tableRow(&out, "CPU time of 60 relists, server and engine, ms", r.servers(), func(s server) string {
 		u := r.Usage[s.name]
-		fmt.Fprintf(&out, " %.0f |", (u.ServerCPU+u.EngineCPU)/1e6)
-	}
+		return fmt.Sprintf("%.0f", (u.ServerCPU+u.EngineCPU)/1e6)
+	})
 	if perPod := r.perPod(); len(perPod) > 0 {
-		fmt.Fprintf(&out, "\n| memory of everything with %d pods of one container, MiB per pod |", r.Nodes.Pods)
-		for _, s := range r.servers() {
-			fmt.Fprintf(&out, " %.1f |", perPod[s.name])
-		}
+		name := fmt.Sprintf("memory of everything with %d pods of one container, MiB per pod", r.Nodes.Pods)
+		tableRow(&out, name, r.servers(), func(s server) string { return fmt.Sprintf("%.1f", perPod[s.name]) })
 	}
-	return out.String() + "\n"
+	return out.String()
 }
 
 // version is the runtime of a server, without the suffix of a containerd that is built by module name.
@@ -110,19 +108,27 @@ func (r *result) versions(out *strings.Builder) {
 	}
 }
 
+// header writes the first row of a table of servers.
 func (r *result) header(out *strings.Builder, first string) {
-	fmt.Fprintf(out, "| %s |", first)
-	for _, s := range r.servers() {
-		fmt.Fprintf(out, " %s |", s.name)
-	}
-	fmt.Fprintf(out, "\n|---|%s\n", strings.Repeat("---|", len(r.servers())))
+	tableHead(out, first, r.servers(), server.title)
 }
 
 // cells writes a row.
 func (r *result) cells(out *strings.Builder, name string, cells row) {
+	tableRow(out, name, r.servers(), func(s server) string { return cells.median(s.name) })
+}
+
+// tableHead writes the first row of a table, and the line below it.
+func tableHead[T any](out *strings.Builder, first string, columns []T, title func(T) string) {
+	tableRow(out, first, columns, title)
+	fmt.Fprintf(out, "|---|%s\n", strings.Repeat("---|", len(columns)))
+}
+
+// tableRow writes a row of a table: its name, and a cell for each column.
+func tableRow[T any](out *strings.Builder, name string, columns []T, cell func(T) string) {
 	fmt.Fprintf(out, "| %s |", name)
-	for _, s := range r.servers() {
-		fmt.Fprintf(out, " %s |", cells.median(s.name))
+	for _, c := range columns {
+		fmt.Fprintf(out, " %s |", cell(c))
 	}
 	fmt.Fprintln(out)
 }

@@ -85,7 +85,7 @@ func (c *Cluster) startPlane(ctx context.Context) (err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	c.undo = append(c.undo, func() error { return program.KeepLogs(c.opts.ReportDir, dir, "logs/*.log") })
+	c.undo = append(c.undo, func() error { return program.KeepFiles(c.opts.ReportDir, dir, "logs/*.log") })
 	options := controlplane.Options{Programs: c.opts.Programs, Dir: dir}
 	if c.Plane, err = controlplane.Start(ctx, options); err != nil {
 		return err

@@ -149,7 +149,7 @@ func (c *Cluster) stopServer() error {
 
 // keepLogs copies the logs of all programs to the report's directory.
 func (c *Cluster) keepLogs() error {
-	return program.KeepLogs(c.opts.ReportDir, c.dir, "*.log", "plane/logs/*.log", "server/*.log")
+	return program.KeepFiles(c.opts.ReportDir, c.dir, "*.log", "plane/logs/*.log", "server/*.log")
 }
 
 // Close ends all programs, removes what pods have left behind and keeps the logs.

@@ -73,7 +73,8 @@ func startCriadapter(ctx context.Context, opts Options, dir string) (Server, err
 		return Server{}, errors.Join(err, a.Close(ctx))
 	}
 	stop := func(ctx context.Context) error {
-		return errors.Join(a.Stop(ctx), program.KeepLogs(dir, a.Dir, filepath.Base(a.LogPath)), unmount(), a.Close(ctx))
+		return errors.Join(a.Stop(ctx), program.KeepFiles(dir, a.Dir, filepath.Base(a.LogPath)), unmount(),
+			a.Close(ctx))
 	}
 	if err := a.Start(ctx); err != nil {
 		return Server{}, errors.Join(err, stop(context.WithoutCancel(ctx)))
