@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/pace"
 )
 
 // Rows of the table of lists.
@@ -106,10 +108,8 @@ func waitFor(ctx context.Context, check func() error) error {
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, pollInterval) != nil {
 			return err
-		case <-time.After(pollInterval):
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,6 +14,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/test/cgroups"
 	"github.com/criadapter/criadapter/test/program"
 )
 
@@ -64,12 +64,15 @@ func (p part) isSuite() bool { return p.build != nil }
 // pods of both suites share a PID namespace with their containers, so they keep a sandbox container.
 func suitePeers() []string { return []string{nameCRIDockerd, nameContainerd} }
 
+// containerdPods is the cgroup below which containerd puts pods that name no parent.
+const containerdPods = "k8s.io"
+
 // runSuite runs a suite on criadapter and its peers in turns. run gives perTurn times of each row to the clock, and
 // returns a reason for each failure.
 func (b *bench) runSuite(ctx context.Context, name, what string, perTurn int,
 	run func(ctx context.Context, s *criServer, tell clock) ([]string, error)) error {
 	one := &suite{Name: name, What: what, Failed: map[string][]string{}, samples: b.plan.suiteTurns * perTurn}
-	cgroups, pods := parentCgroups(), map[string][]string{}
+	before, pods := cgroups.Find(containerdPods), map[string][]string{}
 	servers := b.those(slices.Concat([]string{nameCriadapter}, suitePeers())...)
 	// The first life on a server loads the sandbox image and makes the bridge.
 	for _, s := range servers {
@@ -96,19 +99,12 @@ func (b *bench) runSuite(ctx context.Context, name, what string, perTurn int,
 	})
 	one.conclude()
 	b.suites.Suites = append(b.suites.Suites, one)
-	for _, cgroup := range parentCgroups() {
-		if !slices.Contains(cgroups, cgroup) {
+	for _, cgroup := range cgroups.Find(containerdPods) {
+		if !slices.Contains(before, cgroup) {
 			_ = os.Remove(cgroup) // a cgroup with pods stays
 		}
 	}
 	return err
-}
-
-// parentCgroups returns the cgroups below which containerd puts pods that name no parent.
-func parentCgroups() []string {
-	unified, _ := filepath.Glob("/sys/fs/cgroup/k8s.io") // both patterns are well-formed
-	legacy, _ := filepath.Glob("/sys/fs/cgroup/*/k8s.io")
-	return append(unified, legacy...)
 }
 
 // clock adds times to the column of a server.

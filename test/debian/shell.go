@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/pace"
 )
 
 // not is a shell function for lines that must fail. "! command" would not do: sh -e goes on when that command succeeds.
@@ -20,10 +22,8 @@ func Wait(ctx context.Context, check func() error) error {
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(200 * time.Millisecond):
+		if ended := pace.Sleep(ctx, 200*time.Millisecond); ended != nil {
+			return errors.Join(ended, err)
 		}
 	}
 }

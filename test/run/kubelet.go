@@ -99,7 +99,7 @@ func (k *kubeletCore) run(ctx context.Context, manifest string) ([]*v1.Pod, erro
 	defer cancel()
 	for {
 		pods := k.Pods()
-		if len(pods) > 0 && allReady(pods) {
+		if unready(pods) == nil {
 			for _, pod := range pods {
 				step("Pod %s/%s is up after %s", pod.Namespace, pod.Name, time.Since(k.began).Round(time.Millisecond))
 			}
@@ -122,8 +122,6 @@ func (k *kubeletCore) log() string {
 	}
 	return string(text)
 }
-
-func allReady(pods []*v1.Pod) bool { return unready(pods) == nil }
 
 // unready returns an error that names the pods that are not ready, and why.
 func unready(pods []*v1.Pod) error {

@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -84,9 +85,7 @@ func ask(ctx context.Context, url string) (string, error) {
 			body, err := io.ReadAll(io.LimitReader(response.Body, 200))
 			return strings.TrimSpace(string(body)), err
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
+		if pace.Sleep(ctx, 50*time.Millisecond) != nil {
 			return "", fmt.Errorf("the pod does not answer on %s: %w", url, err)
 		}
 	}
@@ -108,9 +107,7 @@ func firstLines(ctx context.Context, path string) ([]string, error) {
 			}
 			return lines[:wanted], nil
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
+		if pace.Sleep(ctx, 50*time.Millisecond) != nil {
 			return nil, fmt.Errorf("fewer than %d lines in %s", wanted, path)
 		}
 	}
