@@ -29,7 +29,7 @@ const (
 
 // keeper owns a cluster.
 type keeper struct {
-	plan     plan
+	client
 	progress *os.File
 	machines map[string]*debian.Machine
 	// bridge connects the nodes, in the keeper's network namespace.
@@ -51,7 +51,10 @@ func keep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k := &keeper{plan: p, progress: os.NewFile(fdProgress, "progress"), machines: map[string]*debian.Machine{}}
+	k := &keeper{
+		client:   client{p, filepath.Join(p.Dir, "admin.conf")},
+		progress: os.NewFile(fdProgress, "progress"), machines: map[string]*debian.Machine{},
+	}
 	return machine.Guarded(ctx, func() (err error) {
 		defer func() { err = errors.Join(err, k.close()) }()
 		if err := k.bringUp(ctx); err != nil {

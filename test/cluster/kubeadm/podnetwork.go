@@ -111,7 +111,7 @@ func (k *keeper) applyPodNetwork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return k.apply(ctx, "pod-network.yaml", text)
+	return k.apply(ctx, "pod-network", text)
 }
 
 // flannelManifest is the manifest of Flannel's release.

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
-	"github.com/criadapter/criadapter/test/program"
 )
 
 // stage is one step of bringing the cluster up.
@@ -63,7 +62,7 @@ func (k *keeper) initialise(ctx context.Context) error {
 	if _, err := k.machines["node1"].Run(ctx, "kubeadm", "init", "--config", "/mnt/kubeadm.yaml", ignored); err != nil {
 		return err
 	}
-	return k.writeKubeconfig(ctx, k.admin(), "https://"+k.plan.apiServer())
+	return k.writeKubeconfig(ctx, k.kubeconfig, "https://"+k.plan.apiServer())
 }
 
 func (k *keeper) join(ctx context.Context) error {
@@ -87,13 +86,6 @@ func (k *keeper) writeKubeconfig(ctx context.Context, path, server string) error
 	return os.WriteFile(path, []byte(text+"\n"), 0o600)
 }
 
-// admin is the keeper's own kubeconfig.
-func (k *keeper) admin() string { return filepath.Join(k.plan.Dir, "admin.conf") }
-
-func (k *keeper) kubectl(ctx context.Context, args ...string) (string, error) {
-	return program.Output(ctx, "", []string{"KUBECONFIG=" + k.admin()}, k.plan.Programs.Kubectl, args...)
-}
-
 // addonTag is the tag of the add-ons' images.
 const addonTag = "module"
 
@@ -103,7 +95,7 @@ func (k *keeper) metrics(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := k.apply(ctx, "metrics.yaml", metricsManifest(text)); err != nil {
+	if err := k.apply(ctx, "metrics", metricsManifest(text)); err != nil {
 		return err
 	}
 	_, err = k.kubectl(ctx, "wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=5m")
@@ -120,15 +112,6 @@ func metricsManifest(text string) string {
 func imageOf(manifest, name string) string {
 	return regexp.MustCompile(`image: \S+/(`+name+`):\S+`).
 		ReplaceAllString(manifest, "image: "+registryAddress+"/$1:"+addonTag)
-}
-
-func (k *keeper) apply(ctx context.Context, name, manifest string) error {
-	path := filepath.Join(k.plan.Dir, name)
-	if err := os.WriteFile(path, []byte(manifest), 0o644); err != nil {
-		return err
-	}
-	_, err := k.kubectl(ctx, "apply", "-f", path)
-	return err
 }
 
 func (k *keeper) ready(ctx context.Context) error {

@@ -7,14 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/criadapter/criadapter/test/debian"
 	"github.com/criadapter/criadapter/test/debian/machine"
-	"github.com/criadapter/criadapter/test/program"
 )
 
 // step is one use of a cluster, such as a drain.
@@ -69,7 +66,7 @@ func allSteps() []step {
 
 // trial is a run of steps on the running cluster.
 type trial struct {
-	plan     plan
+	client
 	machines map[string]*machine.Machine
 }
 
@@ -78,7 +75,7 @@ const settleTime = 5 * time.Minute
 
 // try runs steps, prints a line for each, and ends at the first that fails.
 func try(ctx context.Context, steps []step) error {
-	t := &trial{}
+	t := &trial{client: client{kubeconfig: kubeconfigFile}}
 	var err error
 	if t.plan, err = readPlan(); err != nil {
 		return err
@@ -96,20 +93,6 @@ func try(ctx context.Context, steps []step) error {
 	}
 	fmt.Printf("%d passed, 0 failed\n", len(steps))
 	return nil
-}
-
-func (t *trial) kubectl(ctx context.Context, args ...string) (string, error) {
-	return program.Output(ctx, "", []string{"KUBECONFIG=" + kubeconfigFile}, t.plan.Programs.Kubectl, args...)
-}
-
-// apply applies a manifest, which stays as NAME.yaml in the cluster's directory.
-func (t *trial) apply(ctx context.Context, name, manifest string) error {
-	path := filepath.Join(t.plan.Dir, name+".yaml")
-	if err := os.WriteFile(path, []byte(manifest), 0o644); err != nil {
-		return err
-	}
-	_, err := t.kubectl(ctx, "apply", "-f", path)
-	return err
 }
 
 // eventually repeats check until it succeeds.
