@@ -37,13 +37,9 @@ spec:
 	before, err := container(first)
 	testutil.Must(s, err)
 	s.kubectl("delete", "pod", name, "--wait=false")
-	s.eventually("another mirror", func() error {
-		now, err := s.core.Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+	s.until(name, func(now *v1.Pod) error {
 		if now.UID == first.UID {
-			return errors.New("it is the deleted one")
+			return errors.New("the mirror is the deleted one")
 		}
 		status, err := container(now)
 		if err != nil {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -59,10 +58,14 @@ func (r *table) String() string {
 		fmt.Fprintf(&b, " %-13s", kind)
 	}
 	b.WriteString("\n")
-	for _, step := range r.order() {
-		fmt.Fprintf(&b, "%-44s", step)
+	for _, step := range steps {
+		row, ran := r.cells[step.name]
+		if !ran {
+			continue
+		}
+		fmt.Fprintf(&b, "%-44s", step.name)
 		for _, kind := range kinds {
-			got := r.cells[step][kind]
+			got := row[kind]
 			counts[got]++
 			if got == "" {
 				got = "-"
@@ -77,15 +80,4 @@ func (r *table) String() string {
 	}
 	b.WriteString("\n")
 	return b.String()
-}
-
-// order returns the names of the steps that ran, in the order of steps.
-func (r *table) order() []string {
-	var names []string
-	for _, step := range steps {
-		if _, ran := r.cells[step.name]; ran && !slices.Contains(names, step.name) {
-			names = append(names, step.name)
-		}
-	}
-	return names
 }
