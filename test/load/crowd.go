@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	retry "k8s.io/client-go/tools/watch"
+
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 const (
@@ -90,10 +92,8 @@ func (c *crowd) see(pod *v1.Pod, gone bool, now time.Time) {
 	if gone {
 		s.gone = now
 	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == v1.PodReady && condition.Status == v1.ConditionTrue && s.ready.IsZero() {
-			s.ready = condition.LastTransitionTime.Time
-		}
+	if s.ready.IsZero() && model.Ready(pod) {
+		s.ready = model.FindCondition(pod.Status.Conditions, v1.PodReady).LastTransitionTime.Time
 	}
 	select {
 	case c.changed <- struct{}{}:

@@ -108,9 +108,8 @@ func (n *node) empty(ctx context.Context) error {
 }
 
 func plainPod(image string) v1.PodSpec {
-	grace := int64(1)
 	return v1.PodSpec{
-		TerminationGracePeriodSeconds: &grace,
+		TerminationGracePeriodSeconds: new(int64(1)),
 		Containers: []v1.Container{
 			{Name: "main", Image: image, ImagePullPolicy: v1.PullIfNotPresent}},
 	}

@@ -131,10 +131,8 @@ func unready(pods []*v1.Pod) error {
 	var errs []error
 	for _, pod := range pods {
 		ready := v1.PodCondition{Reason: pod.Status.Reason, Message: pod.Status.Message} // for a pod without one
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == v1.PodReady {
-				ready = condition
-			}
+		if condition := model.FindCondition(pod.Status.Conditions, v1.PodReady); condition != nil {
+			ready = *condition
 		}
 		if ready.Status != v1.ConditionTrue {
 			errs = append(errs, fmt.Errorf("pod %s is not ready: %s %s", pod.Name, ready.Reason, ready.Message))

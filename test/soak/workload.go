@@ -107,12 +107,11 @@ func (w *workload) name(kind string) string {
 
 // task is a pod that runs a script and ends with a known code.
 func (w *workload) task(script string, exitCode int) v1.PodTemplateSpec {
-	grace := int64(1)
 	return v1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
 			Annotations: map[string]string{history.ExitCodeAnnotation: strconv.Itoa(exitCode)}},
 		Spec: v1.PodSpec{
-			RestartPolicy: v1.RestartPolicyNever, TerminationGracePeriodSeconds: &grace,
+			RestartPolicy: v1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64(1)),
 			Containers: []v1.Container{{
 				Name: "main", Image: w.shell, ImagePullPolicy: v1.PullIfNotPresent,
 				Command: []string{"sh", "-c", fmt.Sprintf("%s; exit %d", script, exitCode)},

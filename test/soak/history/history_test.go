@@ -312,8 +312,7 @@ func TestHistoriesAreCompared(t *testing.T) {
 // jobRunsTwice runs two pods of a Job to their end. deleted is the second at which the first pod is deleted, 0 for
 // never.
 func jobRunsTwice(w *world, deleted int) {
-	yes := true
-	owners := []metav1.OwnerReference{{Kind: "Job", Name: "job", Controller: &yes}}
+	owners := []metav1.OwnerReference{{Kind: "Job", Name: "job", Controller: new(true)}}
 	for i, id := range []string{first, second} {
 		w.pod = &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "job-" + string(rune('a'+i)), UID: types.UID("j" + id),
