@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/criadapter/criadapter/test/critest/registry"
 	"github.com/criadapter/criadapter/test/critest/report"
+	"github.com/criadapter/criadapter/test/program"
 )
 
 // critestGrace is how long critest gets to remove its pods after an interrupt.
@@ -95,16 +95,12 @@ func (s *criServer) runCritest(ctx context.Context, path, dir string, lifecycles
 // tellCritest gives the times in the benchmarks' files to the clock. A failed benchmark writes no file.
 func tellCritest(dir string, lifecycles int, failed bool, tell clock) error {
 	for _, name := range critestFiles() {
-		text, err := os.ReadFile(filepath.Join(dir, name))
+		data, err := program.ReadJSON[critestData](filepath.Join(dir, name))
 		if failed && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return err
-		}
-		var data critestData
-		if err := json.Unmarshal(text, &data); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
 		}
 		if n := len(data.Datapoints); !failed && n != lifecycles {
 			return fmt.Errorf("%s has %d lives, want %d", name, n, lifecycles)

@@ -169,3 +169,15 @@ func WriteJSON(path string, value any) error {
 	}
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
+
+// ReadJSON reads a value of a file, such as one of WriteJSON.
+func ReadJSON[T any](path string) (value T, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return value, err
+	}
+	if err := json.Unmarshal(text, &value); err != nil {
+		return value, fmt.Errorf("%s: %w", path, err)
+	}
+	return value, nil
+}

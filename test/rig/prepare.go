@@ -47,12 +47,7 @@ func writePlan(scratchDir string, p plan) error {
 }
 
 func readPlan(scratchDir string) (plan, error) {
-	var p plan
-	data, err := os.ReadFile(filepath.Join(scratchDir, planFile))
-	if err != nil {
-		return p, err
-	}
-	return p, json.Unmarshal(data, &p)
+	return program.ReadJSON[plan](filepath.Join(scratchDir, planFile))
 }
 
 // stays says whether the rig only waits for an interrupt.

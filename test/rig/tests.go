@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/results"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -169,20 +169,11 @@ const resultsFile = "results.json"
 
 // writeResults hands the outcomes to the half of the rig outside.
 func writeResults(scratchDir string, tests []results.Test) error {
-	data, err := json.Marshal(tests)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(scratchDir, resultsFile), data, 0o644)
+	return program.WriteJSON(filepath.Join(scratchDir, resultsFile), tests)
 }
 
 func readResults(scratchDir string) ([]results.Test, error) {
-	data, err := os.ReadFile(filepath.Join(scratchDir, resultsFile))
-	if err != nil {
-		return nil, err
-	}
-	var tests []results.Test
-	return tests, json.Unmarshal(data, &tests)
+	return program.ReadJSON[[]results.Test](filepath.Join(scratchDir, resultsFile))
 }
 
 // readSkips reads the checked-in list of tests that may be skipped.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/criadapter/criadapter/test/program"
 )
 
 const (
@@ -80,7 +82,7 @@ func drawLoad(text []byte) (_ []byte, svg string, err error) {
 	for _, s := range loadSections() {
 		content := fmt.Sprintf(
 			"Nothing was measured yet: `make load%s` and then `make figures` write the table here.\n", s.variable())
-		loaded, err := readJSON[loadResult](filepath.Join(figures, s.loadFile()))
+		loaded, err := program.ReadJSON[loadResult](filepath.Join(figures, s.loadFile()))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, "", err
 		}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+
+	"github.com/criadapter/criadapter/test/program"
 )
 
 const (
@@ -35,7 +37,7 @@ func runScale(from string) error {
 // drawScale puts the tables into the report. svg is empty without a measurement.
 func drawScale(text []byte) (_ []byte, svg string, err error) {
 	content := "Nothing was measured yet: `make bench PARTS=scale` and then `make figures` write the tables here.\n"
-	measured, err := readJSON[scaleResult](filepath.Join(figures, scaleFile))
+	measured, err := program.ReadJSON[scaleResult](filepath.Join(figures, scaleFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, "", err
 	}

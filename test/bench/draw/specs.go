@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -67,23 +65,11 @@ func readResults() ([]specsResult, error) {
 	}
 	var results []specsResult
 	for _, file := range files {
-		r, err := readJSON[specsResult](file)
+		r, err := program.ReadJSON[specsResult](file)
 		if err != nil {
 			return nil, err
 		}
 		results = append(results, r)
 	}
 	return results, nil
-}
-
-func readJSON[T any](path string) (T, error) {
-	var value T
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return value, err
-	}
-	if err := json.Unmarshal(text, &value); err != nil {
-		return value, fmt.Errorf("%s: %w", path, err)
-	}
-	return value, nil
 }

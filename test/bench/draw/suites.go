@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/criadapter/criadapter/test/program"
 )
 
 // suiteParts are the parts of make bench that are suites, and allSuites is their number.
@@ -66,7 +68,7 @@ func drawSuites(text []byte) ([]byte, error) {
 	for _, s := range sections() {
 		content := fmt.Sprintf("Nothing was measured yet: `make bench PARTS=%s%s` and then `make figures`\n"+
 			"write the tables here.\n", suiteParts, s.variable())
-		r, err := readJSON[suitesResult](filepath.Join(figures, s.suitesFile()))
+		r, err := program.ReadJSON[suitesResult](filepath.Join(figures, s.suitesFile()))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -200,12 +199,8 @@ func keepLogs(ctx context.Context) error {
 
 // runningNodes returns the machines of the cluster that runs.
 func runningNodes() (map[string]*debian.Machine, error) {
-	text, err := os.ReadFile(nodesFile)
+	pids, err := program.ReadJSON[map[string]int](nodesFile)
 	if err != nil {
-		return nil, err
-	}
-	var pids map[string]int
-	if err := json.Unmarshal(text, &pids); err != nil {
 		return nil, err
 	}
 	machines := map[string]*debian.Machine{}

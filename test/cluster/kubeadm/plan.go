@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -56,14 +55,7 @@ func (p plan) share() string { return filepath.Join(p.Dir, "share") }
 // machineDir is the directory of a node's machine.
 func (p plan) machineDir(name string) string { return filepath.Join(p.Dir, name) }
 
-func readPlan() (plan, error) {
-	var p plan
-	text, err := os.ReadFile(planFile)
-	if err != nil {
-		return p, err
-	}
-	return p, json.Unmarshal(text, &p)
-}
+func readPlan() (plan, error) { return program.ReadJSON[plan](planFile) }
 
 // missingParts names what prepare would build or download.
 func missingParts(ctx context.Context, o options) ([]string, error) {
