@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -52,11 +52,9 @@ func sourceSteps(t *testing.T) []string {
 func withSteps(t *testing.T, env rigenv.Env) rigenv.Env {
 	t.Helper()
 	env.Criadapter = filepath.Join(t.TempDir(), "criadapter")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "grpcnotrace steps", "-o",
-		env.Criadapter, "./cmd/criadapter")
-	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-	output, err := build.CombinedOutput()
-	testutil.Require(t, err == nil, "building the program with the tag steps: %v\n%s", err, output)
+	_, err := program.Output(t.Context(), "../..", []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-tags",
+		"grpcnotrace steps", "-o", env.Criadapter, "./cmd/criadapter")
+	testutil.Must(t, err, "building the program with the tag steps")
 	return env
 }
 

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
+	"net/netip"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
@@ -84,13 +83,9 @@ func startEmulated(ctx context.Context, opts emulated.Options, registry string) 
 
 // serve makes the registry reachable from the node, at the same address.
 func serve(ctx context.Context, c *emulated.Cluster, registry string) error {
-	_, text, err := net.SplitHostPort(registry)
+	address, err := netip.ParseAddrPort(registry)
 	if err != nil {
 		return err
 	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		return err
-	}
-	return c.Serve(ctx, port)
+	return c.Serve(ctx, int(address.Port()))
 }

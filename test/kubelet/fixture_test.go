@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,6 +29,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/test/process"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/logtail"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -72,13 +72,10 @@ var build = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	program := filepath.Join(dir, "kubelet-core")
-	command := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/kubelet-core")
-	command.Dir = filepath.Join("..", "..")
-	if output, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, output)
-	}
-	return program, nil
+	path := filepath.Join(dir, "kubelet-core")
+	_, err = program.Output(context.Background(), "../..", nil, "go", "build", "-buildvcs=false", "-o", path,
+		"./cmd/kubelet-core")
+	return path, err
 })
 
 // TestMain runs many tests at once, because they mostly wait.

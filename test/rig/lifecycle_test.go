@@ -15,6 +15,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -22,10 +23,9 @@ import (
 func buildRig(t *testing.T) string {
 	t.Helper()
 	rigenv.Require(t)
-	program := filepath.Join(t.TempDir(), "rig")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput()
-	testutil.Require(t, err == nil, "%v\n%s", err, out)
-	return program
+	rig := filepath.Join(t.TempDir(), "rig")
+	testutil.Must(t, program.Go(t.Context(), "build", "-o", rig, "."))
+	return rig
 }
 
 // startRig starts `rig exec` of a shell script with a temporary directory of its own, and waits for the line "ready".

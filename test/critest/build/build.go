@@ -106,7 +106,7 @@ func buildCritest(ctx context.Context, pinned tools, patch patch, dir string) er
 			return err
 		}
 		return gomod.InCopy(pinned.dir, func(work string) error {
-			if err := goRun(ctx, work, "mod", "edit", "-replace", module+"="+sourceCopy); err != nil {
+			if _, err := gomod.Command(ctx, work, nil, "mod", "edit", "-replace", module+"="+sourceCopy); err != nil {
 				return err
 			}
 			return pinned.compile(ctx, work, "test", "-c", "-trimpath", "-ldflags", linkerFlags+pinned.version,
@@ -183,11 +183,5 @@ func (t tools) source(ctx context.Context) (string, error) {
 // compile runs a go command in dir that compiles for the architecture.
 func (t tools) compile(ctx context.Context, dir string, args ...string) error {
 	_, err := gomod.Command(ctx, dir, []string{"GOARCH=" + t.architecture}, args...)
-	return err
-}
-
-// goRun runs a go command in dir.
-func goRun(ctx context.Context, dir string, args ...string) error {
-	_, err := gomod.Command(ctx, dir, nil, args...)
 	return err
 }

@@ -5,12 +5,11 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 
+	"github.com/criadapter/criadapter/test/gomod"
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
@@ -47,12 +46,8 @@ func build(ctx context.Context, architecture, dir string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir,
-		"tool")
-	cmd.Dir = module
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+architecture, "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return nil
+	environ := []string{"GOOS=" + runtime.GOOS, "GOARCH=" + architecture, "CGO_ENABLED=0"}
+	_, err = gomod.Command(ctx, module, environ, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o",
+		dir, "tool")
+	return err
 }
