@@ -229,7 +229,9 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 		s.StartedAt = parseTime(inspect.Created)
 		s.FinishedAt = s.StartedAt
 	}
-	if inspect.State.Dead && s.FinishedAt.IsZero() {
+	// A dead container is half removed. If it was never started, as after a creation that the engine's end interrupted,
+	// it stays created: the kubelet would report the loss of an unknown container that ran.
+	if inspect.State.Dead && s.FinishedAt.IsZero() && !s.StartedAt.IsZero() {
 		s.Unknown = true
 	}
 	return s

@@ -83,9 +83,14 @@ func TestContainerStatusFromInspect(t *testing.T) {
 			ContainerStatus{StartedAt: stamp(stampCreated), FinishedAt: stamp(stampCreated), ExitCode: 127,
 				Error: "no such command"}, exited,
 		},
-		"half removed": {
+		"half removed before its start": {
 			container.State{Status: container.StateDead, Dead: true, StartedAt: stampZero, FinishedAt: stampZero},
-			ContainerStatus{Unknown: true}, runtimeapi.ContainerState_CONTAINER_UNKNOWN,
+			ContainerStatus{}, created,
+		},
+		"half removed, without an end": {
+			container.State{Status: container.StateDead, Dead: true, StartedAt: stampStarted, FinishedAt: stampZero},
+			ContainerStatus{Unknown: true, StartedAt: stamp(stampStarted)},
+			runtimeapi.ContainerState_CONTAINER_UNKNOWN,
 		},
 		"half removed after it ran": {
 			container.State{Status: container.StateDead, Dead: true, StartedAt: stampStarted,
