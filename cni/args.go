@@ -1,6 +1,8 @@
 package cni
 
 import (
+	"slices"
+
 	"github.com/containernetworking/cni/libcni"
 )
 
@@ -80,6 +82,16 @@ func (p Pod) capabilityArgs() (map[string]any, error) {
 		args[capBandwidth] = bandwidth
 	}
 	return args, nil
+}
+
+// unserved are the capabilities of a pod's traffic that the pod needs and no plugin of the network declares. An add-on
+// may serve them by itself, as Cilium does.
+func unserved(list *libcni.NetworkConfigList, args map[string]any) []string {
+	return slices.DeleteFunc([]string{capPortMappings, capBandwidth}, func(name string) bool {
+		return args[name] == nil || slices.ContainsFunc(list.Plugins, func(plugin *libcni.PluginConfig) bool {
+			return plugin.Network.Capabilities[name]
+		})
+	})
 }
 
 func (p Pod) portMappingArgs() []portMappingArg {

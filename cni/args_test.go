@@ -2,10 +2,12 @@ package cni
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
+	"github.com/containernetworking/cni/libcni"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -121,5 +123,22 @@ func TestBadPodNamesTheField(t *testing.T) {
 			testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.HasPrefix(err.Error(), test.field+": "),
 				"want InvalidArgument for %s, got %v", test.field, err)
 		})
+	}
+}
+
+// TestUnserved: a network without a plugin for host ports or for bandwidth serves neither, unless its add-on does.
+func TestUnserved(t *testing.T) {
+	args := map[string]any{capPortMappings: 1, capBandwidth: 1, capDNS: 1}
+	for declared, want := range map[string][]string{
+		"":                                      {capPortMappings, capBandwidth},
+		`"portMappings":true`:                   {capBandwidth},
+		`"portMappings":false,"bandwidth":true`: {capPortMappings},
+	} {
+		list, err := libcni.ConfListFromBytes([]byte(`{"cniVersion":"1.0.0","name":"n","plugins":[{"type":"bridge"},` +
+			`{"type":"more","capabilities":{` + declared + `}}]}`))
+		testutil.Must(t, err)
+		got := unserved(list, args)
+		testutil.Assert(t, slices.Equal(got, want), "with %q: %v, want %v", declared, got, want)
+		testutil.Assert(t, len(unserved(list, nil)) == 0, "a pod that needs nothing")
 	}
 }
