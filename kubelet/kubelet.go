@@ -250,9 +250,7 @@ func (k *Kubelet) newSteps(
 		RecursiveReadOnly: k.runtime.RecursiveReadOnlyMounts(ctx),
 		SeccompDefault:    k.opts.SeccompDefault, SwapBehavior: k.opts.SwapBehavior,
 		Devices: kept.devices.Apply, CPUs: kept.cpus.Apply,
-		Warn: func(pod *v1.Pod, reason, message string) {
-			recorder.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})
-		},
+		Warn: recorder.Warn,
 	})
 	return podsync.Options{
 		Cache: cache, RuntimeErr: k.runtimeErr, NetworkErr: k.state.Network, Volumes: volumes, Cgroups: cgroups,

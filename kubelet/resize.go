@@ -71,8 +71,7 @@ func (l *syncLoop) resize(pod *v1.Pod) (changed bool) {
 	if pending := l.pendingResize(pod); pending != nil {
 		pending.ObservedGeneration = pod.Generation
 		if old == nil || old.Reason != pending.Reason {
-			l.events.Record(
-				events.Event{Pod: pod, Warning: true, Reason: "Resize" + pending.Reason, Message: pending.Message})
+			l.events.Warn(pod, "Resize"+pending.Reason, pending.Message)
 		}
 		l.allocation.SetPending(pod.UID, pending)
 		return old == nil || *old != *pending
@@ -102,7 +101,7 @@ func (l *syncLoop) pendingResize(pod *v1.Pod) *v1.PodCondition {
 }
 
 func (l *syncLoop) resizeError(pod *v1.Pod, err error) {
-	l.events.Record(events.Event{Pod: pod, Warning: true, Reason: "ResizeError", Message: err.Error()})
+	l.events.Warn(pod, "ResizeError", err.Error())
 }
 
 // retryResizes retries pending resizes, because other pods may have left room. It does nothing until all sources have

@@ -110,6 +110,6 @@ func refuse(admitter *admission.Admitter, recorder *events.Recorder) func(podcon
 			admitter.Reject(r.Pod, admission.Rejection{Reason: reason, Message: r.Err.Error()})
 			return
 		}
-		recorder.Record(events.Event{Pod: r.Pod, Warning: true, Reason: reason, Message: r.Err.Error()})
+		recorder.Warn(r.Pod, reason, r.Err.Error())
 	}
 }

@@ -145,11 +145,10 @@ func (l *syncLoop) dispatch(ctx context.Context, op podconfig.PodOperation, pod 
 		}
 	case podconfig.Update:
 		if err := manifest.Validate(pod); err != nil {
-			l.events.Record(
-				events.Event{Pod: pod, Warning: true, Reason: admission.ReasonUnsupported, Message: err.Error()})
+			l.events.Warn(pod, admission.ReasonUnsupported, err.Error())
 		}
 		if err := l.pinResources(pod); err != nil {
-			l.events.Record(events.Event{Pod: pod, Warning: true, Reason: "ResizeError", Message: err.Error()})
+			l.resizeError(pod, err)
 		} else {
 			l.resize(pod)
 		}

@@ -113,8 +113,7 @@ func (a *Admitter) preempt(in input, why Rejection) bool {
 		return false
 	}
 	for _, victim := range chosen {
-		a.opts.Events.Record(events.Event{Pod: victim, Warning: true, Reason: preempted.Reason,
-			Message: preempted.Message})
+		a.opts.Events.Warn(victim, preempted.Reason, preempted.Message)
 		a.opts.Preempt(victim, preempted)
 	}
 	return true
@@ -162,7 +161,7 @@ func (a *Admitter) Reject(pod *v1.Pod, why Rejection) {
 		shown = status.Held(pod, why.Reason, why.Message)
 	}
 	a.opts.Status.Set(pod, shown)
-	a.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: why.Reason, Message: why.Message})
+	a.opts.Events.Warn(pod, why.Reason, why.Message)
 }
 
 // AdmittedBefore says whether an earlier process admitted the pod: the runtime has it, or the API server has its start

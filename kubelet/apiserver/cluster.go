@@ -251,5 +251,5 @@ func (c *Cluster) mirrorPodProblem(fullName string, static *v1.Pod, err error) {
 	if static == nil {
 		message = fmt.Sprintf("%s: %v", fullName, err)
 	}
-	c.opts.Events.Record(events.Event{Pod: static, Warning: true, Reason: "MirrorProblem", Message: message})
+	c.opts.Events.Warn(static, "MirrorProblem", message)
 }

@@ -61,6 +61,11 @@ func (r *Recorder) RecordNode(warning bool, reason, message string) {
 	r.Record(Event{Warning: warning, Reason: reason, Message: message})
 }
 
+// Warn records a warning about a whole pod, or about the node if pod is nil.
+func (r *Recorder) Warn(pod *v1.Pod, reason, message string) {
+	r.Record(Event{Pod: pod, Warning: true, Reason: reason, Message: message})
+}
+
 // SourceProblem returns a function that records why a source of pods cannot be read. With a nil error, the function
 // records that the source can be read again.
 func (r *Recorder) SourceProblem(source string) func(where string, err error) {

@@ -189,7 +189,7 @@ func (m *Manager) evict(
 	if !m.opts.Evict(pod, why, grace) {
 		return false
 	}
-	m.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: why.Reason, Message: why.Message})
+	m.opts.Events.Warn(pod, why.Reason, why.Message)
 	return true
 }
 

@@ -113,9 +113,7 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 }
 
 func (m *Manager) failSandbox(pod *v1.Pod, err error) error {
-	m.opts.Events.Record(
-		events.Event{Pod: pod, Warning: true, Reason: "FailedCreatePodSandBox",
-			Message: fmt.Sprintf("Failed to create pod sandbox: %v", err)})
+	m.opts.Events.Warn(pod, "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
 	return fmt.Errorf("sandbox: %w", err)
 }
 

@@ -73,7 +73,7 @@ func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again ti
 	}
 	if err := s.opts.NetworkErr(); err != nil && !pod.Spec.HostNetwork {
 		err = fmt.Errorf("network is not ready: %w", err)
-		s.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: "NetworkNotReady", Message: err.Error()})
+		s.opts.Events.Warn(pod, "NetworkNotReady", err.Error())
 		return false, 0, err
 	}
 	again, err = s.syncContainers(ctx, pod, observed)
@@ -128,8 +128,7 @@ func (s *Syncer) actuated(pod *v1.Pod, observed *model.PodStatus) func(*v1.Conta
 
 func (s *Syncer) ensureCgroup(ctx context.Context, pod *v1.Pod) error {
 	if _, err := s.opts.Cgroups.Ensure(ctx, pod); err != nil {
-		s.opts.Events.Record(
-			events.Event{Pod: pod, Warning: true, Reason: "FailedToCreatePodCgroup", Message: err.Error()})
+		s.opts.Events.Warn(pod, "FailedToCreatePodCgroup", err.Error())
 		return err
 	}
 	return nil
@@ -141,7 +140,7 @@ func (s *Syncer) mount(ctx context.Context, pod *v1.Pod) error {
 	if err == nil {
 		return nil
 	}
-	s.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedMount", Message: err.Error()})
+	s.opts.Events.Warn(pod, "FailedMount", err.Error())
 	return fmt.Errorf("volumes: %w", err)
 }
 
