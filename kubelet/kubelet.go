@@ -214,10 +214,10 @@ func (k *Kubelet) newCluster(static volumekinds.Objects, recorder *events.Record
 		Node: apiserver.NodeOptions{
 			Name: k.opts.NodeName, IPs: k.opts.NodeIPs, Labels: opts.Labels, Taints: opts.Taints, MaxPods: opts.MaxPods,
 			Reserved: opts.Reserved, StatusEvery: opts.StatusEvery, Port: k.opts.API.Port, RootDir: k.opts.RootDir,
-			Pressure: k.monitor.Pressure, Kept: k.monitor.Kept, ShutdownErr: k.shutdown.Err, Runtime: k.runtime,
-			State: k.state, PLEGErr: k.pleg.Err, Devices: k.devices.Resources,
+			Pressure: k.monitor.Pressure, Kept: k.monitor.Kept, ShutdownErr: k.shutdown.Err,
+			Devices: k.devices.Resources,
 		},
-		Static: static, Status: k.status, Events: recorder,
+		Runtime: k.runtime, State: k.state, PLEGErr: k.pleg.Err, Static: static, Status: k.status, Events: recorder,
 	})
 }
 

@@ -76,10 +76,8 @@ func testLoop(t *testing.T) *syncLoop {
 	var err error
 	l.cluster, err = apiserver.New(apiserver.Options{
 		Kubeconfig: file, Static: podconfig.NewObjects(), Status: l.status, Events: l.events,
-		Node: apiserver.NodeOptions{
-			Name: "here", IPs: l.hostIPs, MaxPods: 2, Runtime: runtime, State: cri.NewState(runtime),
-			PLEGErr: func() error { return nil },
-		},
+		Node:    apiserver.NodeOptions{Name: "here", IPs: l.hostIPs, MaxPods: 2},
+		Runtime: runtime, State: cri.NewState(runtime), PLEGErr: func() error { return nil },
 	})
 	testutil.Must(t, err)
 	l.allocation, err = allocation.Open(filepath.Join(t.TempDir(), "allocated"))

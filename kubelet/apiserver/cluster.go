@@ -18,6 +18,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/apiserver/runtimeclass"
 	"github.com/criadapter/criadapter/kubelet/apiserver/services"
 	"github.com/criadapter/criadapter/kubelet/apiserver/token"
+	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/status"
@@ -33,6 +34,10 @@ type Options struct {
 	Kubeconfig string
 	// Node describes this machine.
 	Node NodeOptions
+	// Runtime and its State are this machine's. PLEGErr returns why the PLEG has no current pods, or nil.
+	Runtime *cri.Runtime
+	State   *cri.State
+	PLEGErr func() error
 	// Static has the config maps and secrets of static pods.
 	Static volumekinds.Objects
 	Status *status.Manager
@@ -72,7 +77,7 @@ func New(opts Options) (*Cluster, error) {
 		c.connect(clients)
 	}
 	var err error
-	c.node, err = node.New(opts.Node.reporter(clients, opts.Events))
+	c.node, err = node.New(opts.reporter(clients))
 	return c, err
 }
 
