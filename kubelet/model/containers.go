@@ -49,21 +49,12 @@ func EachContainer(spec *v1.PodSpec, visit func(*v1.Container, Kind)) {
 }
 
 // FindContainer returns the container of that name, or nil.
-func FindContainer(spec *v1.PodSpec, name string) (*v1.Container, Kind) {
-	for i := range spec.InitContainers {
-		if spec.InitContainers[i].Name == name {
-			return &spec.InitContainers[i], InitKind(&spec.InitContainers[i])
+func FindContainer(spec *v1.PodSpec, name string) (found *v1.Container, kind Kind) {
+	kind = App
+	EachContainer(spec, func(c *v1.Container, of Kind) {
+		if found == nil && c.Name == name {
+			found, kind = c, of
 		}
-	}
-	for i := range spec.Containers {
-		if spec.Containers[i].Name == name {
-			return &spec.Containers[i], App
-		}
-	}
-	for i := range spec.EphemeralContainers {
-		if spec.EphemeralContainers[i].Name == name {
-			return AsContainer(&spec.EphemeralContainers[i]), Ephemeral
-		}
-	}
-	return nil, App
+	})
+	return found, kind
 }

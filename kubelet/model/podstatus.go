@@ -117,28 +117,22 @@ func (s *PodStatus) IPs() []string {
 
 // Container returns the newest attempt of the container of that name, or nil.
 func (s *PodStatus) Container(name string) *ContainerStatus {
-	for i := range s.Containers {
-		if s.Containers[i].Name == name {
-			return &s.Containers[i]
-		}
-	}
-	return nil
+	return s.find(func(c *ContainerStatus) bool { return c.Name == name })
 }
 
 // Exited returns the newest ended attempt of the container of that name, or nil.
 func (s *PodStatus) Exited(name string) *ContainerStatus {
-	for i := range s.Containers {
-		if s.Containers[i].Name == name && s.Containers[i].State == StateExited {
-			return &s.Containers[i]
-		}
-	}
-	return nil
+	return s.find(func(c *ContainerStatus) bool { return c.Name == name && c.State == StateExited })
 }
 
 // ContainerByID returns the attempt with that id, or nil.
 func (s *PodStatus) ContainerByID(id string) *ContainerStatus {
+	return s.find(func(c *ContainerStatus) bool { return c.ID == id })
+}
+
+func (s *PodStatus) find(wanted func(*ContainerStatus) bool) *ContainerStatus {
 	for i := range s.Containers {
-		if s.Containers[i].ID == id {
+		if wanted(&s.Containers[i]) {
 			return &s.Containers[i]
 		}
 	}
