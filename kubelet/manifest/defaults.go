@@ -24,15 +24,7 @@ func SetDefaults(pod *v1.Pod) {
 	if spec.SecurityContext == nil {
 		spec.SecurityContext = &v1.PodSecurityContext{}
 	}
-	for i := range spec.InitContainers {
-		defaultContainer(&spec.InitContainers[i], spec.HostNetwork)
-	}
-	for i := range spec.Containers {
-		defaultContainer(&spec.Containers[i], spec.HostNetwork)
-	}
-	for i := range spec.EphemeralContainers {
-		defaultContainer(model.AsContainer(&spec.EphemeralContainers[i]), spec.HostNetwork)
-	}
+	model.EachContainer(spec, func(c *v1.Container, _ model.Kind) { defaultContainer(c, spec.HostNetwork) })
 	defaultPodRequests(pod)
 	for i := range spec.Volumes {
 		volumekinds.Default(&spec.Volumes[i].VolumeSource)

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // Object identifies a config map or a secret.
@@ -33,15 +35,7 @@ func ObjectsOf(pod *v1.Pod) map[Object]bool {
 			add(ref.Resource, ref.Name)
 		}
 	}
-	for i := range pod.Spec.InitContainers {
-		inEnvironment(pod.Spec.InitContainers[i].EnvFrom, pod.Spec.InitContainers[i].Env, add)
-	}
-	for i := range pod.Spec.Containers {
-		inEnvironment(pod.Spec.Containers[i].EnvFrom, pod.Spec.Containers[i].Env, add)
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		inEnvironment(pod.Spec.EphemeralContainers[i].EnvFrom, pod.Spec.EphemeralContainers[i].Env, add)
-	}
+	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) { inEnvironment(c.EnvFrom, c.Env, add) })
 	return found
 }
 
