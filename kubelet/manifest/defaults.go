@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"maps"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,18 +13,14 @@ import (
 
 // SetDefaults sets the API server's defaults, since a static pod does not pass through an API server.
 func SetDefaults(pod *v1.Pod) {
-	if pod.Namespace == "" {
-		pod.Namespace = v1.NamespaceDefault
-	}
+	fill(&pod.Namespace, v1.NamespaceDefault)
 	spec := &pod.Spec
 	fill(&spec.RestartPolicy, v1.RestartPolicyAlways)
 	fill(&spec.DNSPolicy, v1.DNSClusterFirst)
 	fill(&spec.SchedulerName, v1.DefaultSchedulerName)
-	fillPointer(&spec.TerminationGracePeriodSeconds, int64(v1.DefaultTerminationGracePeriodSeconds))
-	fillPointer(&spec.EnableServiceLinks, v1.DefaultEnableServiceLinks)
-	if spec.SecurityContext == nil {
-		spec.SecurityContext = &v1.PodSecurityContext{}
-	}
+	fill(&spec.TerminationGracePeriodSeconds, new(int64(v1.DefaultTerminationGracePeriodSeconds)))
+	fill(&spec.EnableServiceLinks, new(v1.DefaultEnableServiceLinks))
+	fill(&spec.SecurityContext, &v1.PodSecurityContext{})
 	model.EachContainer(spec, func(c *v1.Container, _ model.Kind) { defaultContainer(c, spec.HostNetwork) })
 	defaultPodRequests(pod)
 	for i := range spec.Volumes {
@@ -31,23 +28,7 @@ func SetDefaults(pod *v1.Pod) {
 	}
 }
 
-func fill[T ~string](field *T, value T) {
-	if *field == "" {
-		*field = value
-	}
-}
-
-func fillPointer[T any](field **T, value T) {
-	if *field == nil {
-		*field = &value
-	}
-}
-
-func fillNumber(field *int32, value int32) {
-	if *field == 0 {
-		*field = value
-	}
-}
+func fill[T comparable](field *T, value T) { *field = cmp.Or(*field, value) }
 
 func defaultContainer(c *v1.Container, hostNetwork bool) {
 	fill(&c.ImagePullPolicy, model.DefaultPullPolicy(c.Image))
@@ -56,7 +37,7 @@ func defaultContainer(c *v1.Container, hostNetwork bool) {
 	for i := range c.Ports {
 		fill(&c.Ports[i].Protocol, v1.ProtocolTCP)
 		if hostNetwork {
-			fillNumber(&c.Ports[i].HostPort, c.Ports[i].ContainerPort)
+			fill(&c.Ports[i].HostPort, c.Ports[i].ContainerPort)
 		}
 	}
 	for i := range c.Env {
@@ -81,13 +62,13 @@ func defaultProbe(p *v1.Probe) {
 	if p == nil {
 		return
 	}
-	fillNumber(&p.TimeoutSeconds, 1)
-	fillNumber(&p.PeriodSeconds, 10)
-	fillNumber(&p.SuccessThreshold, 1)
-	fillNumber(&p.FailureThreshold, 3)
+	fill(&p.TimeoutSeconds, 1)
+	fill(&p.PeriodSeconds, 10)
+	fill(&p.SuccessThreshold, 1)
+	fill(&p.FailureThreshold, 3)
 	defaultHTTP(p.HTTPGet)
 	if p.GRPC != nil {
-		fillPointer(&p.GRPC.Service, "")
+		fill(&p.GRPC.Service, new(""))
 	}
 }
 
