@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -62,12 +63,7 @@ func restarts(s summary, now time.Time) string {
 	return fmt.Sprintf("%d (%s ago)", s.restarts, age(now, s.lastRestart))
 }
 
-func orNone(value string) string {
-	if value == "" {
-		return "<none>"
-	}
-	return value
-}
+func orNone(value string) string { return cmp.Or(value, "<none>") }
 
 // WatchOptions configure Watch.
 type WatchOptions struct {

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,14 +92,10 @@ func probe(check *container.HealthConfig) *v1.Probe {
 		}
 		return int32(max(1, nanoseconds/1e9))
 	}
-	retries := int32(check.Retries)
-	if retries == 0 {
-		retries = 3
-	}
 	return &v1.Probe{
 		ProbeHandler:   v1.ProbeHandler{Exec: &v1.ExecAction{Command: command}}, // a probe expands no variables
 		PeriodSeconds:  seconds(int64(check.Interval), 30),
-		TimeoutSeconds: seconds(int64(check.Timeout), 30), FailureThreshold: retries,
+		TimeoutSeconds: seconds(int64(check.Timeout), 30), FailureThreshold: cmp.Or(int32(check.Retries), 3),
 	}
 }
 
@@ -107,11 +104,7 @@ func (p *pod) resources(name string, r *container.Resources) v1.ResourceRequirem
 	limits, requests := v1.ResourceList{}, v1.ResourceList{}
 	milli := r.NanoCPUs / 1e6
 	if r.CPUQuota > 0 {
-		period := r.CPUPeriod
-		if period == 0 {
-			period = 100_000 // microseconds, the kernel's default
-		}
-		milli = r.CPUQuota * 1000 / period
+		milli = r.CPUQuota * 1000 / cmp.Or(r.CPUPeriod, 100_000) // microseconds, the kernel's default
 	}
 	for _, value := range []struct {
 		list v1.ResourceList

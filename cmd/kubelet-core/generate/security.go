@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -94,10 +95,7 @@ func (p *pod) securityOption(c *v1.Container, option string, privileged bool) {
 // label translates a part of an SELinux label.
 func (p *pod) label(context *v1.SecurityContext, option string) bool {
 	name, value, _ := strings.Cut(option, ":")
-	options := context.SELinuxOptions
-	if options == nil {
-		options = &v1.SELinuxOptions{}
-	}
+	options := cmp.Or(context.SELinuxOptions, &v1.SELinuxOptions{})
 	switch name {
 	case "user":
 		options.User = value

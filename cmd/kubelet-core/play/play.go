@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,17 +39,11 @@ type Options struct {
 
 // root is the root directory of the play's kubelet core. No other play uses it.
 func (o *Options) root() string {
-	if o.Kubelet.RootDir != "" {
-		return o.Kubelet.RootDir
-	}
-	return filepath.Join("/var/lib/kubelet-core", o.owner())
+	return cmp.Or(o.Kubelet.RootDir, filepath.Join("/var/lib/kubelet-core", o.owner()))
 }
 
 func (o *Options) logs() string {
-	if o.Kubelet.PodLogsDir != "" {
-		return o.Kubelet.PodLogsDir
-	}
-	return filepath.Join("/var/log/kubelet-core", o.owner())
+	return cmp.Or(o.Kubelet.PodLogsDir, filepath.Join("/var/log/kubelet-core", o.owner()))
 }
 
 // DetachedLog is the file for the output of a play in the background. Down removes it.

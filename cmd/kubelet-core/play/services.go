@@ -100,9 +100,7 @@ func targetPort(pod *v1.Pod, port v1.ServicePort) (*v1.Container, int32, error) 
 
 // expose makes a container's port a port of the machine, too.
 func expose(c *v1.Container, target, host int32, protocol v1.Protocol) {
-	if protocol == "" {
-		protocol = v1.ProtocolTCP
-	}
+	protocol = cmp.Or(protocol, v1.ProtocolTCP)
 	for i := range c.Ports {
 		if c.Ports[i].ContainerPort == target && c.Ports[i].Protocol == protocol && c.Ports[i].HostPort == 0 {
 			c.Ports[i].HostPort = host

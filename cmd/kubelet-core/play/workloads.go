@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -84,10 +85,7 @@ func (s *Set) replicate(
 	if meta.Name == "" {
 		return fmt.Errorf("metadata.name: it is required: %w", errdefs.ErrInvalidArgument)
 	}
-	policy := template.Spec.RestartPolicy
-	if policy == "" {
-		policy = v1.RestartPolicyAlways
-	}
+	policy := cmp.Or(template.Spec.RestartPolicy, v1.RestartPolicyAlways)
 	if !slices.Contains(policies, policy) {
 		return fmt.Errorf("spec.template.spec.restartPolicy: it is %s, want one of %v: %w", policy, policies,
 			errdefs.ErrInvalidArgument)
