@@ -1,6 +1,7 @@
 package podspec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -206,21 +207,14 @@ func (g *Generator) field(in ContainerInput, path string) (string, error) {
 	case "spec.serviceAccountName":
 		return in.Pod.Spec.ServiceAccountName, nil
 	case "status.hostIP":
-		return first(g.opts.NodeIPs), nil
+		return cmp.Or(g.opts.NodeIPs...), nil
 	case "status.hostIPs":
 		return strings.Join(g.opts.NodeIPs, ","), nil
 	case "status.podIP":
-		return first(ips), nil
+		return cmp.Or(ips...), nil
 	case "status.podIPs":
 		return strings.Join(ips, ","), nil
 	default:
 		return model.PodField(in.Pod, path)
 	}
-}
-
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
 }

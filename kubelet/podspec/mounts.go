@@ -8,6 +8,7 @@ import (
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
@@ -142,10 +143,7 @@ func propagation(mode *v1.MountPropagationMode) (runtimeapi.MountPropagation, er
 
 // recursiveReadOnly reports whether mounts below the volume become read-only, too.
 func (g *Generator) recursiveReadOnly(mount *v1.VolumeMount) (bool, error) {
-	if mount.RecursiveReadOnly == nil {
-		return false, nil
-	}
-	switch *mount.RecursiveReadOnly {
+	switch ptr.Deref(mount.RecursiveReadOnly, v1.RecursiveReadOnlyDisabled) {
 	case v1.RecursiveReadOnlyDisabled:
 		return false, nil
 	case v1.RecursiveReadOnlyIfPossible:

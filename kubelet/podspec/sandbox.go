@@ -96,28 +96,25 @@ func (g *Generator) linuxSandbox(pod *v1.Pod) *runtimeapi.LinuxPodSandboxConfig 
 
 // sandboxSecurity returns the security context of the sandbox's own process.
 func sandboxSecurity(pod *v1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
-	security := &runtimeapi.LinuxSandboxSecurityContext{
+	own := podSecurity(pod)
+	return &runtimeapi.LinuxSandboxSecurityContext{
 		NamespaceOptions: namespaces(&pod.Spec),
 		Privileged:       privileged(pod),
 		// The sandbox's process works under the runtime's profile, whatever the containers need.
-		Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+		Seccomp:                  &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+		SelinuxOptions:           selinux(own.SELinuxOptions),
+		RunAsUser:                int64Value(own.RunAsUser),
+		RunAsGroup:               int64Value(own.RunAsGroup),
+		SupplementalGroups:       supplementalGroups(own),
+		SupplementalGroupsPolicy: groupsPolicy(own),
 	}
-	if sc := pod.Spec.SecurityContext; sc != nil {
-		security.SelinuxOptions = selinux(sc.SELinuxOptions)
-		security.RunAsUser, security.RunAsGroup = int64Value(sc.RunAsUser), int64Value(sc.RunAsGroup)
-		security.SupplementalGroups = supplementalGroups(sc)
-		security.SupplementalGroupsPolicy = groupsPolicy(sc)
-	}
-	return security
 }
 
 // privileged reports whether any container of the pod is privileged. The runtime needs that to create the sandbox.
 func privileged(pod *v1.Pod) bool {
 	found := false
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
-		if c.SecurityContext != nil && isTrue(c.SecurityContext.Privileged) {
-			found = true
-		}
+		found = found || isTrue(containerSecurity(c).Privileged)
 	})
 	return found
 }
@@ -178,11 +175,12 @@ func selinux(options *v1.SELinuxOptions) *runtimeapi.SELinuxOption {
 
 // sysctls returns the sysctls by name with dots. Admission has checked them.
 func sysctls(pod *v1.Pod) map[string]string {
-	if pod.Spec.SecurityContext == nil || len(pod.Spec.SecurityContext.Sysctls) == 0 {
+	own := podSecurity(pod).Sysctls
+	if len(own) == 0 {
 		return nil
 	}
 	values := map[string]string{}
-	for _, one := range pod.Spec.SecurityContext.Sysctls {
+	for _, one := range own {
 		values[sysctl.NormalizeName(one.Name)] = one.Value
 	}
 	return values

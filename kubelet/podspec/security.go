@@ -53,17 +53,11 @@ func (g *Generator) security(in ContainerInput) (*runtimeapi.LinuxContainerSecur
 
 // podSecurity and containerSecurity never return nil.
 func podSecurity(pod *v1.Pod) *v1.PodSecurityContext {
-	if pod.Spec.SecurityContext == nil {
-		return &v1.PodSecurityContext{}
-	}
-	return pod.Spec.SecurityContext
+	return cmp.Or(pod.Spec.SecurityContext, &v1.PodSecurityContext{})
 }
 
 func containerSecurity(c *v1.Container) *v1.SecurityContext {
-	if c.SecurityContext == nil {
-		return &v1.SecurityContext{}
-	}
-	return c.SecurityContext
+	return cmp.Or(c.SecurityContext, &v1.SecurityContext{})
 }
 
 func capabilities(c *v1.Capabilities) *runtimeapi.Capability {

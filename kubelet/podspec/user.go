@@ -42,14 +42,12 @@ func effectiveUser(in ContainerInput) (user, error) {
 
 // imageUser returns the image's user. An image without one runs as root.
 func imageUser(in ContainerInput) user {
-	var root int64
 	switch {
 	case in.Image.GetUid() != nil:
-		id := in.Image.GetUid().GetValue()
-		return user{id: &id}
+		return user{id: new(in.Image.GetUid().GetValue())}
 	case in.Image.GetUsername() != "":
 		return user{name: in.Image.GetUsername()}
 	default:
-		return user{id: &root}
+		return user{id: new(int64)}
 	}
 }
