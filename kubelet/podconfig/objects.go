@@ -1,6 +1,7 @@
 package podconfig
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -90,12 +91,7 @@ func complete(secret *v1.Secret) *v1.Secret {
 	return out
 }
 
-func namespace(name string) string {
-	if name == "" {
-		return v1.NamespaceDefault
-	}
-	return name
-}
+func namespace(name string) string { return cmp.Or(name, v1.NamespaceDefault) }
 
 // ConfigMap returns a config map of the pod's namespace, or errdefs.ErrNotFound. It must not be changed.
 func (o *Objects) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {

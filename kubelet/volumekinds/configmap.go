@@ -1,6 +1,7 @@
 package volumekinds
 
 import (
+	"cmp"
 	"context"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,8 +29,4 @@ var configMap = Kind{
 }
 
 // fillPointer sets a nil field.
-func fillPointer[T any](field **T, value T) {
-	if *field == nil {
-		*field = &value
-	}
-}
+func fillPointer[T any](field **T, value T) { *field = cmp.Or(*field, &value) }

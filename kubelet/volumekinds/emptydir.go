@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/fieldcheck"
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -22,10 +23,7 @@ var emptyDir = Kind{
 			v1.StorageMediumMemory)
 	},
 	Mount: func(host Host, path string, pod *v1.Pod, source *v1.VolumeSource) error {
-		of := source.EmptyDir
-		if of == nil {
-			of = &v1.EmptyDirVolumeSource{}
-		}
+		of := ptr.Deref(source.EmptyDir, v1.EmptyDirVolumeSource{})
 		switch of.Medium {
 		case v1.StorageMediumDefault:
 			return host.Directory(path, pod)

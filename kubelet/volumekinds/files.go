@@ -68,10 +68,7 @@ type reference struct {
 
 // mode is the default mode of a volume's files. 0644 is the API server's default.
 func mode(set *int32) fs.FileMode {
-	if set == nil {
-		return fs.FileMode(v1.ConfigMapVolumeSourceDefaultMode)
-	}
-	return fs.FileMode(*set).Perm()
+	return itemMode(set, fs.FileMode(v1.ConfigMapVolumeSourceDefaultMode))
 }
 
 func itemMode(own *int32, otherwise fs.FileMode) fs.FileMode {

@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/fieldcheck"
 )
@@ -35,10 +36,7 @@ var hostPath = Kind{
 // CheckHostPath checks that the path has the volume's type, and makes it for the types …OrCreate. It checks nothing
 // without a type.
 func CheckHostPath(source *v1.HostPathVolumeSource) error {
-	want := v1.HostPathUnset
-	if source.Type != nil {
-		want = *source.Type
-	}
+	want := ptr.Deref(source.Type, v1.HostPathUnset)
 	switch want {
 	case v1.HostPathUnset:
 		return nil
