@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -94,10 +95,8 @@ func (m machine) hugepages() (v1.ResourceList, error) {
 // info identifies the machine and its system. Unknown fields are empty, except OSImage.
 func (m machine) info() v1.NodeSystemInfo {
 	machineID := m.first("etc/machine-id", "var/lib/dbus/machine-id")
-	systemUUID := m.first("sys/class/dmi/id/product_uuid", "proc/device-tree/system-id", "proc/device-tree/vm,uuid")
-	if systemUUID == "" {
-		systemUUID = machineID
-	}
+	systemUUID := cmp.Or(m.first("sys/class/dmi/id/product_uuid", "proc/device-tree/system-id",
+		"proc/device-tree/vm,uuid"), machineID)
 	return v1.NodeSystemInfo{
 		MachineID: machineID, SystemUUID: strings.TrimRight(systemUUID, "\x00"),
 		BootID:        m.first("proc/sys/kernel/random/boot_id"),

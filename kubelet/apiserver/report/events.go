@@ -70,9 +70,8 @@ func NewEvents(opts EventOptions) *EventSink {
 // Record queues an event that happened once (Count is 1). It never blocks: if the queue is full, the event is dropped
 // and counted. It is the sink for events.Recorder.
 func (s *EventSink) Record(event v1.Event) {
-	if event.Namespace == "" {
-		event.Namespace = metav1.NamespaceDefault // for events about nodes, since an event must have a namespace
-	}
+	// Events about nodes have none, but an event must have a namespace.
+	event.Namespace = cmp.Or(event.Namespace, metav1.NamespaceDefault)
 	select {
 	case s.queue <- event:
 	default:

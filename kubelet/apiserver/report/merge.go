@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,16 +24,13 @@ func merged(shown, pod *v1.Pod) v1.PodStatus {
 	next.ResourceClaimStatuses = server.ResourceClaimStatuses
 	next.ExtendedResourceClaimStatus = server.ExtendedResourceClaimStatus
 	next.NodeAllocatableResourceClaimStatuses = server.NodeAllocatableResourceClaimStatuses
-	if server.StartTime != nil {
-		next.StartTime = server.StartTime // it never changes, even if a restarted kubelet has another one
-	}
+	// It never changes, even if a restarted kubelet has another one.
+	next.StartTime = cmp.Or(server.StartTime, next.StartTime)
 	if model.Terminal(server.Phase) && !model.Terminal(next.Phase) {
 		// Another client ended the pod, and its worker has not seen that yet.
 		next.Phase, next.Reason, next.Message = server.Phase, server.Reason, server.Message
 	}
-	if next.QOSClass == "" {
-		next.QOSClass = server.QOSClass
-	}
+	next.QOSClass = cmp.Or(next.QOSClass, server.QOSClass)
 	if model.IsStatic(pod) {
 		observe(next, shown.Generation)
 	}

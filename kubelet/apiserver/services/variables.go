@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"net"
 	"strconv"
 	"strings"
@@ -38,10 +39,7 @@ func variable(name string) string { return strings.ToUpper(strings.ReplaceAll(na
 func port(p *v1.ServicePort) string { return strconv.Itoa(int(p.Port)) }
 
 func protocol(p *v1.ServicePort) string {
-	if p.Protocol == "" {
-		return strings.ToLower(string(v1.ProtocolTCP))
-	}
-	return strings.ToLower(string(p.Protocol))
+	return strings.ToLower(string(cmp.Or(p.Protocol, v1.ProtocolTCP)))
 }
 
 func url(host string, p *v1.ServicePort) string {

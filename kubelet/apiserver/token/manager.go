@@ -4,6 +4,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 )
@@ -76,12 +78,9 @@ func (m *Manager) Token(
 		return "", fmt.Errorf("serviceAccountToken: a static pod has no service account: %w",
 			errdefs.ErrInvalidArgument)
 	}
-	wanted := request{account: pod.Spec.ServiceAccountName, audience: projection.Audience, life: defaultLife}
-	if wanted.account == "" {
-		wanted.account = defaultAccount
-	}
-	if projection.ExpirationSeconds != nil {
-		wanted.life = *projection.ExpirationSeconds
+	wanted := request{
+		account: cmp.Or(pod.Spec.ServiceAccountName, defaultAccount), audience: projection.Audience,
+		life: ptr.Deref(projection.ExpirationSeconds, defaultLife),
 	}
 	now := m.now()
 	kept, ok := m.find(pod.UID, wanted)
