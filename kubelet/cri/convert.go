@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -33,8 +34,9 @@ func containerStatus(ctx context.Context, sandboxID string, s *runtimeapi.Contai
 		ID: s.GetId(), SandboxID: sandboxID, Name: s.GetMetadata().GetName(), Attempt: s.GetMetadata().GetAttempt(),
 		State: containerState(s.GetState()), CreatedAt: at(s.GetCreatedAt()), StartedAt: at(s.GetStartedAt()),
 		FinishedAt: at(s.GetFinishedAt()), ExitCode: s.GetExitCode(), Reason: s.GetReason(), Message: s.GetMessage(),
-		Image: imageName(s), ImageID: s.GetImageId(), ImageRef: s.GetImageRef(),
-		Hash:    s.GetAnnotations()[model.AnnotationHash],
+		// The image has its name in the pod: the CRI image field may be an id.
+		Image:   cmp.Or(s.GetImage().GetUserSpecifiedImage(), s.GetImage().GetImage()),
+		ImageID: s.GetImageId(), ImageRef: s.GetImageRef(), Hash: s.GetAnnotations()[model.AnnotationHash],
 		LogPath: s.GetLogPath(), Annotations: s.GetAnnotations(),
 		User: containerUser(s.GetUser()), StopSignal: stopSignal(s.GetStopSignal()), Mounts: mounts(s.GetMounts()),
 	}
@@ -87,14 +89,6 @@ func mounts(list []*runtimeapi.Mount) map[string]model.Mount {
 		}
 	}
 	return found
-}
-
-// imageName is the image's name in the pod: the CRI image field may be an id.
-func imageName(s *runtimeapi.ContainerStatus) string {
-	if name := s.GetImage().GetUserSpecifiedImage(); name != "" {
-		return name
-	}
-	return s.GetImage().GetImage()
 }
 
 func containerState(state runtimeapi.ContainerState) model.ContainerState {

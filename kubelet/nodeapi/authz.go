@@ -1,6 +1,7 @@
 package nodeapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,12 +120,9 @@ func (a *authorizer) review(
 // always needs the verb create. A WebSocket request is a GET: with the verb get, users with read access could run
 // commands.
 func question(method, path string) (verb string, subresources []string) {
-	verb = map[string]string{
+	verb = cmp.Or(map[string]string{
 		http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
-	}[method]
-	if verb == "" {
-		verb = "get"
-	}
+	}[method], "get")
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
 	case "stats", "metrics":

@@ -1,6 +1,7 @@
 package nodeapi
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -61,11 +62,9 @@ func podStats(pod *runtimeapi.PodSandboxStats, known *v1.Pod) statsapi.PodStats 
 }
 
 func containerStats(c *runtimeapi.ContainerStats) statsapi.ContainerStats {
-	out := statsapi.ContainerStats{Name: c.GetAttributes().GetLabels()[model.LabelContainerName],
+	of := c.GetAttributes()
+	out := statsapi.ContainerStats{Name: cmp.Or(of.GetLabels()[model.LabelContainerName], of.GetMetadata().GetName()),
 		CPU: cpuStats(c.GetCpu()), Memory: memoryStats(c.GetMemory()), IO: ioStats(c.GetIo())}
-	if out.Name == "" {
-		out.Name = c.GetAttributes().GetMetadata().GetName()
-	}
 	if layer := c.GetWritableLayer(); layer != nil {
 		out.Rootfs = &statsapi.FsStats{Time: at(layer.GetTimestamp()), UsedBytes: value(layer.GetUsedBytes()),
 			InodesUsed: value(layer.GetInodesUsed())}

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	cri "k8s.io/cri-client/pkg"
 	utilexec "k8s.io/utils/exec"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/httpget"
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -131,10 +132,7 @@ func grpcHealth(ctx context.Context, t target, timeout time.Duration) (string, e
 		return "", err
 	}
 	defer conn.Close()
-	service := ""
-	if t.probe.GRPC.Service != nil {
-		service = *t.probe.GRPC.Service
-	}
+	service := ptr.Deref(t.probe.GRPC.Service, "")
 	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: service})
 	switch {
 	case err != nil:

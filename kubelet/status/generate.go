@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -44,12 +45,9 @@ func Generate(in Input) v1.PodStatus {
 	status := v1.PodStatus{
 		ObservedGeneration: in.Pod.Generation,
 		QOSClass:           model.QOS(in.Pod),
-		StartTime:          in.Old.StartTime,
+		StartTime:          cmp.Or(in.Old.StartTime, in.began()),
 		Reason:             in.Old.Reason,
 		Message:            in.Old.Message,
-	}
-	if status.StartTime == nil {
-		status.StartTime = in.began()
 	}
 	if model.Terminal(in.Pod.Status.Phase) && !model.Terminal(in.Old.Phase) {
 		status.Reason, status.Message = in.Pod.Status.Reason, in.Pod.Status.Message
@@ -92,10 +90,8 @@ func (in Input) began() *metav1.Time {
 }
 
 func (in Input) addresses(status *v1.PodStatus) {
-	for i, ip := range in.HostIPs {
-		if i == 0 {
-			status.HostIP = ip
-		}
+	status.HostIP = cmp.Or(in.HostIPs...)
+	for _, ip := range in.HostIPs {
 		status.HostIPs = append(status.HostIPs, v1.HostIP{IP: ip})
 	}
 	ips := in.Runtime.IPs()
@@ -106,10 +102,8 @@ func (in Input) addresses(status *v1.PodStatus) {
 		status.PodIP, status.PodIPs = in.Old.PodIP, in.Old.PodIPs
 		return
 	}
-	for i, ip := range ips {
-		if i == 0 {
-			status.PodIP = ip
-		}
+	status.PodIP = cmp.Or(ips...)
+	for _, ip := range ips {
 		status.PodIPs = append(status.PodIPs, v1.PodIP{IP: ip})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 )
@@ -31,12 +32,8 @@ func Failing(shown v1.PodStatus, why model.Failure, now time.Time) v1.PodStatus 
 // Rejected returns the status of a pod that the node does not admit: the pod has failed and never starts. Reason and
 // message come from admission. PodScheduled and the conditions that the kubelet does not own stay.
 func Rejected(pod *v1.Pod, reason, message string, now time.Time) v1.PodStatus {
-	began := stamp(now)
-	if pod.Status.StartTime != nil {
-		began = *pod.Status.StartTime
-	}
 	status := refused(pod, v1.PodFailed, reason, message)
-	status.StartTime = &began
+	status.StartTime = new(ptr.Deref(pod.Status.StartTime, stamp(now)))
 	return status
 }
 
