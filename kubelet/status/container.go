@@ -18,12 +18,10 @@ func (in Input) container(
 		return in.unseen(c, kind, old, initialized)
 	}
 	out := v1.ContainerStatus{
-		Name: c.Name, RestartCount: int32(observed.Attempt), Image: observed.Image, ImageID: observed.ImageRef,
+		Name: c.Name, RestartCount: int32(observed.Attempt), Image: cmp.Or(observed.Image, c.Image),
+		ImageID:     observed.ImageRef,
 		ContainerID: in.RuntimeName + "://" + observed.ID, Started: new(bool), User: observed.User,
 		StopSignal: observed.StopSignal, VolumeMounts: volumeMounts(c, observed),
-	}
-	if out.Image == "" {
-		out.Image = c.Image
 	}
 	out.LastTerminationState = in.lastTermination(observed, old)
 	switch observed.State {
