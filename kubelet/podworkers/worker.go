@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 )
@@ -64,6 +65,9 @@ func (k *worker) terminate(t Termination) {
 	k.termination = &merged
 }
 
+// gone says that no source names the pod any more. The caller holds mu.
+func (k *worker) gone() bool { return k.termination != nil && k.termination.Gone }
+
 // stateNow is the state including the latest request to end the pod, which the worker may not have taken yet. The
 // caller holds mu.
 func (k *worker) stateNow() State {
@@ -114,8 +118,7 @@ func (k *worker) begin() (ctx context.Context, pod *v1.Pod, state State, t Termi
 	defer k.all.mu.Unlock()
 	delete(k.all.due, k.pod.UID)
 	switch {
-	case k.termination != nil && k.state == "", k.termination != nil && k.state == Waiting,
-		k.termination != nil && k.state == Syncing:
+	case k.termination != nil && (k.state == "" || k.state == Waiting || k.state == Syncing):
 		k.state = Terminating
 	case k.state == "" || k.state == Waiting:
 		k.state = Waiting
@@ -123,11 +126,8 @@ func (k *worker) begin() (ctx context.Context, pod *v1.Pod, state State, t Termi
 			k.state = Syncing
 		}
 	}
-	if k.termination != nil {
-		t = *k.termination
-	}
 	ctx, k.cancel = context.WithCancel(k.all.ctx)
-	return ctx, k.pod, k.state, t
+	return ctx, k.pod, k.state, ptr.Deref(k.termination, Termination{})
 }
 
 // step does the current state's step. It returns whether the next step follows at once.

@@ -88,19 +88,12 @@ func (w *Workers) Wait() { w.wg.Wait() }
 func (w *Workers) Update(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	known := w.pods[pod.UID]
-	if known == nil {
-		known = w.add(pod)
-	}
-	switch {
-	case known.termination == nil:
-		known.pod = pod
-	case known.termination.Gone:
+	known := w.add(pod)
+	if known.gone() {
 		known.next = pod // the source named it again: it runs again when it has ended
 		return
-	default:
-		known.pod = pod
 	}
+	known.pod = pod
 	known.wake()
 }
 
@@ -109,7 +102,7 @@ func (w *Workers) Update(pod *v1.Pod) {
 func (w *Workers) Refresh(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if known := w.pods[pod.UID]; known != nil && (known.termination == nil || !known.termination.Gone) {
+	if known := w.pods[pod.UID]; known != nil && !known.gone() {
 		known.pod = pod
 	}
 }
@@ -119,10 +112,7 @@ func (w *Workers) Refresh(pod *v1.Pod) {
 func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	known := w.pods[pod.UID]
-	if known == nil {
-		known = w.add(pod)
-	}
+	known := w.add(pod)
 	if t.Gone {
 		known.next = nil
 	} else {
@@ -150,8 +140,11 @@ func (w *Workers) End(uid types.UID, t Termination) bool {
 	return true
 }
 
-// add starts a pod's goroutine. The caller holds mu.
+// add returns the pod's worker. It starts one for a pod that is not known. The caller holds mu.
 func (w *Workers) add(pod *v1.Pod) *worker {
+	if known := w.pods[pod.UID]; known != nil {
+		return known
+	}
 	known := &worker{all: w, pod: pod, backoff: retryBackoff, signal: make(chan struct{}, 1), cancel: func() {}}
 	w.pods[pod.UID] = known
 	w.wg.Go(known.run)
@@ -161,7 +154,7 @@ func (w *Workers) add(pod *v1.Pod) *worker {
 // drop forgets a finished pod that no source names, and starts the next pod with its UID. A second call does nothing.
 // The caller holds mu.
 func (w *Workers) drop(known *worker) {
-	if known.termination == nil || !known.termination.Gone || w.pods[known.pod.UID] != known {
+	if !known.gone() || w.pods[known.pod.UID] != known {
 		return
 	}
 	delete(w.pods, known.pod.UID)
@@ -231,8 +224,7 @@ func (w *Workers) Pods() map[types.UID]Pod {
 	defer w.mu.Unlock()
 	pods := make(map[types.UID]Pod, len(w.pods))
 	for uid, known := range w.pods {
-		pods[uid] = Pod{Pod: known.pod, State: known.stateNow(),
-			gone: known.termination != nil && known.termination.Gone}
+		pods[uid] = Pod{Pod: known.pod, State: known.stateNow(), gone: known.gone()}
 	}
 	return pods
 }
@@ -261,7 +253,7 @@ func (w *Workers) Active() []*v1.Pod {
 	defer w.mu.Unlock()
 	var pods []*v1.Pod
 	for _, known := range w.pods {
-		if known.state != Finished && (known.termination == nil || !known.termination.Gone) {
+		if known.state != Finished && !known.gone() {
 			pods = append(pods, known.pod)
 		}
 	}
