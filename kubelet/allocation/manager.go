@@ -255,9 +255,7 @@ func (m *Manager) record(uid types.UID) *record {
 
 // save writes the checkpoint. The caller holds mu.
 func (m *Manager) save() error {
-	err := jsonfile.Write(m.path, m.pods)
-	if m.dirty = err != nil; m.dirty {
-		return fmt.Errorf("allocated resources: %w", err)
-	}
-	return nil
+	err := jsonfile.Save(m.path, "allocated resources", m.pods)
+	m.dirty = err != nil
+	return err
 }

@@ -193,9 +193,4 @@ func (a *Access) keep(present func(id string) bool, listed time.Time) error {
 }
 
 // save replaces the file. The caller holds mu.
-func (a *Access) save() error {
-	if err := jsonfile.Write(a.path, a.file); err != nil {
-		return fmt.Errorf("access to images: %w", err)
-	}
-	return nil
-}
+func (a *Access) save() error { return jsonfile.Save(a.path, "access to images", a.file) }

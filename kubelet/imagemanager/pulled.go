@@ -68,8 +68,5 @@ func (p *Pulled) keep(present func(id string) bool, listed time.Time) error {
 
 // save replaces the file. The caller holds mu.
 func (p *Pulled) save() error {
-	if err := jsonfile.Write(p.path, slices.Sorted(maps.Keys(p.ids))); err != nil {
-		return fmt.Errorf("pulled images: %w", err)
-	}
-	return nil
+	return jsonfile.Save(p.path, "pulled images", slices.Sorted(maps.Keys(p.ids)))
 }

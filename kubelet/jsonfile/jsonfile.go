@@ -42,6 +42,14 @@ func ReadOrMove(path string, value any) (found bool, err error) {
 	return found, err
 }
 
+// Save is Write with an error that says what the file has.
+func Save(path, what string, value any) error {
+	if err := Write(path, value); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
 // ownerOnly is the mode of all files.
 const ownerOnly = 0o600
 

@@ -46,8 +46,5 @@ func (c *Checkpoint) Save(pods []*v1.Pod) error {
 	if err := os.MkdirAll(filepath.Dir(c.Path), 0o750); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := jsonfile.Write(c.Path, list); err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	return nil
+	return jsonfile.Save(c.Path, "checkpoint", list)
 }

@@ -110,9 +110,4 @@ func (m *Manager) Keep(exists func(types.UID) bool) error {
 }
 
 // save writes the file. The caller holds mu.
-func (m *Manager) save() error {
-	if err := jsonfile.Write(m.path, m.pods); err != nil {
-		return fmt.Errorf("ids of pods' user namespaces: %w", err)
-	}
-	return nil
-}
+func (m *Manager) save() error { return jsonfile.Save(m.path, "ids of pods' user namespaces", m.pods) }
