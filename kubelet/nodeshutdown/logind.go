@@ -59,28 +59,26 @@ func prepare(signal *dbus.Signal) (begins, ok bool) {
 
 // preparing says whether a shutdown has begun and was not cancelled. connect has subscribed to later changes.
 func (l *logind) preparing() (bool, error) {
-	value, err := l.conn.Object(logindName, logindPath).GetProperty(logindManager + ".PreparingForShutdown")
-	if err != nil {
-		return false, fmt.Errorf("logind's PreparingForShutdown: %w", err)
-	}
-	preparing, ok := value.Value().(bool)
-	if !ok {
-		return false, fmt.Errorf("logind's PreparingForShutdown is %v, not a boolean", value)
-	}
-	return preparing, nil
+	return property[bool](l, "PreparingForShutdown", "boolean")
 }
 
 // maxDelay is the longest time that logind delays a shutdown.
 func (l *logind) maxDelay() (time.Duration, error) {
-	value, err := l.conn.Object(logindName, logindPath).GetProperty(logindManager + ".InhibitDelayMaxUSec")
+	microseconds, err := property[uint64](l, "InhibitDelayMaxUSec", "number")
+	return time.Duration(microseconds) * time.Microsecond, err
+}
+
+// property reads a property of logind. Kind is its type in an error.
+func property[T any](l *logind, name, kind string) (value T, err error) {
+	read, err := l.conn.Object(logindName, logindPath).GetProperty(logindManager + "." + name)
 	if err != nil {
-		return 0, fmt.Errorf("logind's InhibitDelayMaxUSec: %w", err)
+		return value, fmt.Errorf("logind's %s: %w", name, err)
 	}
-	microseconds, ok := value.Value().(uint64)
+	value, ok := read.Value().(T)
 	if !ok {
-		return 0, fmt.Errorf("logind's InhibitDelayMaxUSec is %v, not a number", value)
+		return value, fmt.Errorf("logind's %s is %v, not a %s", name, read, kind)
 	}
-	return time.Duration(microseconds) * time.Microsecond, nil
+	return value, nil
 }
 
 // inhibit delays shutdowns until the file is closed.
