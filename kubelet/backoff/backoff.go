@@ -6,6 +6,7 @@ package backoff
 
 import (
 	"cmp"
+	"maps"
 	"sync"
 	"time"
 )
@@ -19,7 +20,6 @@ type Options struct {
 // Backoff keeps one pause per key. It is safe for concurrent use.
 type Backoff struct {
 	opts Options
-	now  func() time.Time
 
 	mu      sync.Mutex
 	entries map[string]entry
@@ -34,7 +34,7 @@ type entry struct {
 func New(opts Options) *Backoff {
 	opts.First = cmp.Or(opts.First, 10*time.Second)
 	opts.Max = cmp.Or(opts.Max, max(5*time.Minute, opts.First))
-	return &Backoff{opts: opts, now: time.Now, entries: map[string]entry{}}
+	return &Backoff{opts: opts, entries: map[string]entry{}}
 }
 
 // Remaining is the rest of key's pause after a failure at the given time; 0 if it is over.
@@ -45,7 +45,7 @@ func (b *Backoff) Remaining(key string, failed time.Time) time.Duration {
 	if !ok || b.expired(e, failed) {
 		return 0
 	}
-	return max(0, e.pause-b.now().Sub(failed))
+	return max(0, e.pause-time.Since(failed))
 }
 
 // Fail counts a failure of key at the given time. That doubles its pause.
@@ -58,7 +58,7 @@ func (b *Backoff) Fail(key string, failed time.Time) {
 	} else {
 		e.pause = min(2*e.pause, b.opts.Max)
 	}
-	e.update = b.now()
+	e.update = time.Now()
 	b.entries[key] = e
 }
 
@@ -78,9 +78,5 @@ func (b *Backoff) Failed(key string) time.Time {
 func (b *Backoff) Forget(match func(key string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for key := range b.entries {
-		if match(key) {
-			delete(b.entries, key)
-		}
-	}
+	maps.DeleteFunc(b.entries, func(key string, _ entry) bool { return match(key) })
 }

@@ -28,10 +28,8 @@ func AtLeast[T int32 | int64](at *field.Path, value, least T) field.ErrorList {
 
 // NoBacksteps fails if a path has a part "..", by which it could leave its directory.
 func NoBacksteps(at *field.Path, path string) field.ErrorList {
-	for part := range strings.SplitSeq(path, "/") {
-		if part == ".." {
-			return field.ErrorList{field.Invalid(at, path, "it must not contain ..")}
-		}
+	if slices.Contains(strings.Split(path, "/"), "..") {
+		return field.ErrorList{field.Invalid(at, path, "it must not contain ..")}
 	}
 	return nil
 }
