@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -16,10 +15,9 @@ import (
 func TestLoopThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const resync = time.Minute
-		ctx, cancel := context.WithCancel(t.Context())
 		loop := testLoop(t)
 		loop.tick, loop.housekeeping = time.Second, 24*time.Hour
-		loop.objects, loop.prober = podconfig.NewObjects(), prober.New(ctx, prober.Options{})
+		loop.objects, loop.prober = podconfig.NewObjects(), prober.New(t.Context(), prober.Options{})
 		state := make(chan error)
 		var away error
 		loop.runtimeErr = func() error {
@@ -38,7 +36,7 @@ func TestLoopThatHangs(t *testing.T) {
 			testutil.Assert(t, (err == nil) == want, "%s: %v, want healthy: %v", when, err, want)
 		}
 		healthy("before it runs", resync, true)
-		go loop.run(ctx)
+		go loop.run(t.Context())
 		time.Sleep(time.Hour)
 		healthy("while it runs", resync, true)
 		for _, why := range []error{errors.New("away"), errHangs} {
@@ -52,7 +50,6 @@ func TestLoopThatHangs(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			healthy("no longer "+why.Error(), resync, true)
 		}
-		cancel()
 	})
 }
 

@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,15 +29,13 @@ func TestNetworkNotReadyStopsNothing(t *testing.T) {
 				state: cri.NewState(runtime), loop: &syncLoop{},
 				pleg: pleg.New(pleg.Options{Runtime: runtime, Cache: pleg.NewCache(runtime), NoEvents: true}),
 			}
-			ctx, cancel := context.WithCancel(t.Context())
-			go k.pleg.Run(ctx)
-			go k.state.Run(ctx, time.Second, func() {})
+			go k.pleg.Run(t.Context())
+			go k.state.Run(t.Context(), time.Second, func() {})
 			time.Sleep(5 * time.Second)
 			err := k.runtimeErr()
 			testutil.Assert(t, (err == nil) == test.ok, "%+v: %v", test, err)
 			err = k.Healthy()
 			testutil.Assert(t, err == nil, "%+v: not healthy after some seconds: %v", test, err)
-			cancel()
 		})
 	}
 }

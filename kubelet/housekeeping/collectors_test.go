@@ -71,11 +71,12 @@ func TestRemoveDead(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
+				ctx := t.Context()
 				fake := apitest.NewFakeRuntimeService()
 				crashed(t, fake)
 				runtime, down := cri.New(fake, apitest.NewFakeImageService(), "us"), errors.New("down")
 				workers := podworkers.New(ctx, podworkers.Options{PodSyncer: test.syncer})
+				t.Cleanup(workers.Wait)
 				workers.Update(test.pod)
 				synctest.Wait()
 				runtimeErr := down
@@ -92,8 +93,6 @@ func TestRemoveDead(t *testing.T) {
 				left, err := runtime.PodStatus(ctx, "a")
 				testutil.Assert(t, err == nil && len(left.Containers) == test.want,
 					"%d containers are left, want %d: %v", len(left.Containers), test.want, err)
-				cancel()
-				workers.Wait()
 			})
 		})
 	}

@@ -48,7 +48,7 @@ type restarted struct {
 }
 
 // restart makes a node with running pods, and pods with only a directory.
-func restart(ctx context.Context, t *testing.T, running, directories []types.UID) *restarted {
+func restart(t *testing.T, running, directories []types.UID) *restarted {
 	t.Helper()
 	r := &restarted{
 		killer: killer{killed: make(chan types.UID, 10)}, rootDir: t.TempDir(),
@@ -65,15 +65,16 @@ func restart(ctx context.Context, t *testing.T, running, directories []types.UID
 	runtime := cri.New(fake, apitest.NewFakeImageService(), "us")
 	cache := pleg.NewCache(runtime)
 	generator := pleg.New(pleg.Options{Runtime: runtime, Cache: cache, NoEvents: true})
-	go generator.Run(ctx)
+	go generator.Run(t.Context())
 	synctest.Wait() // the first list is made
 	r.Cleaner = NewCleaner(CleanerOptions{
 		PodConfig: r.config, PLEG: generator, Cache: cache,
-		Workers:    podworkers.New(ctx, podworkers.Options{PodSyncer: r.killer}),
+		Workers:    podworkers.New(t.Context(), podworkers.Options{PodSyncer: r.killer}),
 		Rejections: admission.NewRejections(), Status: status.NewManager(),
 		Volumes: volumemanager.New(volumemanager.Options{RootDir: r.rootDir}),
-		Cgroups: cgroup.New(ctx, cgroup.Options{}),
+		Cgroups: cgroup.New(t.Context(), cgroup.Options{}),
 	})
+	t.Cleanup(r.opts.Workers.Wait)
 	return r
 }
 
@@ -108,19 +109,16 @@ func (r *restarted) clean(t *testing.T, when string, killed, directories []types
 // dead.
 func TestOlderSandboxIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		r := restart(ctx, t, []types.UID{"stray"}, nil)
+		r := restart(t, []types.UID{"stray"}, nil)
 		time.Sleep(time.Second)
 		newest := r.sandbox(t, "stray", 1)
-		testutil.Must(t, r.runtime.StopPodSandbox(ctx, newest))
+		testutil.Must(t, r.runtime.StopPodSandbox(t.Context(), newest))
 		time.Sleep(2 * time.Second) // the next list
-		testutil.Must(t, r.config.Set(ctx, model.SourceFile, nil))
+		testutil.Must(t, r.config.Set(t.Context(), model.SourceFile, nil))
 		for !r.config.Settled() {
 			<-r.config.Updates()
 		}
 		r.clean(t, "with the source", []types.UID{"stray"}, nil)
-		cancel()
-		r.opts.Workers.Wait()
 	})
 }
 
@@ -128,8 +126,7 @@ func TestOlderSandboxIsEnded(t *testing.T) {
 // after a restart this is true of all running pods.
 func TestCleanAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		r := restart(ctx, t, []types.UID{"runs", "stray"}, []types.UID{"directory", "left"})
+		r := restart(t, []types.UID{"runs", "stray"}, []types.UID{"directory", "left"})
 		wanted := map[types.UID]*v1.Pod{}
 		for _, uid := range []types.UID{"runs", "directory"} {
 			pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
@@ -138,13 +135,11 @@ func TestCleanAfterRestart(t *testing.T) {
 			wanted[uid] = pod
 		}
 		r.clean(t, "before the source", nil, []types.UID{"directory", "left"})
-		testutil.Must(t, r.config.Set(ctx, model.SourceFile, slices.Collect(maps.Values(wanted))))
+		testutil.Must(t, r.config.Set(t.Context(), model.SourceFile, slices.Collect(maps.Values(wanted))))
 		r.clean(t, "before its pods are handled", nil, []types.UID{"directory", "left"})
 		for _, pod := range (<-r.config.Updates()).Pods {
 			r.opts.Workers.Update(pod)
 		}
 		r.clean(t, "after that", []types.UID{"stray"}, []types.UID{"directory"})
-		cancel()
-		r.opts.Workers.Wait()
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,23 +100,14 @@ func (r *runtime) pod(t *testing.T, uid, owner string) (container string) {
 }
 
 // inBubble runs a generator in fake time.
-func inBubble(t *testing.T, r *runtime, test func(g *Generator)) {
-	t.Helper()
-	inBubbleWith(t, r, Options{}, test)
-}
-
-func inBubbleWith(t *testing.T, r *runtime, opts Options, test func(g *Generator)) {
+func inBubble(t *testing.T, r *runtime, opts Options, test func(g *Generator)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		conn := cri.New(r, nil, "us")
 		opts.Runtime, opts.Cache = conn, NewCache(conn)
 		g := New(opts)
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { g.Run(ctx) })
+		go g.Run(t.Context())
 		test(g)
-		cancel()
-		running.Wait()
 	})
 }
 
@@ -143,7 +133,7 @@ func TestRelist(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	container := r.pod(t, "a", "us")
 	r.pod(t, "theirs", "them")
-	inBubble(t, r, func(g *Generator) {
+	inBubble(t, r, Options{}, func(g *Generator) {
 		testutil.Equal(t, sent(g), "a:Started a:Started", "first list")
 		testutil.Assert(t, g.Err() == nil && !g.Streaming() && len(g.Pods()) == 1,
 			"error %v, streaming %v, pods %v", g.Err(), g.Streaming(), g.Pods())
@@ -162,7 +152,7 @@ func TestRelist(t *testing.T) {
 func TestRuntimeAway(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	r.pod(t, "a", "us")
-	inBubble(t, r, func(g *Generator) {
+	inBubble(t, r, Options{}, func(g *Generator) {
 		sent(g)
 		for range 200 {
 			r.InjectError("ListPodSandbox", errors.New("away"))
@@ -182,7 +172,7 @@ func TestCacheAsksOnce(t *testing.T) {
 	asked := func() int {
 		return len(slices.DeleteFunc(r.GetCalls(), func(call string) bool { return call != "PodSandboxStatus" }))
 	}
-	inBubble(t, r, func(g *Generator) {
+	inBubble(t, r, Options{}, func(g *Generator) {
 		look := func(want int, when string) {
 			t.Helper()
 			sent(g)
@@ -249,9 +239,7 @@ func TestEvented(t *testing.T) {
 		}
 		conn := cri.New(r, nil, "us")
 		g := New(Options{Runtime: conn, Cache: NewCache(conn)})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go g.Run(ctx)
+		go g.Run(t.Context())
 		sent(g)
 		container := r.pod(t, "a", "us")
 		sandbox := r.Containers[container].SandboxID
@@ -395,7 +383,7 @@ func (r *runtime) remove(t *testing.T, uid string) {
 // TestRemovedPodLeavesTheCache: a removed pod leaves the cache, even if Refresh is called for it later.
 func TestRemovedPodLeavesTheCache(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
-	inBubble(t, r, func(g *Generator) {
+	inBubble(t, r, Options{}, func(g *Generator) {
 		r.pod(t, "a", "us")
 		time.Sleep(1100 * time.Millisecond)
 		r.remove(t, "a")
@@ -421,7 +409,7 @@ func TestSlowReader(t *testing.T) {
 	for i := range pods {
 		r.pod(t, fmt.Sprint(i), "us")
 	}
-	inBubbleWith(t, r, Options{Relist: time.Minute}, func(g *Generator) {
+	inBubble(t, r, Options{Relist: time.Minute}, func(g *Generator) {
 		time.Sleep(4 * time.Minute)
 		synctest.Wait()
 		testutil.Check(t, g.Err())

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,16 +132,15 @@ func inNode(t *testing.T, evented bool, test func(n *node)) {
 		if evented {
 			n.evented.events = make(chan *runtimeapi.ContainerEventResponse, 100)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		n.workers = podworkers.New(ctx, podworkers.Options{PodSyncer: n.Syncer})
-		var parts sync.WaitGroup
-		parts.Go(func() { generator.Run(ctx) })
-		parts.Go(func() {
+		n.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: n.Syncer})
+		t.Cleanup(n.workers.Wait)
+		go generator.Run(t.Context())
+		go func() {
 			tick := time.NewTicker(time.Second)
 			defer tick.Stop()
 			for {
 				select {
-				case <-ctx.Done():
+				case <-t.Context().Done():
 					return
 				case event := <-generator.Events():
 					if event.Kind != pleg.Removed {
@@ -152,11 +150,8 @@ func inNode(t *testing.T, evented bool, test func(n *node)) {
 					n.workers.WakeDue(now)
 				}
 			}
-		})
+		}()
 		test(n)
-		cancel()
-		parts.Wait()
-		n.workers.Wait()
 	})
 }
 

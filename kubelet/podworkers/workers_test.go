@@ -96,9 +96,9 @@ func inBubble(t *testing.T, opts Options, test func(s *steps, w *Workers, tick f
 	t.Helper()
 	s := &steps{}
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
 		opts.PodSyncer = s
-		w := New(ctx, opts)
+		w := New(t.Context(), opts)
+		t.Cleanup(w.Wait)
 		tick := func(d time.Duration) {
 			synctest.Wait()
 			for range d / time.Second {
@@ -108,8 +108,6 @@ func inBubble(t *testing.T, opts Options, test func(s *steps, w *Workers, tick f
 			}
 		}
 		test(s, w, tick)
-		cancel()
-		w.Wait()
 	})
 }
 
@@ -480,11 +478,10 @@ func TestEndLeavesNothingBehind(t *testing.T) {
 // TestNamedAgainAsItEnds: a pod runs even if it is added while an ended pod with the same UID is being dropped.
 func TestNamedAgainAsItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
 		s := &steps{}
 		var w *Workers
 		again := true
-		w = New(ctx, Options{PodSyncer: s, Ended: func(pod *v1.Pod) {
+		w = New(t.Context(), Options{PodSyncer: s, Ended: func(pod *v1.Pod) {
 			if again {
 				again = false
 				w.Terminate(pod, Termination{Gone: true})
@@ -497,7 +494,5 @@ func TestNamedAgainAsItEnds(t *testing.T) {
 		w.Terminate(pod, Termination{})
 		synctest.Wait()
 		testutil.Equal(t, w.Pods()["1"].State, Syncing, "the pod that was named again")
-		cancel()
-		w.Wait()
 	})
 }

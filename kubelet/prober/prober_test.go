@@ -86,9 +86,8 @@ func inBubble(
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
 		e := &execs{answers: map[string]error{}, calls: map[string]int{}}
-		m := New(ctx,
+		m := New(t.Context(),
 			Options{Exec: e, Unhealthy: func(*v1.Pod, string, Type, string) {},
 				Warning: func(*v1.Pod, string, Type, string) {}, Probed: e.probed, HostIP: "127.0.0.1"})
 		c.Name = "c"
@@ -101,15 +100,14 @@ func inBubble(
 					{ID: id, Name: "c", State: model.StateRunning, StartedAt: time.Now()}}}
 			m.Update(pod, seen, ending)
 		}
-		go drain(ctx, m)
+		t.Cleanup(m.Wait)
+		go drain(t.Context(), m)
 		test(m, e, func() string {
 			synctest.Wait()
 			r := m.Results(pod, seen)
 			id := seen.Containers[0].ID
 			return fmt.Sprintf("ready=%v started=%v failed=%v", r.Ready[id], r.Started[id], r.LivenessFailed[id])
 		}, update)
-		cancel()
-		m.Wait()
 	})
 }
 
@@ -392,12 +390,11 @@ func TestGRPC(t *testing.T) {
 // Probes of later containers begin at once.
 func TestProbesBeginSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
 		e := &execs{answers: map[string]error{}, calls: map[string]int{}}
 		before := time.Now()
 		time.Sleep(time.Minute)
-		m := New(ctx, Options{Exec: e, Probed: e.probed, HostIP: "127.0.0.1"})
-		go drain(ctx, m)
+		m := New(t.Context(), Options{Exec: e, Probed: e.probed, HostIP: "127.0.0.1"})
+		go drain(t.Context(), m)
 		const pods = 200
 		for i := range pods {
 			for cmd, started := range map[string]time.Time{"old": before, "new": time.Now()} {
@@ -418,8 +415,6 @@ func TestProbesBeginSpread(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		n = e.count("old")
 		testutil.Assert(t, n >= pods, "%d of %d containers are probed after a period", n, pods)
-		cancel()
-		m.Wait()
 	})
 }
 
