@@ -35,8 +35,7 @@ func TestSurvivesSignals(t *testing.T) {
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	cmd.Stdout, cmd.Stderr = writer, writer
 	testutil.Must(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := testutil.Go(cmd.Wait)
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	_ = writer.Close()
 	// It logs that it waits for its runtime.

@@ -255,8 +255,7 @@ func TestOpenRefuses(t *testing.T) {
 func (f *fixture) runs(t *testing.T, during func()) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- f.Run(ctx) }()
+	ended := testutil.Go(func() error { return f.Run(ctx) })
 	synctest.Wait()
 	during()
 	cancel()

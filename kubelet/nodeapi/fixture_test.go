@@ -201,7 +201,7 @@ type api struct {
 	*API
 	t         testing.TB
 	authority *authority
-	stop      func() error
+	stop      func()
 	// config is the allowed client's configuration.
 	config *rest.Config
 	client *http.Client
@@ -228,18 +228,7 @@ func startAPI(t testing.TB, r *runtime, edit func(*APIOptions)) *api {
 	var err error
 	a.API, err = ListenTLS(opts)
 	testutil.Must(t, err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	a.stop = func() error {
-		cancel()
-		err := <-ended
-		ended <- err
-		return err
-	}
-	t.Cleanup(func() {
-		testutil.Check(t, a.stop())
-	})
+	a.stop = testutil.Background(t, a.Run)
 	certificate, key := a.authority.issue("kube-apiserver", nil)
 	a.config = &rest.Config{Host: "https://" + a.Address(), TLSClientConfig: rest.TLSClientConfig{
 		CertData: certificate, KeyData: key, CAFile: filepath.Join(opts.CertDir, certificateName), ServerName: "node",

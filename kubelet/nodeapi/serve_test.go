@@ -22,18 +22,16 @@ func TestLogLinesNameTheRequest(t *testing.T) {
 	var lines bytes.Buffer
 	logger := logrus.New()
 	logger.Out, logger.Formatter = &lines, &logrus.TextFormatter{DisableTimestamp: true}
-	ctx, stop := context.WithCancel(log.WithLogger(t.Context(), logrus.NewEntry(logger)))
-	ended := make(chan error, 1)
-	go func() {
-		ended <- serve(ctx, listener, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	stop := testutil.Background(t, func(ctx context.Context) error {
+		ctx = log.WithLogger(ctx, logrus.NewEntry(logger))
+		return serve(ctx, listener, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			log.G(r.Context()).WithError(errors.New("no runtime")).Warn("cannot get stats")
 		}))
-	}()
+	})
 	response, err := http.Get("http://" + listener.Addr().String() + "/metrics/resource?secret=1")
 	testutil.Must(t, err)
 	response.Body.Close()
 	stop()
-	testutil.Must(t, <-ended)
 	got, want := strings.TrimSpace(
 		lines.String()),
 		`level=warning msg="cannot get stats" component=nodeapi error="no runtime" method=GET uri=/metrics/resource`

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,19 +120,14 @@ func TestTailOfALargeLog(t *testing.T) {
 func following(t *testing.T, path string) (out *output, noMore func(), ended <-chan error) {
 	t.Helper()
 	out = &output{}
-	over, done := make(chan struct{}), make(chan error, 1)
-	go func() {
-		done <- Read(t.Context(),
-			Options{Path: path, Tail: -1, Limit: -1, Stdout: out, Stderr: out, Running: func(context.Context) bool {
-				select {
-				case <-over:
-					return false
-				default:
-					return true
-				}
-			}})
-	}()
-	return out, func() { close(over) }, done
+	var over atomic.Bool
+	ended = testutil.Go(func() error {
+		return Read(t.Context(), Options{
+			Path: path, Tail: -1, Limit: -1, Stdout: out, Stderr: out,
+			Running: func(context.Context) bool { return !over.Load() },
+		})
+	})
+	return out, func() { over.Store(true) }, ended
 }
 
 func TestFollowThroughARotation(t *testing.T) {
@@ -170,20 +166,17 @@ func TestFollowALinkThatIsEmptiedInPlace(t *testing.T) {
 }
 
 func TestFollowIsGivenUp(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	out, ended := &output{}, make(chan error, 1)
-	idle := make(chan struct{}, 100)
+	out, idle := &output{}, make(chan struct{}, 100)
 	path := logged(t, stamp+" stdout F one\n")
-	go func() {
-		ended <- Read(ctx, Options{
+	stop := testutil.Background(t, func(ctx context.Context) error {
+		return Read(ctx, Options{
 			Path: path, Tail: -1, Limit: -1, Stdout: out, Running: func(context.Context) bool { return true },
 			Flush: func() error { idle <- struct{}{}; return nil },
 		})
-	}()
+	})
 	<-idle
 	testutil.Assert(t, out.String() == "one\n", "it waits with %q written", out.String())
-	cancel()
-	testutil.Must(t, <-ended)
+	stop()
 }
 
 // TestFollowLatency: a line is read on its event, not at the next check.

@@ -249,9 +249,10 @@ func shows(t *testing.T, out *testutil.Buffer, want string) {
 
 func TestWatch(t *testing.T) {
 	asked, fake := newFake(t, running("a", "web"))
-	ctx, cancel := context.WithCancel(t.Context())
-	out, ended := &testutil.Buffer{}, make(chan error, 1)
-	go func() { ended <- asked.Watch(ctx, out, WatchOptions{period: time.Millisecond}) }()
+	out := &testutil.Buffer{}
+	stop := testutil.Background(t, func(ctx context.Context) error {
+		return asked.Watch(ctx, out, WatchOptions{period: time.Millisecond})
+	})
 	shows(t, out, "web-node1")
 	fake.change(func(f *fakeKubelet) { f.away = true })
 	time.Sleep(20 * time.Millisecond)
@@ -263,8 +264,7 @@ func TestWatch(t *testing.T) {
 	shows(t, out, "CrashLoopBackOff")
 	fake.change(func(f *fakeKubelet) { f.pods = nil })
 	shows(t, out, "Gone")
-	cancel()
-	testutil.Check(t, <-ended)
+	stop()
 	got := strings.Count(out.String(), "\n")
 	testutil.Assert(t, got == 4, "%d lines, want the header and three changes:\n%s", got, out.String())
 	fake.change(func(f *fakeKubelet) { f.away = true })

@@ -124,11 +124,10 @@ func TestExecIsGivenUp(t *testing.T) {
 			return ctx.Err()
 		})
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
+	done := testutil.Go(func() error {
 		var out, errOut bytes.Buffer
-		done <- Exec(ctx, runtime, "abc", ExecOptions{Command: []string{"x"}, Stdout: &out, Stderr: &errOut})
-	}()
+		return Exec(ctx, runtime, "abc", ExecOptions{Command: []string{"x"}, Stdout: &out, Stderr: &errOut})
+	})
 	<-begun
 	cancel()
 	err := testutil.Receive(t, done, "Exec still waits for the command")

@@ -63,10 +63,9 @@ func TestLogs(t *testing.T) {
 
 func TestFollowThroughARotationToTheEnd(t *testing.T) {
 	asked, fake, path := logged(t, stamp+" stdout F one\n")
-	out, ended := &testutil.Buffer{}, make(chan error, 1)
-	go func() {
-		ended <- asked.Logs(t.Context(), Ref{Name: "web"}, LogOptions{Follow: true, Tail: -1, Stdout: out, Stderr: out})
-	}()
+	out := &testutil.Buffer{}
+	opts := LogOptions{Follow: true, Tail: -1, Stdout: out, Stderr: out}
+	ended := testutil.Go(func() error { return asked.Logs(t.Context(), Ref{Name: "web"}, opts) })
 	shows(t, out, "one\n")
 	testutil.AppendFile(t, path, stamp+" stdout F tw")
 	time.Sleep(150 * time.Millisecond)
@@ -91,10 +90,9 @@ func TestFollowIsGivenUp(t *testing.T) {
 	asked, fake, _ := logged(t, stamp+" stdout F one\n")
 	fake.change(func(f *fakeKubelet) {})
 	ctx, cancel := context.WithCancel(t.Context())
-	out, ended := &testutil.Buffer{}, make(chan error, 1)
-	go func() {
-		ended <- asked.Logs(ctx, Ref{Name: "web"}, LogOptions{Follow: true, Tail: -1, Stdout: out, Stderr: out})
-	}()
+	out := &testutil.Buffer{}
+	opts := LogOptions{Follow: true, Tail: -1, Stdout: out, Stderr: out}
+	ended := testutil.Go(func() error { return asked.Logs(ctx, Ref{Name: "web"}, opts) })
 	shows(t, out, "one\n")
 	fake.change(func(f *fakeKubelet) { f.away = true }) // Logs goes on while the kubelet does not answer
 	time.Sleep(1200 * time.Millisecond)

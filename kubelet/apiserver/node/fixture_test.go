@@ -77,8 +77,7 @@ func start(t *testing.T, s *apitest.Server, m machine, opts Options) (*Reporter,
 	testutil.Must(t, err)
 	testutil.Assert(t, !r.Exists(), "the node exists before it is registered")
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
+	ended := testutil.Go(func() error { return r.Run(ctx) })
 	return r, func() {
 		t.Helper()
 		cancel()

@@ -336,16 +336,12 @@ func TestAlone(t *testing.T) {
 				return all, all
 			}}, fakeMachine(t, nil))
 		testutil.Must(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx) }()
+		testutil.Background(t, r.Run)
 		synctest.Wait()
 		cards = resource.MustParse("2")
 		r.Wake()
 		synctest.Wait()
 		got := r.Node().Status.Allocatable["example.com/card"]
 		testutil.Equal(t, got.Value(), int64(2), "allocatable cards")
-		cancel()
-		testutil.Must(t, <-ended)
 	})
 }

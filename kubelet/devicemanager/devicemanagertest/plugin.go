@@ -40,8 +40,7 @@ func Start(t *testing.T, dir, resource string, options *pluginapi.DevicePluginOp
 	listener, err := net.Listen("unix", filepath.Join(dir, socket))
 	testutil.Must(t, err)
 	pluginapi.RegisterDevicePluginServer(p.server, p)
-	ended := make(chan error, 1)
-	go func() { ended <- p.server.Serve(listener) }()
+	ended := testutil.Go(func() error { return p.server.Serve(listener) })
 	t.Cleanup(func() {
 		p.Stop()
 		testutil.Must(t, <-ended)
