@@ -73,9 +73,8 @@ func TestEvictionAndShutdown(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 		wanted, wrong := eviction.Parse(eviction.Settings{Hard: c.thresholds})
-		if wrong != nil || err == nil && !reflect.DeepEqual(opts.thresholds, wanted) {
-			t.Errorf("%+v: %+v, %v", c, opts.thresholds, wrong)
-		}
+		testutil.Assert(t, wrong == nil && (err != nil || reflect.DeepEqual(opts.thresholds, wanted)),
+			"%+v: %+v, %v", c, opts.thresholds, wrong)
 	}
 }
 
@@ -101,8 +100,7 @@ func TestReservingEverythingIsRefused(t *testing.T) {
 	capacity := v1.ResourceList{v1.ResourceMemory: resource.MustParse("4Gi")}
 	for reserved, want := range map[string]string{"0": "4Gi", "1Gi": "3Gi", "4Gi": "", "5Gi": ""} {
 		left, err := allocatable(capacity, v1.ResourceList{v1.ResourceMemory: resource.MustParse(reserved)})
-		if (err == nil) != (want != "") || err == nil && left.Memory().String() != want {
-			t.Errorf("%s: %v, %v", reserved, left, err)
-		}
+		testutil.Assert(t, (err == nil) == (want != "") && (err != nil || left.Memory().String() == want),
+			"%s: %v, %v", reserved, left, err)
 	}
 }

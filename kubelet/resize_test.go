@@ -106,9 +106,8 @@ func TestResizeAfterARestart(t *testing.T) {
 			podconfig.PodUpdate{Op: podconfig.Remove, Source: model.SourceAPI, Pods: []*v1.Pod{second}})
 		synctest.Wait()
 		l.retryResizes()
-		if got := l.has(first); got != "3Gi" || l.allocation.Pending("a") != nil {
-			t.Errorf("when there is room it is allocated %s", got)
-		}
+		testutil.Assert(t, l.has(first) == "3Gi" && l.allocation.Pending("a") == nil,
+			"when there is room it is allocated %s", l.has(first))
 	})
 }
 
@@ -126,9 +125,7 @@ func TestResizeBetweenProcesses(t *testing.T) {
 		testutil.Assert(t, why != nil && why.Reason == v1.PodReasonInfeasible, "it is pending as %+v", why)
 		greedy := fresh.DeepCopy()
 		greedy.Spec.Containers[0].Resources = memory("8Gi")
-		if got := l.has(greedy); got != "2Gi" {
-			t.Errorf("an admitted pod has %s, want its allocation", got)
-		}
+		testutil.Assert(t, l.has(greedy) == "2Gi", "an admitted pod has %s, want its allocation", l.has(greedy))
 		l.forgetAllocations(t.Context())
 		testutil.Assert(t, l.allocation.Known("a"), "the allocation of a pod that is there was dropped")
 		l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: steps{}})

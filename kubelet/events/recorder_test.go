@@ -31,9 +31,8 @@ func TestRecorder(t *testing.T) {
 	for i := range keep + 10 {
 		r.Record(Event{Pod: pod, Reason: "Many", Message: fmt.Sprint(i)})
 	}
-	if list := r.List(); len(list) != keep || list[keep-1].Message != fmt.Sprint(keep+9) {
-		t.Errorf("%d events are kept", len(list))
-	}
+	list = r.List()
+	testutil.Assert(t, len(list) == keep && list[keep-1].Message == fmt.Sprint(keep+9), "%d events are kept", len(list))
 }
 
 func TestSink(t *testing.T) {

@@ -111,9 +111,8 @@ func TestLimitsInForce(t *testing.T) {
 		list[0].Type == v1.EventTypeWarning, "events %+v", list)
 	testutil.Assert(t, len(m.spared) == 1, "spared %v", m.spared)
 	n.pods = nil
-	if m.synchronize(t.Context()); len(m.spared) != 0 {
-		t.Errorf("pods that are gone are kept: %v", m.spared)
-	}
+	m.synchronize(t.Context())
+	testutil.Assert(t, len(m.spared) == 0, "pods that are gone are kept: %v", m.spared)
 }
 
 // evictedBy returns the UIDs of evicted pods.

@@ -62,12 +62,10 @@ func TestClientCertificates(t *testing.T) {
 			for _, p := range paths {
 				code, body := a.do(client, p.method, p.path)
 				refused := code == http.StatusUnauthorized || code == http.StatusForbidden
-				if c.code != 0 && code != c.code || c.code == 0 && refused {
-					t.Errorf("%s: %d %s, want %d", p.path, code, body, c.code)
-				}
-				if c.code == http.StatusForbidden && !strings.Contains(body, "user=somebody") {
-					t.Errorf("%s: %s", p.path, body)
-				}
+				testutil.Assert(t, code == c.code || c.code == 0 && !refused,
+					"%s: %d %s, want %d", p.path, code, body, c.code)
+				testutil.Assert(t, c.code != http.StatusForbidden || strings.Contains(body, "user=somebody"),
+					"%s: %s", p.path, body)
 			}
 		})
 	}

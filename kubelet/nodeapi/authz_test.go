@@ -79,12 +79,9 @@ func TestReviewed(t *testing.T) {
 	} {
 		code, body := a.do(c.client, c.method, c.path, c.header...)
 		refused := code == http.StatusUnauthorized || code == http.StatusForbidden
-		if c.want != 0 && code != c.want || c.want == 0 && refused {
-			t.Errorf("%s: %s: %d %s, want %d", c.name, c.path, code, body, c.want)
-		}
-		if code == http.StatusForbidden && !strings.Contains(body, "because") {
-			t.Errorf("%s: %s", c.path, body)
-		}
+		testutil.Assert(t, code == c.want || c.want == 0 && !refused,
+			"%s: %s: %d %s, want %d", c.name, c.path, code, body, c.want)
+		testutil.Assert(t, code != http.StatusForbidden || strings.Contains(body, "because"), "%s: %s", c.path, body)
 	}
 	r.err = errors.New("no API server")
 	code, body := a.get("/pods")

@@ -55,9 +55,8 @@ func TestCheckpoint(t *testing.T) {
 	got = set(t, again, model.SourceAPI, apiPod("10", "ended"))
 	testutil.Assert(t, got == "api:REMOVE:9 api:REMOVE:8 api:ADD:10 api:RECONCILE:2",
 		"after the server's first list: %q", got)
-	if set(t, again, model.SourceHTTP); !again.SeenAllSources() {
-		t.Error("not ready, though every source has been seen")
-	}
+	set(t, again, model.SourceHTTP)
+	testutil.Assert(t, again.SeenAllSources(), "not ready, though every source has been seen")
 	again.Wait()
 }
 

@@ -23,9 +23,7 @@ func write(t *testing.T, path string, size int) {
 	defer file.Close()
 	_, err = file.Write(make([]byte, size))
 	testutil.Must(t, err)
-	if err := file.Sync(); err != nil { // a file system may allocate late
-		t.Fatal(err)
-	}
+	testutil.Must(t, file.Sync()) // a file system may allocate late
 }
 
 // between wants least bytes, and at most 256 KiB more for blocks and directories.

@@ -37,28 +37,20 @@ func TestKinds(t *testing.T) {
 		kind, listed := lookup(name)
 		testutil.Assert(t, listed != slices.Contains(refused, name), "%s must be either in the table or refused", name)
 		found, err := Of(source)
-		if listed && (err != nil || found.Field != name) {
-			t.Errorf("%s has the kind %q, %v", name, found.Field, err)
-		}
-		if !listed && (!errors.Is(err, errdefs.ErrNotImplemented) || !strings.Contains(err.Error(), name)) {
-			t.Errorf("%s: %v, want it refused by its name", name, err)
-		}
-		if listed && kind.describe == nil {
-			t.Errorf("%s cannot be described", name)
-		}
-		if listed && kind.Files != nil && kind.Directory == "" {
-			t.Errorf("%s has files and no directory", name)
-		}
-		if listed && (kind.Mount != nil) == (kind.Files != nil) {
-			t.Errorf("%s has Mount: %v, Files: %v; it needs one of them", name, kind.Mount != nil, kind.Files != nil)
-		}
+		testutil.Assert(t, !listed || err == nil && found.Field == name,
+			"%s has the kind %q, %v", name, found.Field, err)
+		testutil.Assert(t, listed || errors.Is(err, errdefs.ErrNotImplemented) && strings.Contains(err.Error(), name),
+			"%s: %v, want it refused by its name", name, err)
+		testutil.Assert(t, !listed || kind.describe != nil, "%s cannot be described", name)
+		testutil.Assert(t, !listed || kind.Files == nil || kind.Directory != "", "%s has files and no directory", name)
+		testutil.Assert(t, !listed || (kind.Mount != nil) != (kind.Files != nil),
+			"%s has Mount: %v, Files: %v; it needs one of them", name, kind.Mount != nil, kind.Files != nil)
 	}
 	directories := map[string]bool{}
 	for _, kind := range Kinds() {
 		testutil.Assert(t, all[kind.Field] != nil, "%s is no field of v1.VolumeSource", kind.Field)
-		if directories[kind.Directory] && kind.Directory != "" {
-			t.Errorf("two kinds have the directory %s", kind.Directory)
-		}
+		testutil.Assert(t, !directories[kind.Directory] || kind.Directory == "",
+			"two kinds have the directory %s", kind.Directory)
 		directories[kind.Directory] = true
 	}
 	for _, name := range refused {

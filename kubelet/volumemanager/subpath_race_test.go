@@ -53,9 +53,8 @@ func TestSubPathStaysInTheVolumeUnderRaces(t *testing.T) {
 		opened++
 		var got unix.Stat_t
 		testutil.Check(t, unix.Fstat(int(part.Fd()), &got))
-		if got.Ino == forbidden.Ino && got.Dev == forbidden.Dev {
-			t.Errorf("round %d: the part is a file outside of the volume", round)
-		}
+		testutil.Assert(t, got.Ino != forbidden.Ino || got.Dev != forbidden.Dev,
+			"round %d: the part is a file outside of the volume", round)
 		testutil.Check(t, part.Close())
 	}
 	close(end)

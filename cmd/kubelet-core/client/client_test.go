@@ -82,9 +82,8 @@ func TestFind(t *testing.T) {
 		{Ref{Name: "db", Namespace: "b"}, "", errdefs.ErrNotFound},
 	} {
 		pod, err := asked.Find(t.Context(), c.ref)
-		if !errors.Is(err, c.err) || err == nil && pod.Namespace+"/"+pod.Name != c.want {
-			t.Errorf("%v: %v, %v; want %s, %v", c.ref, pod, err, c.want, c.err)
-		}
+		testutil.Assert(t, errors.Is(err, c.err) && (err != nil || pod.Namespace+"/"+pod.Name == c.want),
+			"%v: %v, %v; want %s, %v", c.ref, pod, err, c.want, c.err)
 	}
 }
 

@@ -33,9 +33,8 @@ func TestNodeFlags(t *testing.T) {
 	testutil.Assert(t, len(got) == 2 && got[0] == (v1.Taint{Key: "a", Value: "b", Effect: "NoSchedule"}) &&
 		got[1] == (v1.Taint{Key: "c", Effect: "NoExecute"}), "taints %v", got)
 	testutil.Equal(t, opts.Cluster.Reserved.Cpu().MilliValue(), 200, "reserved CPU")
-	if got := opts.Cluster.Labels; got["zone"] != "x" || len(got) != 2 {
-		t.Errorf("labels %v", got)
-	}
+	testutil.Assert(t, opts.Cluster.Labels["zone"] == "x" && len(opts.Cluster.Labels) == 2,
+		"labels %v", opts.Cluster.Labels)
 	testutil.Assert(t, opts.API.Port == 0, "port %d without a client CA", opts.API.Port)
 	opts, err = parse("--client-users", "a,b", "--client-groups", "c")
 	testutil.Assert(t, err == nil && len(opts.API.Users) == 2 && len(opts.API.Groups) == 1,
