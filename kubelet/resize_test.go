@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/internal/testutil"
-	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/pleg"
 	"github.com/criadapter/criadapter/kubelet/podconfig"
@@ -60,12 +59,7 @@ func resizeLoop(t *testing.T) (*syncLoop, *countedSteps) {
 	l, counted := testLoop(t), &countedSteps{}
 	l.cache = pleg.NewCache(counted)
 	l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: counted, Ended: l.cluster.PodFinished})
-	l.admitter = admission.NewAdmitter(admission.Options{
-		Node: fourGi{}, Active: func() []*v1.Pod { return l.allocation.AllocatedPods(l.workers.Active()) },
-		ShutdownErr: func() error {
-			return nil
-		}, Observed: l.pleg.Has, Rejections: l.rejected, Status: l.status, Events: l.events,
-	})
+	l.admitOn(fourGi{}, func() []*v1.Pod { return l.allocation.AllocatedPods(l.workers.Active()) })
 	return l, counted
 }
 
@@ -91,10 +85,10 @@ func TestResizeAfterARestart(t *testing.T) {
 		}
 		config := l.config
 		l.config = podconfig.New(podconfig.Options{Sources: []string{model.SourceAPI}}) // it has seen no source yet
-		l.add(t.Context(), first)
+		l.send(t, podconfig.Add, first)
 		l.retryResizes()
 		testutil.Equal(t, l.has(first), "1Gi", "before all pods are known it is allocated")
-		l.add(t.Context(), second)
+		l.send(t, podconfig.Add, second)
 		l.config = config
 		l.retryResizes()
 		if got := l.rejectedNames(); len(got) != 0 || l.has(first) != "1Gi" || l.has(second) != "2Gi" {
@@ -102,8 +96,7 @@ func TestResizeAfterARestart(t *testing.T) {
 		}
 		why := l.allocation.Pending("a")
 		testutil.Assert(t, why != nil && why.Reason == v1.PodReasonDeferred, "it is pending as %+v", why)
-		l.handleUpdate(t.Context(),
-			podconfig.PodUpdate{Op: podconfig.Remove, Source: model.SourceAPI, Pods: []*v1.Pod{second}})
+		l.send(t, podconfig.Remove, second)
 		synctest.Wait()
 		l.retryResizes()
 		testutil.Assert(t, l.has(first) == "3Gi" && l.allocation.Pending("a") == nil,
@@ -117,7 +110,7 @@ func TestResizeBetweenProcesses(t *testing.T) {
 		l, _ := resizeLoop(t)
 		pod, fresh := ran("a", 1, "8Gi"), bound("b", 2)
 		fresh.Spec.Containers[0].Resources = memory("2Gi")
-		l.add(t.Context(), pod, fresh)
+		l.send(t, podconfig.Add, pod, fresh)
 		l.retryResizes()
 		got := l.rejectedNames()
 		testutil.Require(t, len(got) == 0 && l.has(pod) == "1Gi", "rejected %v, allocated %s", got, l.has(pod))
@@ -166,7 +159,7 @@ func TestResizeOrder(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, _ := resizeLoop(t)
 				blocker := ran("blocker", 0, "1536Mi")
-				l.add(t.Context(), blocker)
+				l.send(t, podconfig.Add, blocker)
 				var pods []*v1.Pod
 				for i, name := range []string{"a", "b", "c", "d"} {
 					before := ran(name, i+1, "512Mi")
@@ -175,13 +168,12 @@ func TestResizeOrder(t *testing.T) {
 					if c.change != nil {
 						c.change(after.UID, after)
 					}
-					l.add(t.Context(), after)
+					l.send(t, podconfig.Add, after)
 					pods = append(pods, after)
 					time.Sleep(time.Second)
 				}
 				if !c.stays {
-					l.handleUpdate(t.Context(),
-						podconfig.PodUpdate{Op: podconfig.Remove, Source: model.SourceAPI, Pods: []*v1.Pod{blocker}})
+					l.send(t, podconfig.Remove, blocker)
 					synctest.Wait()
 				}
 				l.retryResizes()
@@ -203,7 +195,7 @@ func TestResizeOrder(t *testing.T) {
 func TestWaitingResizeIsNoWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, counted := resizeLoop(t)
-		l.add(t.Context(), ran("a", 1, "8Gi"))
+		l.send(t, podconfig.Add, ran("a", 1, "8Gi"))
 		l.retryResizes()
 		synctest.Wait()
 		before := counted.synced.Load()
@@ -224,7 +216,7 @@ func TestPodLevelResourcesStay(t *testing.T) {
 		l, _ := resizeLoop(t)
 		pod := ran("a", 1, "1Gi")
 		pod.Spec.Resources = new(memory("2Gi"))
-		l.add(t.Context(), pod)
+		l.send(t, podconfig.Add, pod)
 		grown := pod.DeepCopy()
 		grown.Spec.Resources = new(memory("3Gi"))
 		testutil.Equal(t, l.resize(grown), true, "a change of the pod's status")

@@ -91,12 +91,16 @@ func testLoop(t *testing.T) *syncLoop {
 	l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: steps{}, Ended: l.cluster.PodFinished})
 	l.cleaner = housekeeping.NewCleaner(
 		housekeeping.CleanerOptions{PLEG: l.pleg, Cache: l.cache, Workers: l.workers, Rejections: l.rejected})
-	l.admitter = admission.NewAdmitter(admission.Options{
-		Node: l.cluster, Active: l.workers.Active, ShutdownErr: func() error {
-			return nil
-		}, Observed: l.pleg.Has, Rejections: l.rejected, Status: l.status, Events: l.events,
-	})
+	l.admitOn(l.cluster, l.workers.Active)
 	return l
+}
+
+// admitOn makes the admitter of a node with active pods.
+func (l *syncLoop) admitOn(node admission.Node, active func() []*v1.Pod) {
+	l.admitter = admission.NewAdmitter(admission.Options{
+		Node: node, Active: active, ShutdownErr: func() error { return nil }, Observed: l.pleg.Has,
+		Rejections: l.rejected, Status: l.status, Events: l.events,
+	})
 }
 
 // bound is a pod that the scheduler bound to the node, created in that second.
@@ -128,7 +132,7 @@ func TestRoomGoesToWhatRan(t *testing.T) {
 		ran := bound("z-ran", 30)
 		ran.Status.StartTime = new(metav1.Now())
 		pods := []*v1.Pod{bound("a-newest", 20), bound("b-oldest", 10), ran}
-		l.add(t.Context(), pods...)
+		l.send(t, podconfig.Add, pods...)
 		got := l.rejectedNames()
 		testutil.Assert(t, slices.Equal(got, []string{"a-newest"}), "rejected %v", got)
 		rejected := l.status.Get("a-newest")
@@ -137,8 +141,9 @@ func TestRoomGoesToWhatRan(t *testing.T) {
 	})
 }
 
-func (l *syncLoop) add(ctx context.Context, pods ...*v1.Pod) {
-	l.handleUpdate(ctx, podconfig.PodUpdate{Op: podconfig.Add, Source: model.SourceAPI, Pods: pods})
+// send handles an update of the API server.
+func (l *syncLoop) send(t *testing.T, op podconfig.PodOperation, pods ...*v1.Pod) {
+	l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: op, Source: model.SourceAPI, Pods: pods})
 }
 
 // TestUnknownLabels: while the node's labels are unknown, the scheduler is trusted. Static pods have no scheduler.
@@ -149,7 +154,7 @@ func TestUnknownLabels(t *testing.T) {
 		pod.Spec.NodeSelector = map[string]string{"disk": "fast"}
 	}
 	static.Annotations[model.AnnotationConfigSource] = model.SourceFile
-	l.add(t.Context(), chosen, static)
+	l.send(t, podconfig.Add, chosen, static)
 	got := l.rejectedNames()
 	testutil.Assert(t, slices.Equal(got, []string{"static"}), "rejected %v", got)
 }
@@ -163,12 +168,11 @@ func TestObjectsOfEndedPods(t *testing.T) {
 		for _, pod := range []*v1.Pod{running, ended} {
 			pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: pod.Name}}
 		}
-		l.add(t.Context(), running, ended)
+		l.send(t, podconfig.Add, running, ended)
 		synctest.Wait()
 		changed := ended.DeepCopy()
 		changed.Labels = map[string]string{"seen": "yes"}
-		l.handleUpdate(t.Context(),
-			podconfig.PodUpdate{Op: podconfig.Update, Source: model.SourceAPI, Pods: []*v1.Pod{changed}})
+		l.send(t, podconfig.Update, changed)
 		synctest.Wait()
 		for pod, want := range map[*v1.Pod]bool{running: true, ended: false} {
 			_, err := l.cluster.Objects().Secret(pod, pod.Name)
@@ -186,7 +190,7 @@ func TestChangedObjectWakesItsUsers(t *testing.T) {
 		l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: counted, Ended: l.cluster.PodFinished})
 		user, other := bound("user", 1), bound("other", 2)
 		user.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "named"}}
-		l.add(t.Context(), user, other)
+		l.send(t, podconfig.Add, user, other)
 		for name, want := range map[string]int32{"named": 1, "unnamed": 0} {
 			synctest.Wait()
 			before := counted.synced.Load()
@@ -205,12 +209,11 @@ func TestChangeThatIsNotHonoured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLoop(t)
 		pod := bound("web", 1)
-		l.add(t.Context(), pod)
+		l.send(t, podconfig.Add, pod)
 		debugged := pod.DeepCopy()
 		debugged.Spec.EphemeralContainers = []v1.EphemeralContainer{
 			{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger"}}}
-		l.handleUpdate(t.Context(),
-			podconfig.PodUpdate{Op: podconfig.Update, Source: model.SourceAPI, Pods: []*v1.Pod{debugged}})
+		l.send(t, podconfig.Update, debugged)
 		synctest.Wait()
 		recorded := l.events.List()
 		testutil.Assert(t, len(recorded) == 1 && recorded[0].Reason == "UnsupportedField" &&
@@ -231,7 +234,7 @@ func TestUnsupportedPodOfAController(t *testing.T) {
 			pod.Spec.Volumes = []v1.Volume{
 				{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/"}}}}
 		}
-		l.add(t.Context(), alone, owned)
+		l.send(t, podconfig.Add, alone, owned)
 		for uid, want := range map[types.UID]v1.PodPhase{"alone": v1.PodFailed, "owned": v1.PodPending} {
 			shown := l.status.Get(uid)
 			testutil.Require(t, shown != nil && shown.Status.Phase == want &&
@@ -240,8 +243,7 @@ func TestUnsupportedPodOfAController(t *testing.T) {
 		shown := l.status.Get("owned")
 		again := l.admitter.Admit(t.Context(), shown)
 		testutil.Assert(t, !again, "a restart would start it")
-		l.handleUpdate(t.Context(),
-			podconfig.PodUpdate{Op: podconfig.Delete, Source: model.SourceAPI, Pods: []*v1.Pod{owned}})
+		l.send(t, podconfig.Delete, owned)
 		synctest.Wait()
 		testutil.Assert(t, l.cleaner.Finished("owned"), "it does not end")
 	})
@@ -252,12 +254,11 @@ func TestTerminalPhaseOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLoop(t)
 		pod := bound("web", 1)
-		l.add(t.Context(), pod)
+		l.send(t, podconfig.Add, pod)
 		synctest.Wait()
 		evicted := pod.DeepCopy()
 		evicted.Status.Phase = v1.PodFailed
-		l.handleUpdate(t.Context(),
-			podconfig.PodUpdate{Op: podconfig.Reconcile, Source: model.SourceAPI, Pods: []*v1.Pod{evicted}})
+		l.send(t, podconfig.Reconcile, evicted)
 		synctest.Wait()
 		testutil.Equal(t, l.workers.Pods()["web"].State, podworkers.Finished, "the pod")
 	})
@@ -269,14 +270,13 @@ func TestRestoredPodIsLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, counted := resizeLoop(t)
 		restored := bound("web", 1)
-		l.add(t.Context(), restored)
+		l.send(t, podconfig.Add, restored)
 		synctest.Wait()
 		testutil.Assert(t, l.status.Held(restored.UID), "its status is sent")
 		listed := restored.DeepCopy()
 		listed.ResourceVersion = "7"
 		before := counted.synced.Load()
-		l.handleUpdate(t.Context(),
-			podconfig.PodUpdate{Op: podconfig.Reconcile, Source: model.SourceAPI, Pods: []*v1.Pod{listed}})
+		l.send(t, podconfig.Reconcile, listed)
 		synctest.Wait()
 		testutil.Equal(t, counted.synced.Load(), before+1, "it was synced %d times, then", before)
 	})
