@@ -30,19 +30,25 @@ func periodsOf(t *testing.T, settings Settings) []Period {
 	return periods
 }
 
-// TestPeriodsByPriority has three periods: a pod is in the highest one that is not above its priority.
-func TestPeriodsByPriority(t *testing.T) {
-	periods := periodsOf(t, Settings{ByPriority: map[string]string{"100000": "10s", "0": "20s", "10000": "15s"}})
+// grouped returns the groups of pods as text, with the grace period of each pod.
+func grouped(pods []*v1.Pod, periods []Period) string {
 	var got []string
-	for _, each := range groups([]*v1.Pod{pod("low", -5, -1), pod("none", 0, 3), pod("middle", 10000, 60),
-		pod("high", 99999, -1), pod("top", 2_000_000_000, -1)}, periods) {
+	for _, each := range groups(pods, periods) {
 		text := each.period.String() + ":"
 		for _, p := range each.pods {
 			text += fmt.Sprintf(" %s=%d", p.Name, each.graceOf(p))
 		}
 		got = append(got, text)
 	}
-	testutil.Equal(t, strings.Join(got, "; "), "20s: low=20 none=3; 15s: middle=15 high=15; 10s: top=10", "groups")
+	return strings.Join(got, "; ")
+}
+
+// TestPeriodsByPriority has three periods: a pod is in the highest one that is not above its priority.
+func TestPeriodsByPriority(t *testing.T) {
+	periods := periodsOf(t, Settings{ByPriority: map[string]string{"100000": "10s", "0": "20s", "10000": "15s"}})
+	got := grouped([]*v1.Pod{pod("low", -5, -1), pod("none", 0, 3), pod("middle", 10000, 60),
+		pod("high", 99999, -1), pod("top", 2_000_000_000, -1)}, periods)
+	testutil.Equal(t, got, "20s: low=20 none=3; 15s: middle=15 high=15; 10s: top=10", "groups")
 	testutil.Equal(t, New(periods).grace, 45*time.Second, "delay of a shutdown")
 	for want, settings := range map[string]Settings{
 		"exclude each other":       {Grace: time.Second, ByPriority: map[string]string{"0": "1s"}},
@@ -73,15 +79,8 @@ func TestGroups(t *testing.T) {
 			"30s: b=0; 0s: a=0"},
 	}
 	for _, test := range tests {
-		var got []string
-		for _, each := range groups(test.pods, periodsOf(t, Settings{Grace: test.grace, Critical: test.ofGroups})) {
-			text := each.period.String() + ":"
-			for _, p := range each.pods {
-				text += fmt.Sprintf(" %s=%d", p.Name, each.graceOf(p))
-			}
-			got = append(got, text)
-		}
-		testutil.Equal(t, strings.Join(got, "; "), test.want, "%s", test.name)
+		got := grouped(test.pods, periodsOf(t, Settings{Grace: test.grace, Critical: test.ofGroups}))
+		testutil.Equal(t, got, test.want, "%s", test.name)
 	}
 }
 

@@ -113,17 +113,25 @@ func TestOrderOfSignals(t *testing.T) {
 	}
 }
 
+func (m *Manager) locked() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lock != nil
+}
+
 // holds waits until the manager holds an inhibitor.
 func (m *Manager) holds(t *testing.T) {
 	t.Helper()
-	testutil.EventuallyWithin(t, patience, "an inhibitor is held", func() error {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.lock == nil {
-			return errors.New("not yet")
-		}
-		return nil
-	})
+	testutil.Until(t, "an inhibitor is held", m.locked)
+}
+
+// holding is a node with pods, and a running manager that holds an inhibitor.
+func holding(t *testing.T, grace, critical time.Duration, pods ...*v1.Pod) (*node, *login1.Service, *Manager) {
+	t.Helper()
+	n, service := &node{pods: pods}, login1.Start(t, time.Hour)
+	m := run(t, n, service, grace, critical)
+	m.holds(t)
+	return n, service, m
 }
 
 // isDown waits until Err says that the node is shutting down, or with want false that it is not.
@@ -155,10 +163,8 @@ const words = ": Terminated: Pod was terminated in response to imminent node shu
 
 // TestShutdown: critical pods end after the others, and then the shutdown goes on.
 func TestShutdown(t *testing.T) {
-	n := &node{pods: []*v1.Pod{pod("critical", 2_000_000_000, 600), pod("plain", 0, 5), pod("slow", 0, 6000)}}
-	service := login1.Start(t, time.Hour)
-	m := run(t, n, service, 30*time.Minute, 10*time.Minute)
-	m.holds(t)
+	n, service, m := holding(t, 30*time.Minute, 10*time.Minute, pod("critical", 2_000_000_000, 600),
+		pod("plain", 0, 5), pod("slow", 0, 6000))
 	got := service.Locks()
 	testutil.Assert(t, slices.Equal(got, []string{"shutdown kubelet-core delay"}), "inhibitors %q", got)
 	testutil.Must(t, m.Err())
@@ -181,10 +187,7 @@ func TestShutdown(t *testing.T) {
 
 // TestShutdownTakesNoLonger: pods that do not end in time do not delay the shutdown.
 func TestShutdownTakesNoLonger(t *testing.T) {
-	n := &node{pods: []*v1.Pod{pod("critical", 2_000_000_000, 600), pod("plain", 0, 600)}}
-	service := login1.Start(t, time.Hour)
-	m := run(t, n, service, 2*time.Second, time.Second)
-	m.holds(t)
+	n, service, _ := holding(t, 2*time.Second, time.Second, pod("critical", 2_000_000_000, 600), pod("plain", 0, 600))
 	goesOn(t, service.PrepareForShutdown(true))
 	n.has(t, "plain in 1s"+words, "critical in 1s"+words)
 }
@@ -192,22 +195,15 @@ func TestShutdownTakesNoLonger(t *testing.T) {
 // TestShutdownGivenUp: after a cancelled shutdown the remaining pods stay, the node admits pods, and the next shutdown
 // is delayed.
 func TestShutdownGivenUp(t *testing.T) {
-	n := &node{pods: []*v1.Pod{pod("critical", 2_000_000_000, 600), pod("plain", 0, 600)}}
-	service := login1.Start(t, time.Hour)
-	m := run(t, n, service, 30*time.Minute, 10*time.Minute)
-	m.holds(t)
+	n, service, m := holding(t, 30*time.Minute, 10*time.Minute, pod("critical", 2_000_000_000, 600),
+		pod("plain", 0, 600))
 	first := service.PrepareForShutdown(true)
 	n.has(t, "plain in 600s"+words)
 	m.isDown(t, true)
 	service.PrepareForShutdown(false)
 	m.isDown(t, false)
 	goesOn(t, first)
-	testutil.EventuallyWithin(t, patience, "another inhibitor", func() error {
-		if got := service.Locks(); len(got) != 2 {
-			return fmt.Errorf("inhibitors %q", got)
-		}
-		return nil
-	})
+	testutil.Until(t, "another inhibitor", func() bool { return len(service.Locks()) == 2 })
 	m.holds(t)
 	n.let("plain")
 	second := service.PrepareForShutdown(true)
@@ -253,19 +249,9 @@ func TestDelayThatStays(t *testing.T) {
 
 // TestBusGoesAway: after D-Bus was away, shutdowns are delayed again.
 func TestBusGoesAway(t *testing.T) {
-	n := &node{}
-	service := login1.Start(t, time.Hour)
-	m := run(t, n, service, 30*time.Second, 10*time.Second)
-	m.holds(t)
+	_, service, m := holding(t, 30*time.Second, 10*time.Second)
 	service.Stop()
-	testutil.EventuallyWithin(t, patience, "the inhibitor is released", func() error {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.lock != nil {
-			return errors.New("the inhibitor is held")
-		}
-		return nil
-	})
+	testutil.Until(t, "the inhibitor is released", func() bool { return !m.locked() })
 	comeBack(t, service, login1.Start(t, time.Hour))
 	m.holds(t)
 }
@@ -281,10 +267,8 @@ func comeBack(t *testing.T, stopped, next *login1.Service) {
 // TestBusGoesAwayDuringShutdown: the ending of pods goes on without D-Bus and delays the shutdown. When D-Bus is back,
 // the manager notices that the shutdown was cancelled.
 func TestBusGoesAwayDuringShutdown(t *testing.T) {
-	n := &node{pods: []*v1.Pod{pod("critical", 2_000_000_000, 600), pod("plain", 0, 600)}}
-	service := login1.Start(t, time.Hour)
-	m := run(t, n, service, 30*time.Minute, 10*time.Minute)
-	m.holds(t)
+	n, service, m := holding(t, 30*time.Minute, 10*time.Minute, pod("critical", 2_000_000_000, 600),
+		pod("plain", 0, 600))
 	service.PrepareForShutdown(true)
 	n.has(t, "plain in 600s"+words)
 	service.Stop()
@@ -299,10 +283,7 @@ func TestBusGoesAwayDuringShutdown(t *testing.T) {
 
 // TestShutdownBeginsWithoutBus: a shutdown that began while D-Bus was away ends the pods when D-Bus is back.
 func TestShutdownBeginsWithoutBus(t *testing.T) {
-	n := &node{pods: []*v1.Pod{pod("plain", 0, 600)}}
-	service := login1.Start(t, time.Hour)
-	m := run(t, n, service, 30*time.Minute, 10*time.Minute)
-	m.holds(t)
+	n, service, m := holding(t, 30*time.Minute, 10*time.Minute, pod("plain", 0, 600))
 	service.Stop()
 	next := login1.Start(t, time.Hour)
 	next.PrepareForShutdown(true)
@@ -328,12 +309,7 @@ func TestDelayIsRaisedAfterShutdown(t *testing.T) {
 	m.isDown(t, true)
 	service.PrepareForShutdown(false)
 	m.holds(t)
-	testutil.EventuallyWithin(t, patience, "a reload of logind", func() error {
-		if reloads.Load() == 0 {
-			return errors.New("not yet")
-		}
-		return nil
-	})
+	testutil.Until(t, "a reload of logind", func() bool { return reloads.Load() > 0 })
 }
 
 // TestShutdownBeginsWhileDelayStays: a shutdown is delayed, and pods end, although logind's delay stays short. It
