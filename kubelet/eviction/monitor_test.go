@@ -21,14 +21,12 @@ type disk struct{ space, inodes, files uint64 }
 func machineOf(t *testing.T, meminfo string, disks map[string]disk) machine {
 	t.Helper()
 	proc := t.TempDir()
-	path := filepath.Join(proc, "meminfo")
-	testutil.Must(t, os.MkdirAll(filepath.Join(proc, "sys/kernel"), 0o700))
 	for name, text := range map[string]string{
 		"meminfo": meminfo, "loadavg": "0 0 0 1/300 9", "sys/kernel/pid_max": "32768", "sys/kernel/threads-max": "1000",
 	} {
 		testutil.WriteFile(t, filepath.Join(proc, name), text)
 	}
-	return machine{rootDir: "/root", imageDir: "/images", meminfo: path, proc: proc,
+	return machine{rootDir: "/root", imageDir: "/images", meminfo: filepath.Join(proc, "meminfo"), proc: proc,
 		statfs: func(path string, stat *unix.Statfs_t) error {
 			of, ok := disks[path]
 			if !ok {

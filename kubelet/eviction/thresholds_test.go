@@ -14,9 +14,7 @@ import (
 // parsed parses valid thresholds.
 func parsed(t *testing.T, texts ...string) Thresholds {
 	t.Helper()
-	thresholds, err := Parse(Settings{Hard: texts})
-	testutil.Must(t, err)
-	return thresholds
+	return set(t, Settings{Hard: texts})
 }
 
 func TestParseThresholds(t *testing.T) {
