@@ -203,22 +203,17 @@ func (c *computation) killUnknown() {
 // appContainer decides about one container of spec.containers. It returns whether the container runs or is to run.
 func (c *computation) appContainer(spec *v1.Container, initialized bool) bool {
 	observed := c.status.Container(spec.Name)
-	if observed == nil || observed.State != model.StateRunning {
-		if observed != nil && !restarts(c.pod, model.App, spec, observed) {
+	if observed != nil && observed.State == model.StateRunning {
+		why, again := c.mustGo(spec, model.App, observed)
+		if why == "" {
+			c.resize(spec, observed)
+			return true
+		}
+		c.kill(*observed, spec, why)
+		if !again {
 			return false
 		}
-		if initialized {
-			c.actions.Start = append(c.actions.Start, c.start(spec, model.App))
-		}
-		return true
-	}
-	why, again := c.mustGo(spec, model.App, observed)
-	if why == "" {
-		c.resize(spec, observed)
-		return true
-	}
-	c.kill(*observed, spec, why)
-	if !again {
+	} else if observed != nil && !restarts(c.pod, model.App, spec, observed) {
 		return false
 	}
 	if initialized {
