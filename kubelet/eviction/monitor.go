@@ -74,11 +74,6 @@ type shortage struct {
 	err     error
 }
 
-// conditions are the node conditions that a Monitor keeps.
-func conditions() []v1.NodeConditionType {
-	return []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure}
-}
-
 // look observes the machine and updates the conditions. A condition begins at once below a soft threshold, as with the
 // kubelet. used is the memory that pods use, nil if that is not known.
 func (m *Monitor) look(used *int64) shortage {
@@ -101,7 +96,7 @@ func (m *Monitor) look(used *int64) shortage {
 			found.met = append(found.met, t)
 		}
 	}
-	for _, kind := range conditions() {
+	for _, kind := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure} {
 		found.err = errors.Join(found.err, errs[kind])
 		last, ever := m.lastShort[kind]
 		short := ever && now.Sub(last) < m.opts.Transition

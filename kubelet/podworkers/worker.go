@@ -168,12 +168,8 @@ func (k *worker) step() (more bool) {
 	} else if err == nil {
 		k.succeeded()
 	}
-	return more || k.cancelled(ctx)
-}
-
-// cancelled says whether a newer request, which has to be handled at once, cancelled the step.
-func (k *worker) cancelled(ctx context.Context) bool {
-	return ctx.Err() != nil && k.all.ctx.Err() == nil
+	// A newer request, which has to be handled at once, may have cancelled the step.
+	return more || ctx.Err() != nil && k.all.ctx.Err() == nil
 }
 
 func (k *worker) endStep() {

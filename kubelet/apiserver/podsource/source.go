@@ -61,7 +61,7 @@ func (s *Source) Run(ctx context.Context) error {
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer cancel()
-	pods := newPodStore()
+	pods := &podStore{changed: make(chan struct{}, 1), pods: map[string]*v1.Pod{}}
 	client := s.opts.Pods.Pods(metav1.NamespaceAll)
 	following.Go(func() {
 		reflector.Run(ctx, client, reflector.Options[*v1.Pod]{
@@ -103,10 +103,6 @@ type podStore struct {
 
 	mu   sync.Mutex
 	pods map[string]*v1.Pod // by full name: the server has one pod of a name at a time
-}
-
-func newPodStore() *podStore {
-	return &podStore{changed: make(chan struct{}, 1), pods: map[string]*v1.Pod{}}
 }
 
 func (s *podStore) list() []*v1.Pod {
