@@ -47,6 +47,12 @@ func inStatusBubble(t *testing.T, test func(b *statusBench)) {
 	})
 }
 
+// withPod is inStatusBubble with a pod of this node on the server.
+func withPod(t *testing.T, test func(b *statusBench, a *v1.Pod)) {
+	t.Helper()
+	inStatusBubble(t, func(b *statusBench) { test(b, b.pod("a")) })
+}
+
 // pod creates a pod of this node on the server.
 func (b *statusBench) pod(name string) *v1.Pod {
 	return b.server.Put(&v1.Pod{

@@ -24,8 +24,7 @@ const (
 )
 
 func TestStatusIsSentWhenItChanges(t *testing.T) {
-	inStatusBubble(t, func(b *statusBench) {
-		a := b.pod("a")
+	withPod(t, func(b *statusBench, a *v1.Pod) {
 		b.set(a, v1.PodRunning)
 		b.wantCalls(getA, patchA)
 		b.wantPhase("a", v1.PodRunning)
@@ -43,8 +42,7 @@ func TestStatusIsSentWhenItChanges(t *testing.T) {
 }
 
 func TestNewestStatusWins(t *testing.T) {
-	inStatusBubble(t, func(b *statusBench) {
-		a := b.pod("a")
+	withPod(t, func(b *statusBench, a *v1.Pod) {
 		b.server.SetFail(func(call string) error {
 			if call == patchA {
 				return errors.New("etcd is slow")
@@ -89,8 +87,7 @@ func TestServerAway(t *testing.T) {
 }
 
 func TestConditionsOfOthersStay(t *testing.T) {
-	inStatusBubble(t, func(b *statusBench) {
-		a := b.pod("a")
+	withPod(t, func(b *statusBench, a *v1.Pod) {
 		b.set(a, v1.PodRunning)
 		b.server.Edit("ns", "a", func(pod *v1.Pod) {
 			pod.Status.Conditions = append(pod.Status.Conditions,
@@ -110,8 +107,7 @@ func TestConditionsOfOthersStay(t *testing.T) {
 
 // TestConditionAddedMeanwhile: a condition that another client adds between the syncer's get and its patch stays.
 func TestConditionAddedMeanwhile(t *testing.T) {
-	inStatusBubble(t, func(b *statusBench) {
-		a := b.pod("a")
+	withPod(t, func(b *statusBench, a *v1.Pod) {
 		stale := b.server.Pod("ns", "a")
 		b.server.Edit("ns", "a", func(pod *v1.Pod) {
 			pod.Status.Conditions = append(pod.Status.Conditions,
@@ -143,8 +139,7 @@ func TestForeignChangeIsSetRight(t *testing.T) {
 
 // TestTerminalPhaseStays: a terminal phase that another client set stays, and the kubelet ends the pod.
 func TestTerminalPhaseStays(t *testing.T) {
-	inStatusBubble(t, func(b *statusBench) {
-		a := b.pod("a")
+	withPod(t, func(b *statusBench, a *v1.Pod) {
 		b.set(a, v1.PodRunning)
 		b.server.Edit("ns", "a", func(pod *v1.Pod) { pod.Status.Phase, pod.Status.Reason = v1.PodFailed, "Evicted" })
 		b.saw("a")
@@ -156,8 +151,7 @@ func TestTerminalPhaseStays(t *testing.T) {
 
 // TestHeldStatusIsNotSent: a held status is sent after it is set.
 func TestHeldStatusIsNotSent(t *testing.T) {
-	inStatusBubble(t, func(b *statusBench) {
-		a := b.pod("a")
+	withPod(t, func(b *statusBench, a *v1.Pod) {
 		b.saw("a")
 		held := v1.PodStatus{Phase: v1.PodRunning}
 		b.store.Hold(a, held)
@@ -174,8 +168,7 @@ func TestHeldStatusIsNotSent(t *testing.T) {
 
 // TestFieldThatTheServerDrops: a field that the server drops is sent once.
 func TestFieldThatTheServerDrops(t *testing.T) {
-	inStatusBubble(t, func(b *statusBench) {
-		a := b.pod("a")
+	withPod(t, func(b *statusBench, a *v1.Pod) {
 		b.set(a, v1.PodRunning)
 		b.server.Edit("ns", "a", func(pod *v1.Pod) { pod.Status.PodIP = "" })
 		b.saw("a")
@@ -199,8 +192,7 @@ func TestPodIsForgotten(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			inStatusBubble(t, func(b *statusBench) {
-				a := b.pod("a")
+			withPod(t, func(b *statusBench, a *v1.Pod) {
 				b.set(a, v1.PodRunning)
 				b.saw("a")
 				test.lose(b)
@@ -238,8 +230,7 @@ func TestPodGoesMeanwhile(t *testing.T) {
 
 // TestUIDIsAPrecondition: nothing is patched if another pod takes the name between get and patch.
 func TestUIDIsAPrecondition(t *testing.T) {
-	inStatusBubble(t, func(b *statusBench) {
-		a := b.pod("a")
+	withPod(t, func(b *statusBench, a *v1.Pod) {
 		b.server.Remove("ns", "a")
 		b.pod("a")
 		_, err := b.statuses.patch(b.Context(), a, v1.PodStatus{Phase: v1.PodFailed})
@@ -250,8 +241,7 @@ func TestUIDIsAPrecondition(t *testing.T) {
 }
 
 func TestFinalisation(t *testing.T) {
-	inStatusBubble(t, func(b *statusBench) {
-		a := b.pod("a")
+	withPod(t, func(b *statusBench, a *v1.Pod) {
 		b.set(a, v1.PodRunning)
 		testutil.Must(t, b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}))
 		a = b.server.Pod("ns", "a")
@@ -272,8 +262,7 @@ func TestFinalisation(t *testing.T) {
 
 // TestFinalisationIsTriedAgain: finalisation is tried again without a call of Wake.
 func TestFinalisationIsTriedAgain(t *testing.T) {
-	inStatusBubble(t, func(b *statusBench) {
-		a := b.pod("a")
+	withPod(t, func(b *statusBench, a *v1.Pod) {
 		testutil.Must(t, b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}))
 		b.finished[a.UID] = true
 		b.server.SetFail(func(call string) error {
@@ -302,8 +291,7 @@ func TestPodsThatAreNotDeletedYet(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			inStatusBubble(t, func(b *statusBench) {
-				a := b.pod("a")
+			withPod(t, func(b *statusBench, a *v1.Pod) {
 				if test.deleted {
 					testutil.Must(t, b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}))
 				}
