@@ -122,15 +122,10 @@ func drain(ctx context.Context, m *Manager) {
 	}
 }
 
-func want(t *testing.T, what, got, want string) {
-	t.Helper()
-	testutil.Assert(t, got == want, "%s: %s, want %s", what, got, want)
-}
-
 func TestWithoutProbes(t *testing.T) {
 	inBubble(t, v1.Container{}, func(_ *Manager, _ *execs, results func() string, update func(string, bool)) {
 		update("1", false)
-		want(t, "running", results(), "ready=true started=true failed=false")
+		testutil.Equal(t, results(), "ready=true started=true failed=false", "running")
 	})
 }
 
@@ -141,24 +136,24 @@ func TestReadinessThresholds(t *testing.T) {
 	inBubble(t, c, func(_ *Manager, e *execs, results func() string, update func(string, bool)) {
 		update("1", false)
 		time.Sleep(4 * time.Second)
-		want(t, "in the delay", results(), "ready=false started=true failed=false")
+		testutil.Equal(t, results(), "ready=false started=true failed=false", "in the delay")
 		testutil.Assert(t, e.count("ready") == 0, "probed in the delay")
 		time.Sleep(2 * time.Second)
-		want(t, "one success", results(), "ready=false started=true failed=false")
+		testutil.Equal(t, results(), "ready=false started=true failed=false", "one success")
 		time.Sleep(10 * time.Second)
-		want(t, "two successes", results(), "ready=true started=true failed=false")
+		testutil.Equal(t, results(), "ready=true started=true failed=false", "two successes")
 		e.set("ready", errFailed)
 		time.Sleep(10 * time.Second)
-		want(t, "one failure", results(), "ready=true started=true failed=false")
+		testutil.Equal(t, results(), "ready=true started=true failed=false", "one failure")
 		e.set("ready", nil)
 		time.Sleep(10 * time.Second)
 		e.set("ready", errFailed)
 		time.Sleep(10 * time.Second)
-		want(t, "failures that are not in a row", results(), "ready=true started=true failed=false")
+		testutil.Equal(t, results(), "ready=true started=true failed=false", "failures that are not in a row")
 		time.Sleep(10 * time.Second)
-		want(t, "two failures", results(), "ready=false started=true failed=false")
+		testutil.Equal(t, results(), "ready=false started=true failed=false", "two failures")
 		update("2", false)
-		want(t, "another container", results(), "ready=false started=true failed=false")
+		testutil.Equal(t, results(), "ready=false started=true failed=false", "another container")
 	})
 }
 
@@ -167,15 +162,15 @@ func TestLivenessFailsOnce(t *testing.T) {
 	inBubble(t, c, func(_ *Manager, e *execs, results func() string, update func(string, bool)) {
 		update("1", false)
 		time.Sleep(time.Minute)
-		want(t, "alive", results(), "ready=true started=true failed=false")
+		testutil.Equal(t, results(), "ready=true started=true failed=false", "alive")
 		e.set("live", errFailed)
 		time.Sleep(30 * time.Second)
-		want(t, "dead", results(), "ready=true started=true failed=true")
+		testutil.Equal(t, results(), "ready=true started=true failed=true", "dead")
 		calls := e.count("live")
 		time.Sleep(time.Minute)
 		testutil.Assert(t, e.count("live") == calls, "a container that is to be killed is still probed")
 		update("2", false)
-		want(t, "started again", results(), "ready=true started=true failed=false")
+		testutil.Equal(t, results(), "ready=true started=true failed=false", "started again")
 	})
 }
 
@@ -189,10 +184,10 @@ func TestProbeThatCannotBeMade(t *testing.T) {
 			e.set(cmd, errors.New("connection refused"))
 		}
 		time.Sleep(10 * time.Minute)
-		want(t, "runtime away", results(), "ready=true started=true failed=false")
+		testutil.Equal(t, results(), "ready=true started=true failed=false", "runtime away")
 		e.set("live", fmt.Errorf("%w: x", cri.ErrCommandTimedOut))
 		time.Sleep(time.Minute)
-		want(t, "too slow", results(), "ready=true started=true failed=true")
+		testutil.Equal(t, results(), "ready=true started=true failed=true", "too slow")
 	})
 }
 
@@ -203,19 +198,19 @@ func TestStartupHoldsTheOthers(t *testing.T) {
 		e.set("start", errFailed)
 		update("1", false)
 		time.Sleep(15 * time.Second)
-		want(t, "starting", results(), "ready=false started=false failed=false")
+		testutil.Equal(t, results(), "ready=false started=false failed=false", "starting")
 		testutil.Assert(t, e.count("live")+e.count("ready") == 0,
 			"liveness and readiness probes do not wait for the startup probe")
 		e.set("start", nil)
 		time.Sleep(10 * time.Second)
-		want(t, "started", results(), "ready=true started=true failed=false")
+		testutil.Equal(t, results(), "ready=true started=true failed=false", "started")
 		calls := e.count("start")
 		time.Sleep(time.Minute)
 		testutil.Assert(t, e.count("start") == calls, "the startup probe goes on after its success")
 		e.set("start", errFailed)
 		update("2", false)
 		time.Sleep(30 * time.Second)
-		want(t, "never started", results(), "ready=false started=false failed=true")
+		testutil.Equal(t, results(), "ready=false started=false failed=true", "never started")
 	})
 }
 
@@ -244,10 +239,10 @@ func TestEndingKeepsStarted(t *testing.T) {
 		update("1", false)
 		time.Sleep(time.Minute)
 		update("1", true)
-		want(t, "ending", results(), "ready=true started=true failed=false")
+		testutil.Equal(t, results(), "ready=true started=true failed=false", "ending")
 		e.set("ready", errFailed)
 		time.Sleep(time.Minute)
-		want(t, "no longer ready", results(), "ready=false started=true failed=false")
+		testutil.Equal(t, results(), "ready=false started=true failed=false", "no longer ready")
 		m.Forget("u")
 		synctest.Wait()
 		testutil.Assert(t, len(m.workers)+len(m.passed) == 0, "left: %v %v", m.workers, m.passed)
@@ -483,11 +478,11 @@ func TestProbed(t *testing.T) {
 			synctest.Wait()
 			const first = "u c Liveness successful 0s, u c Liveness successful 0s, u c Liveness failed 0s, " +
 				"u c Liveness unknown 0s, "
-			want(t, "results", strings.Join(e.results, ", "), first+"u c Liveness successful 2s")
+			testutil.Equal(t, strings.Join(e.results, ", "), first+"u c Liveness successful 2s", "results")
 			time.Sleep(6 * time.Second) // the next probe has begun
 			m.Forget("u")
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			want(t, "results after Forget", strings.Join(e.results, ", "), first+"u c Liveness successful 2s")
+			testutil.Equal(t, strings.Join(e.results, ", "), first+"u c Liveness successful 2s", "results after Forget")
 		})
 }
