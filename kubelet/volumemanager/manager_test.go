@@ -131,11 +131,11 @@ func TestStaleContent(t *testing.T) {
 }
 
 func TestConfigMapItems(t *testing.T) {
-	mode := int32(0o400)
 	m := testManager(t,
 		modeltest.Objects{
 			ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1", "b": "2"}}}})
-	pod := podWith(configMapVolume("settings", false, v1.KeyToPath{Key: "a", Path: "etc/deep/a.conf", Mode: &mode}))
+	pod := podWith(configMapVolume("settings", false, v1.KeyToPath{Key: "a", Path: "etc/deep/a.conf",
+		Mode: new(int32(0o400))}))
 	path := mustMount(t, m, pod)
 	wantFile(t, filepath.Join(path, "etc/deep/a.conf"), "1")
 	info, err := os.Stat(filepath.Join(path, "etc/deep/a.conf"))
@@ -181,14 +181,12 @@ func TestPathsThatLeaveTheVolume(t *testing.T) {
 
 func TestSecretIsInMemoryAndOwnedByTheGroup(t *testing.T) {
 	needRoot(t)
-	group := int64(4242)
 	m := testManager(t,
 		modeltest.Objects{Secrets: map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"k": []byte("s3")}}}})
-	mode := int32(0o600)
 	pod := podWith(
-		v1.Volume{Name: "sec",
-			VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "key", DefaultMode: &mode}}})
-	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
+		v1.Volume{Name: "sec", VolumeSource: v1.VolumeSource{
+			Secret: &v1.SecretVolumeSource{SecretName: "key", DefaultMode: new(int32(0o600))}}})
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(4242))}
 	path := mustMount(t, m, pod)
 	wantTmpfs(t, path)
 	info, err := os.Stat(filepath.Join(path, "k"))
@@ -212,18 +210,25 @@ func wantTmpfs(t *testing.T, path string) {
 	testutil.Assert(t, err == nil && stat.Type == tmpfsMagic, "%s: type %x, %v; want a tmpfs", path, stat.Type, err)
 }
 
-func TestEmptyDir(t *testing.T) {
-	needRoot(t)
-	group := int64(77)
-	m := testManager(t, modeltest.Objects{})
-	pod := podWith(v1.Volume{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}})
-	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
-	path := mustMount(t, m, pod)
+// mountForGroup mounts an emptyDir of a pod with the group 77, and checks its mode and group.
+func mountForGroup(
+	t *testing.T, m *Manager, source v1.EmptyDirVolumeSource, want fs.FileMode,
+) (path string, pod *v1.Pod) {
+	t.Helper()
+	pod = podWith(v1.Volume{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &source}})
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(77))}
+	path = mustMount(t, m, pod)
 	info, err := os.Stat(path)
 	testutil.Must(t, err)
-	want := fs.ModeDir | fs.ModeSetgid | 0o777
 	testutil.Assert(t, info.Mode() == want && info.Sys().(*syscall.Stat_t).Gid == 77,
 		"mode %v, group %d; want %v and 77", info.Mode(), info.Sys().(*syscall.Stat_t).Gid, want)
+	return path, pod
+}
+
+func TestEmptyDir(t *testing.T) {
+	needRoot(t)
+	m := testManager(t, modeltest.Objects{})
+	path, pod := mountForGroup(t, m, v1.EmptyDirVolumeSource{}, fs.ModeDir|fs.ModeSetgid|0o777)
 	testutil.Must(t, os.WriteFile(filepath.Join(path, "kept"), []byte("x"), 0o600))
 	mustMount(t, m, pod)
 	wantFile(t, filepath.Join(path, "kept"), "x")
@@ -231,20 +236,11 @@ func TestEmptyDir(t *testing.T) {
 
 func TestMemoryEmptyDirIsLimited(t *testing.T) {
 	needRoot(t)
-	size := resource.MustParse("1Mi")
-	m := testManager(t, modeltest.Objects{})
-	pod := podWith(v1.Volume{Name: "shm", VolumeSource: v1.VolumeSource{
-		EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &size}}})
-	group := int64(77)
-	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
-	path := mustMount(t, m, pod)
+	path, _ := mountForGroup(t, testManager(t, modeltest.Objects{}),
+		v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: new(resource.MustParse("1Mi"))},
+		fs.ModeDir|fs.ModeSetgid|fs.ModeSticky|0o777)
 	wantTmpfs(t, path)
-	info, err := os.Stat(path)
-	testutil.Must(t, err)
-	want := fs.ModeDir | fs.ModeSetgid | fs.ModeSticky | 0o777
-	testutil.Assert(t, info.Mode() == want && info.Sys().(*syscall.Stat_t).Gid == 77,
-		"mode %v, group %d; want %v and 77", info.Mode(), info.Sys().(*syscall.Stat_t).Gid, want)
-	err = os.WriteFile(filepath.Join(path, "big"), make([]byte, 2<<20), 0o600)
+	err := os.WriteFile(filepath.Join(path, "big"), make([]byte, 2<<20), 0o600)
 	testutil.Assert(t, errors.Is(err, syscall.ENOSPC), "2 MiB in a volume of 1 MiB: %v, want ENOSPC", err)
 }
 
