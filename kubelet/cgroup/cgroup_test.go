@@ -254,8 +254,7 @@ func TestUnifiedFiles(t *testing.T) {
 		"a/cgroup.controllers": "cpu\n", "a/cgroup.subtree_control": "", "a/cpu.weight": "", "a/cpu.max": "",
 		"a/memory.max": "",
 	} {
-		testutil.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755))
-		testutil.Must(t, os.WriteFile(filepath.Join(root, path), []byte(content), 0o644))
+		testutil.WriteFile(t, filepath.Join(root, path), content)
 	}
 	f := &files{unified: true, hierarchies: []string{root}}
 	testutil.Must(t, f.ensure(context.Background(), name{"a"}, limits{shares: 1024, quota: 50_000, memory: 4096}))

@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -23,7 +22,6 @@ func TestSwapLimited(t *testing.T) {
 	} {
 		mount := t.TempDir()
 		path := filepath.Join(mount, c.file)
-		testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		testutil.WriteFile(t, path, "max\n")
 		testutil.Equal(t, swapLimited(mount, c.unified), c.want, "%s", c.file)
 	}

@@ -36,8 +36,7 @@ func system(t *testing.T) string {
 		files[filepath.Join(in, "core_id")] = strconv.Itoa(id%2) + "\n"
 	}
 	for name, content := range files {
-		testutil.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
-		testutil.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
+		testutil.WriteFile(t, filepath.Join(dir, name), content)
 	}
 	return dir
 }

@@ -22,8 +22,7 @@ func hostVolume(path string) v1.Volume {
 func TestSubPathHoldsWhatItOpened(t *testing.T) {
 	needRoot(t)
 	volume := t.TempDir()
-	testutil.Must(t, os.MkdirAll(filepath.Join(volume, "real"), 0o755))
-	testutil.Must(t, os.WriteFile(filepath.Join(volume, "real/f"), []byte("inside"), 0o644))
+	testutil.WriteFile(t, filepath.Join(volume, "real/f"), "inside")
 	testutil.Must(t, os.Symlink("real", filepath.Join(volume, "link")))
 	m := testManager(t, modeltest.Objects{})
 	pod := podWith(hostVolume(volume))

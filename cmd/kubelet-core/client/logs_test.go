@@ -27,7 +27,6 @@ func logged(t *testing.T, content string) (*Client, *fakeKubelet, string) {
 	asked, fake := newFake(t, pod)
 	fake.config.PodLogsDir = t.TempDir()
 	path := filepath.Join(model.PodLogDirectory(fake.config.PodLogsDir, &pod), "main", "1.log")
-	testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	testutil.WriteFile(t, path, content)
 	return asked, fake, path
 }
