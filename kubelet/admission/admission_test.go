@@ -191,14 +191,9 @@ func TestCheck(t *testing.T) {
 			}
 			before := in.Pod.DeepCopy()
 			got := check(in)
-			switch {
-			case test.reason == "" && got != nil:
-				t.Errorf("rejected: %v", got)
-			case test.reason != "" && got == nil:
-				t.Errorf("admitted, want %s", test.reason)
-			case got != nil && (got.Reason != test.reason || !strings.Contains(got.Message, test.message)):
-				t.Errorf("%v, want %s with %q", got, test.reason, test.message)
-			}
+			testutil.Assert(t, got == nil && test.reason == "" ||
+				got != nil && got.Reason == test.reason && strings.Contains(got.Message, test.message),
+				"rejected: %v, want %q with %q", got, test.reason, test.message)
 			testutil.Assert(t, before.String() == in.Pod.String(), "the pod was changed")
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -303,12 +302,5 @@ func TestClearSockets(t *testing.T) {
 	testutil.Must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	testutil.Must(t, clearSockets(dir))
 	entries, err := os.ReadDir(dir)
-	names := slices.Collect(func(yield func(string) bool) {
-		for _, entry := range entries {
-			if !yield(entry.Name()) {
-				return
-			}
-		}
-	})
-	testutil.Assert(t, err == nil && slices.Equal(names, []string{"file"}), "left: %v, %v", names, err)
+	testutil.Assert(t, err == nil && len(entries) == 1 && entries[0].Name() == "file", "left: %v, %v", entries, err)
 }

@@ -100,12 +100,8 @@ func TestPullPolicies(t *testing.T) {
 			image, _, err := New(Options{Service: NewImages(s)}).Ensure(t.Context(), request("image", test.policy))
 			testutil.Assert(t, len(s.pulls) == test.pulls, "pulled %d times", len(s.pulls))
 			var reason *model.ReasonError
-			switch {
-			case test.reason == "" && (err != nil || image == nil):
-				t.Errorf("%v, %v", image, err)
-			case test.reason != "" && (!errors.As(err, &reason) || reason.Reason != test.reason):
-				t.Errorf("error %v", err)
-			}
+			testutil.Assert(t, test.reason == "" && err == nil && image != nil ||
+				test.reason != "" && errors.As(err, &reason) && reason.Reason == test.reason, "%v, %v", image, err)
 		})
 	}
 }

@@ -65,13 +65,9 @@ func TestParse(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			docs, err := Parse([]byte(test.text))
 			testutil.Assert(t, len(docs.Pods) == test.pods, "%d pods, want %d", len(docs.Pods), test.pods)
-			switch {
-			case test.want == "" && err != nil:
-				t.Error(err)
-			case test.want != "" &&
-				(err == nil || !strings.Contains(err.Error(), test.want) || !errdefs.IsInvalidArgument(err)):
-				t.Errorf("error %v, want an ErrInvalidArgument with %q", err, test.want)
-			}
+			testutil.Assert(t, test.want == "" && err == nil ||
+				test.want != "" && errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), test.want),
+				"error %v, want an ErrInvalidArgument with %q", err, test.want)
 		})
 	}
 }
