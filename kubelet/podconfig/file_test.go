@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -242,15 +241,10 @@ spec: {volumeName: third}
 // runFile runs a source until the test ends, and waits for its first scan.
 func runFile(t *testing.T, f *FileSource) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
+	testutil.Background(t, func(ctx context.Context) error {
 		err := f.Run(ctx)
 		testutil.Assert(t, errors.Is(err, context.Canceled), "%v", err)
-	})
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
+		return nil
 	})
 	for !f.config.SeenAllSources() {
 		time.Sleep(time.Millisecond)

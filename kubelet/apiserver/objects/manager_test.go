@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,15 +25,10 @@ func run(t *testing.T, api *apitest.Server) *Manager {
 	s := New(
 		Options{Core: api.Client(t), patience: 5 * time.Second,
 			retry: reflector.Retry{First: 5 * time.Millisecond, Max: 20 * time.Millisecond}})
-	ctx, cancel := context.WithCancel(context.Background())
-	var ended sync.WaitGroup
-	ended.Go(func() {
+	testutil.Background(t, func(ctx context.Context) error {
 		err := s.Run(ctx)
 		testutil.Assert(t, errors.Is(err, context.Canceled), "%v", err)
-	})
-	t.Cleanup(func() {
-		cancel()
-		ended.Wait()
+		return nil
 	})
 	return s
 }
@@ -215,13 +209,12 @@ func TestTrackBeforeRun(t *testing.T) {
 	_, err := s.ConfigMap(pod, "settings")
 	testutil.Assert(t, errdefs.IsUnavailable(err), "error %v, want an ErrUnavailable", err)
 	ctx, cancel := context.WithCancel(t.Context())
-	var ended sync.WaitGroup
-	ended.Go(func() { _ = s.Run(ctx) }) // it returns ctx's error
+	ended := testutil.Go(func() error { return s.Run(ctx) })
 	<-s.Changed()
 	_, err = s.ConfigMap(pod, "settings")
 	testutil.Assert(t, errdefs.IsNotFound(err), "error %v, want an ErrNotFound", err)
 	cancel()
-	ended.Wait()
+	<-ended
 	s.RegisterPod(podWith("2", []string{"late"}, nil)) // starts nothing any more
 	s.watches.Wait()
 }
