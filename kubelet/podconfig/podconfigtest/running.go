@@ -9,13 +9,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/podconfig"
 )
-
-// patience bounds each wait.
-const patience = 10 * time.Second
 
 // Errors collects the reported errors of a source. It is safe for concurrent use.
 type Errors struct {
@@ -46,11 +43,7 @@ func (e *Errors) All() []error {
 // Await waits for the next error and returns it.
 func (e *Errors) Await(t testing.TB) error {
 	t.Helper()
-	select {
-	case <-e.more:
-	case <-time.After(patience):
-		t.Fatal("no error is reported")
-	}
+	testutil.Receive(t, e.more, "no error is reported")
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.read++
@@ -66,17 +59,12 @@ type Running struct {
 
 // Run runs a source until the test ends.
 func Run(t testing.TB, config *podconfig.PodConfig, source func(context.Context) error) *Running {
-	ctx, cancel := context.WithCancel(context.Background()) // the cleanup ends the source, and waits for it
-	var ended sync.WaitGroup
-	ended.Go(func() {
+	t.Cleanup(config.Wait)
+	testutil.Background(t, func(ctx context.Context) error {
 		if err := source(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("the source ended: %v", err)
+			return fmt.Errorf("the source ended: %w", err)
 		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		ended.Wait()
-		config.Wait()
+		return nil
 	})
 	return &Running{t: t, updates: config.Updates()}
 }
@@ -84,13 +72,7 @@ func Run(t testing.TB, config *podconfig.PodConfig, source func(context.Context)
 // Next waits for the next change.
 func (r *Running) Next() podconfig.PodUpdate {
 	r.t.Helper()
-	select {
-	case u := <-r.updates:
-		return u
-	case <-time.After(patience):
-		r.t.Fatalf("no change comes after %q", r.words)
-		return podconfig.PodUpdate{}
-	}
+	return testutil.Receive(r.t, r.updates, "no change comes after %q", r.words)
 }
 
 // Want waits for the next changes and compares them with words such as "ADD:1 REMOVE:2", where the numbers are UIDs.
