@@ -369,10 +369,7 @@ func (k *Kubelet) parts() []func(context.Context) error {
 // runtimeErr returns why the runtime cannot be used, or nil. It ignores the pod network: the network plugin may be a
 // pod in the host's network. SyncPod holds back pods that need the pod network.
 func (k *Kubelet) runtimeErr() error {
-	if err := k.state.Runtime(); err != nil {
-		return err
-	}
-	return k.pleg.Err()
+	return cmp.Or(k.state.Runtime(), k.pleg.Err())
 }
 
 // Healthy returns nil while the sync loop makes progress (SyncLoopHealthCheck of pkg/kubelet/kubelet.go). The loop

@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
@@ -66,12 +67,9 @@ func checkTaints(in *input) *Rejection {
 }
 
 func tolerates(pod *v1.Pod, taint *v1.Taint) bool {
-	for i := range pod.Spec.Tolerations {
-		if pod.Spec.Tolerations[i].ToleratesTaint(logr.Discard(), taint, true) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(one v1.Toleration) bool {
+		return one.ToleratesTaint(logr.Discard(), taint, true)
+	})
 }
 
 // checkPressure rejects pods while the node is under pressure. Under memory pressure alone checkPressure admits pods

@@ -77,12 +77,9 @@ func (f *files) close() {}
 
 // has says whether the cgroup exists in each hierarchy where ensure makes it.
 func (f *files) has(n name) bool {
-	for _, hierarchy := range f.hierarchies {
-		if (f.unified || limited(hierarchy)) && !isDir(filepath.Join(hierarchy, n.cgroupfs())) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.hierarchies, func(hierarchy string) bool {
+		return (f.unified || limited(hierarchy)) && !isDir(filepath.Join(hierarchy, n.cgroupfs()))
+	})
 }
 
 // limited says whether a hierarchy of cgroup v1 has the controller of any limit.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
@@ -73,11 +74,7 @@ func (m *Manager) reconcile(ctx context.Context, applied map[string]cpuset.CPUSe
 			applied[c.ID] = want
 		}
 	}
-	for id := range applied {
-		if !runs[id] {
-			delete(applied, id)
-		}
-	}
+	maps.DeleteFunc(applied, func(id string, _ cpuset.CPUSet) bool { return !runs[id] })
 	return errors.Join(errs...)
 }
 

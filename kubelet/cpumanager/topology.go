@@ -2,8 +2,10 @@ package cpumanager
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -60,9 +62,5 @@ func readNumber(path string) (int, error) {
 
 // cpus returns all CPUs.
 func (t topology) cpus() cpuset.CPUSet {
-	var ids []int
-	for id := range t {
-		ids = append(ids, id)
-	}
-	return cpuset.New(ids...)
+	return cpuset.New(slices.Collect(maps.Keys(t))...)
 }

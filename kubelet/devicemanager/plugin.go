@@ -115,15 +115,10 @@ func possible(chosen, available, must []string, count int) bool {
 	if len(sorted) != count || len(chosen) != count {
 		return false
 	}
-	for _, id := range chosen {
-		if !slices.Contains(available, id) {
-			return false
-		}
-	}
-	for _, id := range must {
-		if !slices.Contains(chosen, id) {
-			return false
-		}
-	}
-	return true
+	return within(chosen, available) && within(must, chosen)
+}
+
+// within says whether all has every element of part.
+func within(part, all []string) bool {
+	return !slices.ContainsFunc(part, func(id string) bool { return !slices.Contains(all, id) })
 }

@@ -180,12 +180,7 @@ func (c *containerCheck) mounts(container *v1.Container, at *field.Path) {
 }
 
 func (c *containerCheck) hasVolume(name string) bool {
-	for i := range c.spec.Volumes {
-		if c.spec.Volumes[i].Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.spec.Volumes, func(v v1.Volume) bool { return v.Name == name })
 }
 
 func (c *containerCheck) probes(container *v1.Container, kind model.Kind, at *field.Path) {

@@ -80,12 +80,9 @@ func (s *selfSigned) good(pair *tls.Certificate) bool {
 	if pair == nil || pair.Leaf.NotAfter.Sub(s.now()) < renewLeft || !slices.Contains(pair.Leaf.DNSNames, s.name) {
 		return false
 	}
-	for _, text := range s.ips {
-		if ip := net.ParseIP(text); !slices.ContainsFunc(pair.Leaf.IPAddresses, ip.Equal) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.ips, func(text string) bool {
+		return !slices.ContainsFunc(pair.Leaf.IPAddresses, net.ParseIP(text).Equal)
+	})
 }
 
 // renew makes and stores a pair, the key first. A key without its certificate is replaced later.

@@ -2,6 +2,7 @@ package pleg
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -127,9 +128,7 @@ func (c *Cache) Forget(uid types.UID) {
 func (c *Cache) prune(listed map[types.UID]*cri.Pod, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for uid, known := range c.pods {
-		if listed[uid] == nil && (conditionsOf(known.status) == nil || known.status.ObservedAt.Before(at)) {
-			delete(c.pods, uid)
-		}
-	}
+	maps.DeleteFunc(c.pods, func(uid types.UID, known entry) bool {
+		return listed[uid] == nil && (conditionsOf(known.status) == nil || known.status.ObservedAt.Before(at))
+	})
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -86,10 +87,7 @@ func (m *Manager) Forget(uid types.UID) {
 func (m *Manager) List() []*v1.Pod {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	pods := make([]*v1.Pod, 0, len(m.pods))
-	for _, pod := range m.pods {
-		pods = append(pods, pod)
-	}
+	pods := slices.AppendSeq(make([]*v1.Pod, 0, len(m.pods)), maps.Values(m.pods))
 	slices.SortFunc(pods, func(a, b *v1.Pod) int {
 		return strings.Compare(a.Namespace+"/"+a.Name+"/"+string(a.UID), b.Namespace+"/"+b.Name+"/"+string(b.UID))
 	})

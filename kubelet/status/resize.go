@@ -43,9 +43,7 @@ func (in Input) resizing() bool {
 			return
 		}
 		now, known := in.Resize.Actuated(c, observed)
-		if known && len(model.ChangedResources(c.Resources, now)) > 0 || !known && in.Resize.Err != nil {
-			found = true
-		}
+		found = found || known && len(model.ChangedResources(c.Resources, now)) > 0 || !known && in.Resize.Err != nil
 	})
 	return found
 }

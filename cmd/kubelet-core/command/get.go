@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,12 +89,7 @@ func (r *podsRequest) wanted(pod *v1.Pod) bool {
 	if len(r.names) == 0 {
 		return r.flags.namespace == "" || pod.Namespace == r.flags.namespace
 	}
-	for _, name := range r.names {
-		if client.Matches(pod, r.flags.ref(name)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.names, func(name string) bool { return client.Matches(pod, r.flags.ref(name)) })
 }
 
 func (r *podsRequest) show(cmd *cobra.Command) error {
