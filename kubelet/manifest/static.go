@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -45,11 +46,8 @@ func Static(pod *v1.Pod, origin Origin) error {
 		pod.Name += "-" + strings.ToLower(origin.NodeName)
 	}
 	pod.Spec.NodeName = origin.NodeName
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
 	delete(pod.Annotations, model.AnnotationConfigMirror) // only mirror pods have it
-	pod.Annotations[model.AnnotationConfigHash] = string(pod.UID)
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, model.AnnotationConfigHash, string(pod.UID))
 	pod.Annotations[model.AnnotationConfigSource] = origin.Source
 	pod.Annotations[model.AnnotationConfigSeen] = origin.Seen.Format(time.RFC3339Nano)
 	pod.Annotations[model.AnnotationManifest] = origin.Location

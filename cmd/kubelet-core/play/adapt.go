@@ -24,10 +24,8 @@ func (i *Input) adapt(pods []*v1.Pod) error {
 			pod.Spec.HostNetwork = i.Network == "host"
 		}
 		if len(i.Annotations) > 0 {
-			annotations := maps.Clone(pod.Annotations) // the pods of a deployment share them
-			if annotations == nil {
-				annotations = map[string]string{}
-			}
+			annotations := map[string]string{} // the pods of a deployment share theirs
+			maps.Copy(annotations, pod.Annotations)
 			maps.Copy(annotations, i.Annotations)
 			pod.Annotations = annotations
 		}

@@ -95,10 +95,8 @@ func newMirrorPod(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
 		},
 		Spec: *static.Spec.DeepCopy(),
 	}
-	if mirror.Annotations == nil {
-		mirror.Annotations = map[string]string{}
-	}
-	mirror.Annotations[model.AnnotationConfigMirror] = static.Annotations[model.AnnotationConfigHash]
+	metav1.SetMetaDataAnnotation(&mirror.ObjectMeta, model.AnnotationConfigMirror,
+		static.Annotations[model.AnnotationConfigHash])
 	if !slices.Contains(mirror.Spec.Tolerations, staysOnNode) {
 		mirror.Spec.Tolerations = append(mirror.Spec.Tolerations, staysOnNode)
 	}

@@ -33,10 +33,8 @@ func (r *Reporter) capacity() (v1.ResourceList, error) {
 // withCapacity replaces this package's resources in the status. Resources that other components advertise stay. Huge
 // pages of sizes that no longer exist are removed.
 func withCapacity(status *v1.NodeStatus, ours v1.ResourceList) {
-	all := maps.Clone(status.Capacity)
-	if all == nil {
-		all = v1.ResourceList{}
-	}
+	all := v1.ResourceList{}
+	maps.Copy(all, status.Capacity)
 	maps.DeleteFunc(all, func(name v1.ResourceName, _ resource.Quantity) bool { return hugepage(name) })
 	maps.Copy(all, ours)
 	status.Capacity = all

@@ -151,10 +151,7 @@ func (s *podStore) change(do func()) {
 func fromServer(pod, known *v1.Pod) *v1.Pod {
 	manifest.SetDefaults(pod)
 	pod.ManagedFields = nil
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
-	pod.Annotations[model.AnnotationConfigSource] = model.SourceAPI
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, model.AnnotationConfigSource, model.SourceAPI)
 	pod.Annotations[model.AnnotationConfigSeen] = time.Now().Format(time.RFC3339Nano)
 	if known != nil && known.UID == pod.UID {
 		pod.Annotations[model.AnnotationConfigSeen] = known.Annotations[model.AnnotationConfigSeen]
