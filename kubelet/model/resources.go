@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 )
 
 // PodResources returns the requests and limits of the pod as a whole. It is PodTotals with the overhead. A limit stays
@@ -42,10 +43,7 @@ func PodTotals(pod *v1.Pod) v1.ResourceRequirements {
 
 // podLevel returns the resources of spec.resources, empty without any.
 func podLevel(pod *v1.Pod) v1.ResourceRequirements {
-	if pod.Spec.Resources == nil {
-		return v1.ResourceRequirements{}
-	}
-	return *pod.Spec.Resources
+	return ptr.Deref(pod.Spec.Resources, v1.ResourceRequirements{})
 }
 
 // ContainerResources returns a container's resources. A limit that it lacks is the pod's own (KEP-2837).

@@ -4,14 +4,12 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // RestartPolicyOf returns the restart policy of one container: its own, or the pod's.
 func RestartPolicyOf(spec *v1.PodSpec, c *v1.Container) v1.ContainerRestartPolicy {
-	if c.RestartPolicy != nil {
-		return *c.RestartPolicy
-	}
-	return v1.ContainerRestartPolicy(spec.RestartPolicy)
+	return ptr.Deref(c.RestartPolicy, v1.ContainerRestartPolicy(spec.RestartPolicy))
 }
 
 // RestartsAfter reports whether an app or init container restarts after an exit code. The first of its

@@ -11,6 +11,7 @@ import (
 
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/podlogs"
@@ -102,14 +103,8 @@ func (s *API) logOptions(r *http.Request, query logQuery) (podlogs.Options, erro
 		return podlogs.Options{}, badRequest(
 			"unable to retrieve container logs for %s: the runtime does not have it any more", id)
 	}
-	opts := podlogs.Options{Path: container.LogPath, Tail: -1, Limit: -1, Since: query.since,
-		Timestamps: query.timestamps}
-	if query.tail != nil {
-		opts.Tail = *query.tail
-	}
-	if query.limit != nil {
-		opts.Limit = *query.limit
-	}
+	opts := podlogs.Options{Path: container.LogPath, Tail: ptr.Deref(query.tail, -1), Limit: ptr.Deref(query.limit, -1),
+		Since: query.since, Timestamps: query.timestamps}
 	if query.follow {
 		opts.Running = s.running(pod, name, id)
 	}
@@ -136,10 +131,7 @@ func logContainer(pod *v1.Pod, name string, previous bool) (string, error) {
 	if status == nil {
 		return "", badRequest("container %q in pod %q is not available", name, pod.Name)
 	}
-	last := ""
-	if ended := status.LastTerminationState.Terminated; ended != nil {
-		last = ended.ContainerID
-	}
+	last := ptr.Deref(status.LastTerminationState.Terminated, v1.ContainerStateTerminated{}).ContainerID
 	state := status.State
 	switch {
 	case previous && last == "":

@@ -1,6 +1,7 @@
 package nodeapi
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -34,10 +35,8 @@ func usedOn(ctx context.Context, filesystems []*runtimeapi.FilesystemUsage) *sta
 		return nil
 	}
 	usage := filesystems[0]
-	stats := fsStats(ctx, usage.GetFsId().GetMountpoint(), at(usage.GetTimestamp()).Time)
-	if stats == nil {
-		stats = &statsapi.FsStats{Time: at(usage.GetTimestamp())}
-	}
+	stats := cmp.Or(fsStats(ctx, usage.GetFsId().GetMountpoint(), at(usage.GetTimestamp()).Time),
+		&statsapi.FsStats{Time: at(usage.GetTimestamp())})
 	stats.UsedBytes = value(usage.GetUsedBytes())
 	stats.InodesUsed = value(usage.GetInodesUsed())
 	return stats

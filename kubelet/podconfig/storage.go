@@ -1,6 +1,7 @@
 package podconfig
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -117,8 +118,5 @@ func place(pod *v1.Pod) string {
 	if !model.IsStatic(pod) {
 		return model.SourceAPI
 	}
-	if manifest := pod.Annotations[model.AnnotationManifest]; manifest != "" {
-		return manifest
-	}
-	return pod.Annotations[model.AnnotationConfigSource]
+	return cmp.Or(pod.Annotations[model.AnnotationManifest], pod.Annotations[model.AnnotationConfigSource])
 }

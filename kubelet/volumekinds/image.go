@@ -1,6 +1,8 @@
 package volumekinds
 
 import (
+	"cmp"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -12,9 +14,8 @@ import (
 var image = Kind{
 	Field: "image",
 	setDefaults: func(source *v1.VolumeSource) {
-		if source.Image.PullPolicy == "" {
-			source.Image.PullPolicy = model.DefaultPullPolicy(source.Image.Reference)
-		}
+		of := source.Image
+		of.PullPolicy = cmp.Or(of.PullPolicy, model.DefaultPullPolicy(of.Reference))
 	},
 	validate: func(_ *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
 		errs := fieldcheck.Required(at.Child("reference"), source.Image.Reference)

@@ -1,6 +1,7 @@
 package volumekinds
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/fieldcheck"
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -134,16 +136,11 @@ func (in Input) token(
 
 // onlyUser is the user of all of the pod's containers, nil if they differ or one sets no user.
 func onlyUser(pod *v1.Pod) *int64 {
-	var whole, only *int64
-	if pod.Spec.SecurityContext != nil {
-		whole = pod.Spec.SecurityContext.RunAsUser
-	}
+	var only *int64
+	whole := ptr.Deref(pod.Spec.SecurityContext, v1.PodSecurityContext{}).RunAsUser
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
-			user := whole
-			if own := containers[i].SecurityContext; own != nil && own.RunAsUser != nil {
-				user = own.RunAsUser
-			}
+			user := cmp.Or(ptr.Deref(containers[i].SecurityContext, v1.SecurityContext{}).RunAsUser, whole)
 			if user == nil || only != nil && *only != *user {
 				return nil
 			}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,10 +65,7 @@ func (e *ExitError) Error() string {
 func RunningContainer(pod *v1.Pod, name string) (string, error) {
 	status := containerStatus(pod, name)
 	if status.State.Running == nil {
-		reason := containerReason(&status)
-		if reason == "" {
-			reason = "not started"
-		}
+		reason := cmp.Or(containerReason(&status), "not started")
 		return "", fmt.Errorf("container %s of pod %s does not run (%s): %w", name, pod.Name, reason,
 			errdefs.ErrFailedPrecondition)
 	}

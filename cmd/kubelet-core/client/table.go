@@ -78,9 +78,6 @@ type WatchOptions struct {
 // Watch writes a table of the pods, and then a line for each changed pod, until ctx ends. Then it returns nil. It fails
 // if the kubelet does not answer the first request. Later it waits while the kubelet does not answer.
 func (c *Client) Watch(ctx context.Context, out io.Writer, opts WatchOptions) error {
-	if opts.period == 0 {
-		opts.period = time.Second
-	}
 	w := watcher{out: out, wide: opts.Wide, observed: map[string]summary{}}
 	for {
 		pods, err := c.Pods(ctx)
@@ -97,7 +94,7 @@ func (c *Client) Watch(ctx context.Context, out io.Writer, opts WatchOptions) er
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(opts.period):
+		case <-time.After(cmp.Or(opts.period, time.Second)):
 		}
 	}
 }

@@ -15,14 +15,12 @@ import (
 
 // add adds a container to the pod.
 func (p *pod) add(s *source) error {
-	host, config, image := s.container.HostConfig, s.container.Config, s.image.Config
+	host, config := s.container.HostConfig, s.container.Config
+	image := cmp.Or(s.image.Config, &dockerspec.DockerOCIImageConfig{})
 	c := v1.Container{
 		Name: s.name, Image: config.Image, ImagePullPolicy: v1.PullIfNotPresent,
 		TTY: config.Tty, Stdin: config.OpenStdin, StdinOnce: config.StdinOnce && config.OpenStdin,
 		ReadinessProbe: probe(config.Healthcheck),
-	}
-	if image == nil {
-		image = &dockerspec.DockerOCIImageConfig{}
 	}
 	if !slices.Equal(config.Entrypoint, image.Entrypoint) {
 		c.Command, c.Args = escape(config.Entrypoint), escape(config.Cmd)

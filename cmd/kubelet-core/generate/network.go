@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -77,9 +78,7 @@ func (p *pod) sysctls(container string, values map[string]string) {
 }
 
 func (p *pod) securityContext() *v1.PodSecurityContext {
-	if p.Spec.SecurityContext == nil {
-		p.Spec.SecurityContext = &v1.PodSecurityContext{}
-	}
+	p.Spec.SecurityContext = cmp.Or(p.Spec.SecurityContext, &v1.PodSecurityContext{})
 	return p.Spec.SecurityContext
 }
 

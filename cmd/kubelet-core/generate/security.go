@@ -11,9 +11,7 @@ import (
 )
 
 func contextOf(c *v1.Container) *v1.SecurityContext {
-	if c.SecurityContext == nil {
-		c.SecurityContext = &v1.SecurityContext{}
-	}
+	c.SecurityContext = cmp.Or(c.SecurityContext, &v1.SecurityContext{})
 	return c.SecurityContext
 }
 

@@ -78,10 +78,7 @@ func hostPort(service *v1.Service, port v1.ServicePort) int32 {
 // targetPort returns the container and the number of a service's target port. It returns the first container if none
 // names the port.
 func targetPort(pod *v1.Pod, port v1.ServicePort) (*v1.Container, int32, error) {
-	target := port.TargetPort
-	if target == (intstr.IntOrString{}) {
-		target = intstr.FromInt32(port.Port)
-	}
+	target := cmp.Or(port.TargetPort, intstr.FromInt32(port.Port))
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		for _, known := range c.Ports {
