@@ -16,8 +16,7 @@ func TestBackoff(t *testing.T) {
 			b.Fail("k", time.Now())
 			testutil.Equal(t, b.Remaining("k", time.Now()), want*time.Second, "the pause")
 			time.Sleep(want*time.Second + time.Second)
-			got := b.Remaining("k", time.Now().Add(-want*time.Second-time.Second))
-			testutil.Assert(t, got == 0, "after the pause %v remain", got)
+			testutil.Equal(t, b.Remaining("k", time.Now().Add(-want*time.Second-time.Second)), 0, "after the pause")
 		}
 		testutil.Assert(t, b.Remaining("other", time.Now()) == 0, "another key waits, too")
 		time.Sleep(11 * time.Minute)

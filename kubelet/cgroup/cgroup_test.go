@@ -36,8 +36,7 @@ func TestConversions(t *testing.T) {
 		1 << 40: "1024GB"} {
 		testutil.Equal(t, PageSize(bytes), want, "%d", bytes)
 	}
-	got := quotaPerSecond(Quota(1001))
-	testutil.Assert(t, got == 1_010_000, "systemd gets %d for 1.001 processors, want it rounded up to 1010000", got)
+	testutil.Equal(t, quotaPerSecond(Quota(1001)), 1_010_000, "systemd's quota for 1.001 processors, rounded up")
 }
 
 func TestNames(t *testing.T) {

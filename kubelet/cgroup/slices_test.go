@@ -111,8 +111,7 @@ func TestSlices(t *testing.T) {
 	_, err := m.Ensure(ctx, podOf("12-34", "cpu=1", ""))
 	testutil.Assert(t, err == nil && unit["MemoryMax"] == infinity, "without a limit: %v, properties %v", err, unit)
 	ensure(t, m, podOf("5", "cpu=1", ""))
-	got := fake.units["me-kubepods-burstable.slice"]["CPUWeight"]
-	testutil.Assert(t, got == "79", "the burstable pods have the weight %s, want 79 for two processors", got)
+	testutil.Equal(t, fake.units["me-kubepods-burstable.slice"]["CPUWeight"], "79", "the weight for two processors")
 	uids, err := m.Pods()
 	testutil.Assert(t, err == nil && len(uids) == 2 && slices.Contains(uids, pod.UID), "pods %v, %v", uids, err)
 	destroyed := 0

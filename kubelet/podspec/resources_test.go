@@ -79,8 +79,7 @@ func TestSidecarIsKilledLast(t *testing.T) {
 		p.Spec.InitContainers = []v1.Container{{Name: "side", RestartPolicy: new(v1.ContainerRestartPolicyAlways)}}
 		p.Spec.Containers[0].Resources.Requests = amounts("", "2Gi")
 	})
-	got := oomScore(pod, &pod.Spec.InitContainers[0], 4<<30)
-	testutil.Assert(t, got == 500, "got %d, want 500 like the container that it serves", got)
+	testutil.Equal(t, oomScore(pod, &pod.Spec.InitContainers[0], 4<<30), 500, "like the container that it serves")
 	pod.Spec.PriorityClassName = "system-node-critical"
 	testutil.Equal(t, oomScore(pod, &pod.Spec.Containers[0], 4<<30), oomGuaranteed, "score of a critical pod")
 }
