@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/containerd/errdefs"
-	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -15,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
-// Options configure a Generator.
+// Options configure a Generator. All functions but FirstUserID and Services are required.
 type Options struct {
 	// NodeName is this node's name, for the downward API.
 	NodeName string
@@ -33,7 +32,7 @@ type Options struct {
 	Cgroups *cgroup.Manager
 	// Host describes the machine's cgroups and memory.
 	Host cgroup.Host
-	// Allocatable returns the node's allocatable resources, for the downward API. Nil means none.
+	// Allocatable returns the node's allocatable resources, for the downward API.
 	Allocatable func() v1.ResourceList
 	// ClusterDNS and ClusterDomain are for dnsPolicy ClusterFirst. Without ClusterDNS, ClusterFirst means Default.
 	ClusterDNS    []string
@@ -53,11 +52,11 @@ type Options struct {
 	SwapBehavior SwapBehavior
 	// Services returns the environment variables of services. Nil means none.
 	Services func(*v1.Pod) (map[string]string, error)
-	// Devices adds the devices of device plugins to a container's configuration. Nil adds none.
+	// Devices adds the devices of device plugins to a container's configuration.
 	Devices func(ctx context.Context, pod *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error
-	// CPUs sets the CPUs of a container in its configuration. Nil leaves all CPUs to it.
+	// CPUs sets the CPUs of a container in its configuration.
 	CPUs func(pod *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error
-	// Warn is called when a pod runs without a part of its spec. Nil logs the message.
+	// Warn is called when a pod runs without a part of its spec.
 	Warn func(pod *v1.Pod, reason, message string)
 }
 
@@ -68,24 +67,10 @@ type Generator struct {
 
 // New makes a generator.
 func New(opts Options) *Generator {
-	if opts.Warn == nil {
-		opts.Warn = func(pod *v1.Pod, reason, message string) {
-			log.L.WithFields(log.Fields{"pod": model.Key(pod), "podUID": pod.UID, "reason": reason}).Warn(message)
-		}
-	}
 	if opts.FirstUserID == nil {
 		opts.FirstUserID = func(context.Context, *v1.Pod) (uint32, error) {
 			return 0, fmt.Errorf("spec.hostUsers: pods have no user namespaces here: %w", errdefs.ErrNotImplemented)
 		}
-	}
-	if opts.Allocatable == nil {
-		opts.Allocatable = func() v1.ResourceList { return nil }
-	}
-	if opts.Devices == nil {
-		opts.Devices = func(context.Context, *v1.Pod, *v1.Container, *runtimeapi.ContainerConfig) error { return nil }
-	}
-	if opts.CPUs == nil {
-		opts.CPUs = func(*v1.Pod, *v1.Container, *runtimeapi.ContainerConfig) error { return nil }
 	}
 	if opts.Services == nil {
 		opts.Services = func(*v1.Pod) (map[string]string, error) { return nil, nil }

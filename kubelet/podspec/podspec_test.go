@@ -45,6 +45,9 @@ func testGenerator(t *testing.T, change func(*Options)) *Generator {
 				v1.ResourceMemory: resource.MustParse("7Gi"), v1.ResourceEphemeralStorage: resource.MustParse("9Gi")}
 		},
 		Volumes: volumemanager.New(volumemanager.Options{RootDir: root, Objects: testObjects()}),
+		Devices: func(context.Context, *v1.Pod, *v1.Container, *runtimeapi.ContainerConfig) error { return nil },
+		CPUs:    func(*v1.Pod, *v1.Container, *runtimeapi.ContainerConfig) error { return nil },
+		Warn:    func(*v1.Pod, string, string) {},
 	}
 	if change != nil {
 		change(&opts)
