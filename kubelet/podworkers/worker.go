@@ -133,7 +133,10 @@ func (k *worker) begin() (ctx context.Context, pod *v1.Pod, state State, t Termi
 // step does the current state's step. It returns whether the next step follows at once.
 func (k *worker) step() (more bool) {
 	ctx, pod, state, termination := k.begin()
-	defer k.endStep()
+	defer k.locked(func() {
+		k.cancel()
+		k.cancel = func() {}
+	})
 	var err error
 	switch state {
 	case Waiting:
@@ -144,19 +147,19 @@ func (k *worker) step() (more bool) {
 		var again time.Duration
 		ended, again, err = k.all.opts.PodSyncer.SyncPod(ctx, pod)
 		if err == nil && ended {
-			k.end(Termination{Reason: "the pod has completed"})
+			k.locked(func() { k.terminate(Termination{Reason: "the pod has completed"}) })
 			more = true
 		} else if err == nil || again > 0 {
 			k.plan(again)
 		}
 	case Terminating:
 		if err = k.all.opts.PodSyncer.SyncTerminatingPod(ctx, pod, termination); err == nil {
-			k.enter(Terminated)
+			k.locked(func() { k.state = Terminated })
 			more = true
 		}
 	case Terminated:
 		if err = k.all.opts.PodSyncer.SyncTerminatedPod(ctx, pod); err == nil {
-			k.enter(Finished)
+			k.locked(func() { k.state = Finished })
 			k.all.opts.Ended(pod)
 			return false
 		}
@@ -166,29 +169,16 @@ func (k *worker) step() (more bool) {
 			Error("error syncing pod; it is tried again")
 		k.retry()
 	} else if err == nil {
-		k.succeeded()
+		k.locked(func() { k.backoff = retryBackoff })
 	}
 	// A newer request, which has to be handled at once, may have cancelled the step.
 	return more || ctx.Err() != nil && k.all.ctx.Err() == nil
 }
 
-func (k *worker) endStep() {
+func (k *worker) locked(change func()) {
 	k.all.mu.Lock()
 	defer k.all.mu.Unlock()
-	k.cancel()
-	k.cancel = func() {}
-}
-
-func (k *worker) end(t Termination) {
-	k.all.mu.Lock()
-	defer k.all.mu.Unlock()
-	k.terminate(t)
-}
-
-func (k *worker) enter(state State) {
-	k.all.mu.Lock()
-	defer k.all.mu.Unlock()
-	k.state = state
+	change()
 }
 
 // resyncJitter spreads the syncs of pods that came together: each is up to half a Resync later, as in the kubelet.
@@ -203,9 +193,7 @@ func (k *worker) plan(again time.Duration) {
 }
 
 func (k *worker) again(after time.Duration) {
-	k.all.mu.Lock()
-	defer k.all.mu.Unlock()
-	k.all.due[k.pod.UID] = time.Now().Add(after)
+	k.locked(func() { k.all.due[k.pod.UID] = time.Now().Add(after) })
 }
 
 // retry sets the next step after a failed one, with a pause that grows. The first pause is short: the API server lets a
@@ -217,12 +205,6 @@ func (k *worker) retry() {
 	if due, planned := k.all.due[k.pod.UID]; !planned || at.Before(due) {
 		k.all.due[k.pod.UID] = at
 	}
-}
-
-func (k *worker) succeeded() {
-	k.all.mu.Lock()
-	defer k.all.mu.Unlock()
-	k.backoff = retryBackoff
 }
 
 // finished says whether the pod has finished. If so, it forgets the pod unless a source names it, and wakes the pods
