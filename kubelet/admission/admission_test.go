@@ -51,7 +51,7 @@ func read[T any](t *testing.T, text string) *T {
 // TestCheck: each case changes the pod or the node in one place.
 func TestCheck(t *testing.T) {
 	const resources = "{cpu: 500m, memory: 1Gi}"
-	tests := []struct {
+	for _, test := range []struct {
 		name     string
 		pod      [2]string // a text in thePod, and its replacement
 		node     [2]string // the same in theNode
@@ -180,8 +180,7 @@ func TestCheck(t *testing.T) {
 				"tolerations: [{key: node.kubernetes.io/memory-pressure, operator: Exists}]\n  containers: " +
 					"[{name: c, image: image}]"}},
 		{name: "no room for a static pod", node: [2]string{`pods: "3"`, `pods: "1"`}, pod: static, reason: "OutOfpods"},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := input{
 				Node:    read[v1.Node](t, replace(t, theNode, test.node)),

@@ -42,7 +42,7 @@ func TestOverLimit(t *testing.T) {
 			Volumes: map[string]podstats.Disk{"v": {Bytes: volume}},
 		}
 	}
-	tests := []struct {
+	for _, test := range []struct {
 		name  string
 		pod   *v1.Pod
 		stats podstats.Pod
@@ -70,8 +70,7 @@ func TestOverLimit(t *testing.T) {
 		{"container is not charged for volumes", limited(two(), "2Mi", "2Mi"), uses(mi, 0, 2*mi), ""},
 		{"pod before container", limited(two(), "2Mi", "2Mi"), uses(4*mi, 1, 0),
 			"Pod ephemeral local storage usage exceeds the total limit of containers 4Mi."},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			of, message := overLimit(test.pod, test.stats)
 			testutil.Equal(t, message, test.want, "overLimit")

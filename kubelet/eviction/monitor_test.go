@@ -52,7 +52,7 @@ func TestLook(t *testing.T) {
 		disks[path] = of
 		return disks
 	}
-	tests := []struct {
+	for _, test := range []struct {
 		name    string
 		meminfo string
 		disks   map[string]disk
@@ -81,8 +81,7 @@ func TestLook(t *testing.T) {
 			unknown: []v1.NodeConditionType{v1.NodeMemoryPressure}},
 		{name: "disk unknown", meminfo: little, disks: map[string]disk{"/root": {9, 50, 1000}},
 			met: []signal{memoryAvailable, nodefsAvailable}, unknown: []v1.NodeConditionType{v1.NodeDiskPressure}},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)},
 				machineOf(t, test.meminfo, test.disks))

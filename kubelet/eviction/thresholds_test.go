@@ -18,7 +18,7 @@ func parsed(t *testing.T, texts ...string) Thresholds {
 }
 
 func TestParseThresholds(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		texts []string
 		want  []threshold
 		err   string
@@ -45,8 +45,7 @@ func TestParseThresholds(t *testing.T) {
 		{texts: []string{"nodefs.available<101%"}, err: `"101%" is not a percentage`},
 		{texts: []string{"nodefs.available<NaN%"}, err: `"NaN%" is not a percentage`},
 		{texts: []string{"nodefs.available<x%"}, err: `"x%" is not a percentage`},
-	}
-	for _, test := range tests {
+	} {
 		got, err := parseList(test.texts)
 		if test.err != "" {
 			testutil.Assert(t, err != nil && strings.Contains(err.Error(), test.err),

@@ -78,7 +78,7 @@ func (s *service) ImageFsInfo(context.Context) (*runtimeapi.ImageFsInfoResponse,
 }
 
 func TestPullPolicies(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		policy  v1.PullPolicy
 		present bool
 		pulls   int
@@ -90,8 +90,7 @@ func TestPullPolicies(t *testing.T) {
 		{v1.PullIfNotPresent, false, 1, ""},
 		{v1.PullNever, true, 0, ""},
 		{v1.PullNever, false, 0, model.ReasonErrImageNeverPull},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(fmt.Sprintf("%s %v", test.policy, test.present), func(t *testing.T) {
 			s := &service{}
 			if test.present {

@@ -82,7 +82,7 @@ func TestComputeActions(t *testing.T) {
 		onFailure = v1.RestartPolicyOnFailure
 		never     = v1.RestartPolicyNever
 	)
-	tests := []struct {
+	for _, test := range []struct {
 		name   string
 		policy v1.RestartPolicy
 		pod    string
@@ -134,8 +134,7 @@ func TestComputeActions(t *testing.T) {
 		{"apps over, sidecar runs", never, "side:s app:a", "sandbox s=running a=exited:0", "kill-sandbox"},
 		{"init failed for good beside a sidecar", never, "side:s init:j app:a", "sandbox s=running j=exited:2",
 			"kill-sandbox"},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			pod := modeltest.Pod(test.policy, test.pod)
 			testutil.Equal(t, decided(pod, statusOf(test.seen)), test.want, "decided")

@@ -26,7 +26,7 @@ spec:
 const flow = "{apiVersion: v1, kind: Pod, metadata: {name: pod}, spec: {containers: [{name: c, image: image}]}}"
 
 func TestParse(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		name, text string
 		pods       int
 		want       string // part of the error, or empty
@@ -60,8 +60,7 @@ func TestParse(t *testing.T) {
 		{"begins with a marker", "---\nkind: Nonsense\n", 0, "document 1"},
 		{"comments first", "# a\n---\n# b\n---" + minimal + "---\nkind: Nonsense\n", 1, "document 2"},
 		{"text", "hello", 0, "document 1"},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			docs, err := Parse([]byte(test.text))
 			testutil.Assert(t, len(docs.Pods) == test.pods, "%d pods, want %d", len(docs.Pods), test.pods)

@@ -24,7 +24,7 @@ func TestHasCriticalPriority(t *testing.T) {
 }
 
 func TestIsCritical(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		annotations map[string]string
 		priority    *int32
 		want        bool
@@ -35,8 +35,7 @@ func TestIsCritical(t *testing.T) {
 		{map[string]string{AnnotationConfigMirror: "x"}, nil, true},
 		{map[string]string{AnnotationConfigSource: SourceFile}, nil, true},
 		{map[string]string{AnnotationConfigSource: SourceAPI}, nil, false},
-	}
-	for _, test := range tests {
+	} {
 		pod := &v1.Pod{}
 		pod.Annotations, pod.Spec.Priority = test.annotations, test.priority
 		testutil.Equal(t, IsCritical(pod), test.want, "%+v", test)

@@ -62,7 +62,7 @@ func TestPeriodsByPriority(t *testing.T) {
 
 func TestGroups(t *testing.T) {
 	const critical = 2_000_000_000
-	tests := []struct {
+	for _, test := range []struct {
 		name            string
 		pods            []*v1.Pod
 		grace, ofGroups time.Duration
@@ -77,8 +77,7 @@ func TestGroups(t *testing.T) {
 		{"critical ones alone", []*v1.Pod{pod("a", critical, -1)}, 30 * time.Second, 10 * time.Second, "10s: a=10"},
 		{"nothing for critical ones", []*v1.Pod{pod("a", critical, 60), pod("b", 0, 0)}, 30 * time.Second, 0,
 			"30s: b=0; 0s: a=0"},
-	}
-	for _, test := range tests {
+	} {
 		got := grouped(test.pods, periodsOf(t, Settings{Grace: test.grace, Critical: test.ofGroups}))
 		testutil.Equal(t, got, test.want, "%s", test.name)
 	}

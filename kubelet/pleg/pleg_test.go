@@ -35,7 +35,7 @@ func TestCompare(t *testing.T) {
 	sandbox := func(state runtimeapi.PodSandboxState) *cri.Pod {
 		return &cri.Pod{Sandboxes: map[string]runtimeapi.PodSandboxState{"s": state}}
 	}
-	tests := []struct {
+	for _, test := range []struct {
 		name          string
 		before, after *cri.Pod
 		want          []Kind
@@ -53,8 +53,7 @@ func TestCompare(t *testing.T) {
 		{"sandbox started", nil, sandbox(runtimeapi.PodSandboxState_SANDBOX_READY), []Kind{Started}},
 		{"sandbox died", sandbox(runtimeapi.PodSandboxState_SANDBOX_READY),
 			sandbox(runtimeapi.PodSandboxState_SANDBOX_NOTREADY), []Kind{Died}},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			var kinds []Kind
 			for _, event := range compare("u", test.before, test.after) {

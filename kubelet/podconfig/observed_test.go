@@ -24,7 +24,7 @@ func TestMirrors(t *testing.T) {
 	static, other, plain := pod("1", "one", "x"), pod("2", "two", "x"), apiPod("5", "plain")
 	written := edited(mirror("7", "one"), func(p *v1.Pod) { p.ResourceVersion = "2" })
 	deleted := edited(written, func(p *v1.Pod) { p.ResourceVersion, p.DeletionTimestamp = "3", &metav1.Time{} })
-	steps := []struct {
+	for _, step := range []struct {
 		name, source string
 		pods         []*v1.Pod
 		want         string
@@ -39,8 +39,7 @@ func TestMirrors(t *testing.T) {
 		{"another without a static pod", model.SourceAPI, []*v1.Pod{written, plain, mirror("8", "stray")}, "", "7"},
 		{"being deleted", model.SourceAPI, []*v1.Pod{deleted, plain}, "api:RECONCILE:1", "7"},
 		{"gone", model.SourceAPI, []*v1.Pod{plain}, "api:RECONCILE:1", ""},
-	}
-	for _, step := range steps {
+	} {
 		got := set(t, m, step.source, step.pods...)
 		uid := ""
 		if !m.SeenSource(model.SourceAPI) {

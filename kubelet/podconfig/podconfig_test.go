@@ -64,7 +64,7 @@ func TestPodConfig(t *testing.T) {
 		p.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
 	})
 	deleted := edited(image, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })
-	steps := []struct {
+	for _, step := range []struct {
 		name, source string
 		pods         []*v1.Pod
 		want         string
@@ -96,8 +96,7 @@ func TestPodConfig(t *testing.T) {
 			"b:DELETE:9"},
 		{"replaced under its name", "b", []*v1.Pod{pod("4", "three", "")}, "b:REMOVE:9 b:REMOVE:3 b:ADD:4"},
 		{"all gone", "a", nil, "a:REMOVE:1"},
-	}
-	for _, step := range steps {
+	} {
 		testutil.Equal(t, set(t, m, step.source, step.pods...), step.want, "%s", step.name)
 	}
 }
@@ -117,7 +116,7 @@ func TestPodConfigReady(t *testing.T) {
 func TestPodConfigNames(t *testing.T) {
 	var refused []string
 	m := New(Options{Refused: func(r Refusal) { refused = append(refused, string(r.Pod.UID)) }})
-	steps := []struct {
+	for _, step := range []struct {
 		name    string
 		source  string
 		pods    []*v1.Pod
@@ -136,8 +135,7 @@ func TestPodConfigNames(t *testing.T) {
 		{"twice in one file", "a", []*v1.Pod{pod("5", "x", "m"), pod("6", "x", "m")}, "a:ADD:5", []string{"6"}},
 		{"a UID that another source has", "z", []*v1.Pod{pod("5", "z", "u")}, "z:REMOVE:3", []string{"5"}},
 		{"one UID for two", "a", []*v1.Pod{pod("5", "x", "m"), pod("5", "y", "m")}, "", []string{"5"}},
-	}
-	for _, step := range steps {
+	} {
 		refused = nil
 		got := set(t, m, step.source, step.pods...)
 		testutil.Assert(t, got == step.want && slices.Equal(refused, step.refused),

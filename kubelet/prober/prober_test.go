@@ -292,7 +292,7 @@ func TestHTTP(t *testing.T) {
 	defer plain.Close()
 	defer secure.Close()
 	m := &Manager{}
-	tests := []struct {
+	for _, test := range []struct {
 		server *httptest.Server
 		path   string
 		scheme v1.URIScheme
@@ -309,8 +309,7 @@ func TestHTTP(t *testing.T) {
 		{plain, "/slow", v1.URISchemeHTTP, "exceeded", ""},
 		{plain, "/headers?a=b", v1.URISchemeHTTP, "", ""},
 		{plain, "/ok", v1.URISchemeHTTPS, "HTTP response to HTTPS client", ""},
-	}
-	for _, test := range tests {
+	} {
 		target := targetOf(t, test.server.Listener.Addr().String(), v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{
 			Path: test.path, Port: intstr.FromString("web"), Scheme: test.scheme,
 			HTTPHeaders: []v1.HTTPHeader{{Name: "host", Value: "example.org"}, {Name: "X", Value: "y"}},

@@ -18,7 +18,7 @@ func TestPhaseAndReady(t *testing.T) {
 		onFailure     = v1.RestartPolicyOnFailure
 		never         = v1.RestartPolicyNever
 	)
-	tests := []struct {
+	for _, test := range []struct {
 		name   string
 		policy v1.RestartPolicy
 		pod    string
@@ -60,8 +60,7 @@ func TestPhaseAndReady(t *testing.T) {
 		{"sidecar down", alwaysRestart, "side:s app:a", "s=exited:1 a=running", false, "Running initialized"},
 		{"sidecar outlives the apps", never, "side:s app:a", "s=running a=exited:0", false, "Running initialized"},
 		{"sidecar failed, apps well", never, "side:s app:a", "s=exited:137 a=exited:0", true, "Succeeded initialized"},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := inputOf(modeltest.Pod(test.policy, test.pod), seenOf(test.seen))
 			in.Ending = test.ending
@@ -120,7 +119,7 @@ func ends(status v1.PodStatus) string {
 }
 
 func TestLastStatusOfEndedPods(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		name, pod, seen string
 		ending          bool
 		want            string
@@ -134,8 +133,7 @@ func TestLastStatusOfEndedPods(t *testing.T) {
 		{"the second of three failed", "init:i init:j init:k app:a", "i=exited:0 j=exited:1", true, "i0 j1 kw aw"},
 		{"all init containers over", "init:i app:a", "i=exited:0", true, "i0 a137"},
 		{"a sidecar was started, the app was not", "side:s init:i app:a", "s=exited:0 i=exited:1", true, "s0 i1 aw"},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := inputOf(modeltest.Pod(v1.RestartPolicyAlways, test.pod), seenOf(test.seen))
 			in.Ending = test.ending

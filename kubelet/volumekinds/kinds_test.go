@@ -139,7 +139,7 @@ func namesObject(of reflect.Type, name string) bool {
 }
 
 func TestReferences(t *testing.T) {
-	tests := map[string]struct {
+	for name, test := range map[string]struct {
 		source v1.VolumeSource
 		want   []reference
 	}{
@@ -155,8 +155,7 @@ func TestReferences(t *testing.T) {
 			{DownwardAPI: &v1.DownwardAPIProjection{}},
 			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "d"}}},
 		}}}, []reference{{Secrets, "c"}, {ConfigMaps, "d"}}},
-	}
-	for name, test := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			got := shownBy(&test.source)
 			testutil.Assert(t, slices.Equal(got, test.want), "references %v, want %v", got, test.want)
@@ -165,7 +164,7 @@ func TestReferences(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		source v1.VolumeSource
 		want   string
 	}{
@@ -182,8 +181,7 @@ func TestDescribe(t *testing.T) {
 			"projected from 2 sources"},
 		{v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "registry.example/tools:1"}},
 			"image registry.example/tools:1"},
-	}
-	for _, test := range tests {
+	} {
 		testutil.Equal(t, Describe(&test.source), test.want, "description of %v", fields(&test.source))
 	}
 	if got, err := Of(&v1.VolumeSource{RBD: &v1.RBDVolumeSource{}}); err == nil ||

@@ -120,7 +120,7 @@ func TestLifeOfAMirror(t *testing.T) {
 }
 
 func TestMirrorIsMadeAnew(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		name string
 		lose func(b *bench)
 	}{
@@ -134,8 +134,7 @@ func TestMirrorIsMadeAnew(t *testing.T) {
 			other.UID, other.Annotations[model.AnnotationConfigMirror] = "", "other"
 			b.server.Put(other)
 		}},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, func(b *bench) {
 				b.want(static("a", "1"))

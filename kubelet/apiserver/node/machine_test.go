@@ -28,7 +28,7 @@ func TestPressure(t *testing.T) {
 		return Options{Pressure: func(asked v1.NodeConditionType) (bool, error) { return asked == kind, nil }}
 	}
 	unknown := Options{Pressure: func(v1.NodeConditionType) (bool, error) { return true, errors.New("no figures") }}
-	tests := []struct {
+	for _, test := range []struct {
 		name      string
 		opts      Options
 		different map[string]string
@@ -58,8 +58,7 @@ func TestPressure(t *testing.T) {
 		// As in the kubelet, only a threshold of pid.available says that there are too few.
 		{name: "few process ids without a threshold", different: map[string]string{"proc/loadavg": "0 0 0 1/31900 1\n"},
 			kind: v1.NodePIDPressure, want: "False KubeletHasSufficientPID"},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newTest(t, test.opts, test.different)
 			status := r.statusOf(v1.NodeStatus{})
@@ -96,7 +95,7 @@ func TestCapacity(t *testing.T) {
 				resource.BinarySI),
 		}
 	}}
-	tests := []struct {
+	for _, test := range []struct {
 		name                string
 		opts                Options
 		of                  v1.ResourceName
@@ -114,8 +113,7 @@ func TestCapacity(t *testing.T) {
 		{"a size without huge pages", Options{}, "hugepages-1Gi", "0", "0"},
 		{"a resource that only the options have", Options{capacity: list("example.com/card", "2")}, "example.com/card",
 			"2", "2"},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			status := newTest(t, test.opts, nil).Node().Status
 			for what, pair := range map[string][2]any{

@@ -29,7 +29,7 @@ func TestErrorReporter(t *testing.T) {
 	unknown := get(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
 	var reported []string
 	r := errorReporter{report: func(err error) { reported = append(reported, fmt.Sprint(err)) }}
-	steps := []struct {
+	for _, step := range []struct {
 		name string
 		err  error
 		want string // part of the report; empty for none
@@ -49,8 +49,7 @@ func TestErrorReporter(t *testing.T) {
 		{"forbidden", apierrors.NewForbidden(pods, "", errors.New("no")), "does not let the kubeconfig's user ask"},
 		{"working again", nil, "<nil>"},
 		{"still", nil, ""},
-	}
-	for _, step := range steps {
+	} {
 		reported = nil
 		if step.err == nil {
 			r.succeeded()

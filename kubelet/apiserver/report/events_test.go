@@ -160,7 +160,7 @@ func TestEventIsGivenUp(t *testing.T) {
 
 func TestAnswersToEvents(t *testing.T) {
 	group := schema.GroupResource{Resource: "events"}
-	tests := []struct {
+	for _, test := range []struct {
 		name string
 		err  error
 		want EventCounts
@@ -170,8 +170,7 @@ func TestAnswersToEvents(t *testing.T) {
 		{"created by an earlier attempt", apierrors.NewAlreadyExists(group, "e"), EventCounts{Sent: 1}},
 		{"internal error", apierrors.NewInternalError(errors.New("no leader")), EventCounts{Sent: 1}},
 		{"overloaded", apierrors.NewServiceUnavailable("later"), EventCounts{Sent: 1}},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			inSinkBubble(t, EventOptions{}, func(b *sinkBench) {
 				failed := false

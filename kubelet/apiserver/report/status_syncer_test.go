@@ -180,7 +180,7 @@ func TestFieldThatTheServerDrops(t *testing.T) {
 }
 
 func TestPodIsForgotten(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		name string
 		lose func(b *statusBench)
 	}{
@@ -189,8 +189,7 @@ func TestPodIsForgotten(t *testing.T) {
 			b.server.Remove("ns", "a")
 			b.pod("a")
 		}},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			withPod(t, func(b *statusBench, a *v1.Pod) {
 				b.set(a, v1.PodRunning)
@@ -280,7 +279,7 @@ func TestFinalisationIsTriedAgain(t *testing.T) {
 }
 
 func TestPodsThatAreNotDeletedYet(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		name              string
 		deleted, finished bool
 		phase             v1.PodPhase
@@ -288,8 +287,7 @@ func TestPodsThatAreNotDeletedYet(t *testing.T) {
 		{"not deleted", false, true, v1.PodSucceeded},
 		{"not finished", true, false, v1.PodSucceeded},
 		{"not shown to have ended", true, true, v1.PodRunning},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			withPod(t, func(b *statusBench, a *v1.Pod) {
 				if test.deleted {
