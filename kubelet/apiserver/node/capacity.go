@@ -22,7 +22,7 @@ func (r *Reporter) capacity() (v1.ResourceList, error) {
 	}
 	disk, diskErr := r.machine.statfs(r.opts.RootDir)
 	if diskErr == nil {
-		list[v1.ResourceEphemeralStorage] = *resource.NewQuantity(disk.bytes, resource.BinarySI)
+		list[v1.ResourceEphemeralStorage] = *resource.NewQuantity(disk, resource.BinarySI)
 	}
 	pages, pagesErr := r.machine.hugepages()
 	maps.Copy(list, pages)

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"maps"
 	"path/filepath"
 	"testing"
@@ -48,12 +47,10 @@ var calm = map[string]string{
 	"sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
 }
 
-var calmDisk = filesystem{bytes: 100 << 30}
-
 // fakeMachine has the files of calm. The files in different override them, and an empty content removes a file.
 func fakeMachine(t *testing.T, different map[string]string) machine {
 	t.Helper()
-	m := machine{root: t.TempDir(), statfs: func(string) (filesystem, error) { return calmDisk, nil }}
+	m := machine{root: t.TempDir(), statfs: func(string) (int64, error) { return 100 << 30, nil }}
 	files := maps.Clone(calm)
 	maps.Copy(files, different)
 	for name, content := range files {
@@ -76,17 +73,12 @@ func start(t *testing.T, s *apitest.Server, m machine, opts Options) (*Reporter,
 	r, err := newReporter(opts, m)
 	testutil.Must(t, err)
 	testutil.Assert(t, !r.Exists(), "the node exists before it is registered")
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := testutil.Go(func() error { return r.Run(ctx) })
+	stop := testutil.Background(t, r.Run)
 	return r, func() {
 		t.Helper()
-		cancel()
-		select {
-		case err := <-ended:
-			testutil.Assert(t, err == nil, "Run: %v", err)
-		case <-time.After(time.Second):
-			t.Error("Run did not end with its context")
-		}
+		began := time.Now()
+		stop()
+		testutil.Assert(t, time.Since(began) < time.Second, "Run did not end with its context")
 	}
 }
 

@@ -21,19 +21,17 @@ type machine struct {
 	// root is the directory with proc, sys and etc.
 	root string
 	// statfs returns the size of a directory's filesystem.
-	statfs func(dir string) (filesystem, error)
+	statfs func(dir string) (bytes int64, err error)
 }
-
-type filesystem struct{ bytes int64 }
 
 func thisMachine() machine { return machine{root: "/", statfs: statfs} }
 
-func statfs(dir string) (filesystem, error) {
+func statfs(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
-		return filesystem{}, fmt.Errorf("statfs %s: %w", dir, err)
+		return 0, fmt.Errorf("statfs %s: %w", dir, err)
 	}
-	return filesystem{bytes: int64(s.Blocks) * s.Frsize}, nil
+	return int64(s.Blocks) * s.Frsize, nil
 }
 
 func (m machine) read(name string) (string, error) {

@@ -317,10 +317,9 @@ func TestShutdown(t *testing.T) {
 }
 
 func TestNoServer(t *testing.T) {
-	r, err := newReporter(Options{Name: "here", IPs: []string{"192.0.2.1"}}, fakeMachine(t, nil))
-	testutil.Must(t, err)
+	r := newTest(t, Options{}, nil)
 	testutil.Assert(t, !r.Node().Status.Allocatable.Memory().IsZero(), "the node has no memory")
-	_, err = r.Refresh(t.Context())
+	_, err := r.Refresh(t.Context())
 	testutil.Assert(t, err != nil, "it was fetched without a server")
 }
 
@@ -328,12 +327,10 @@ func TestNoServer(t *testing.T) {
 func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cards := resource.MustParse("0")
-		r, err := newReporter(Options{Name: "here", IPs: []string{"192.0.2.1"},
-			Devices: func() (capacity, allocatable v1.ResourceList) {
-				all := v1.ResourceList{"example.com/card": cards}
-				return all, all
-			}}, fakeMachine(t, nil))
-		testutil.Must(t, err)
+		r := newTest(t, Options{Devices: func() (capacity, allocatable v1.ResourceList) {
+			all := v1.ResourceList{"example.com/card": cards}
+			return all, all
+		}}, nil)
 		testutil.Background(t, r.Run)
 		synctest.Wait()
 		cards = resource.MustParse("2")
