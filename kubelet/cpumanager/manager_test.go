@@ -128,7 +128,7 @@ type fixture struct {
 	finished map[types.UID]bool
 }
 
-func start(t *testing.T, root string, change func(*Options)) (*fixture, error) {
+func tryStart(t *testing.T, root string, change func(*Options)) (*fixture, error) {
 	t.Helper()
 	f := &fixture{runtime: &fakeRuntime{pods: map[types.UID]*model.PodStatus{}, cpus: map[string]string{}},
 		finished: map[types.UID]bool{}}
@@ -140,6 +140,13 @@ func start(t *testing.T, root string, change func(*Options)) (*fixture, error) {
 	var err error
 	f.Manager, err = open(opts, system(t))
 	return f, err
+}
+
+func start(t *testing.T, root string, change func(*Options)) *fixture {
+	t.Helper()
+	f, err := tryStart(t, root, change)
+	testutil.Must(t, err)
+	return f
 }
 
 // pod returns a pod with one container. The pod is guaranteed unless cpu is empty.
@@ -170,15 +177,14 @@ func (f *fixture) gets(t *testing.T, p *v1.Pod, want string) {
 // TestApply: whole CPUs of guaranteed pods leave the pool, until their pod has ended.
 func TestApply(t *testing.T) {
 	root := t.TempDir()
-	f, err := start(t, root, nil)
-	testutil.Must(t, err)
+	f := start(t, root, nil)
 	f.gets(t, pod("best-effort", ""), "0-7")
 	f.gets(t, pod("three", "3"), "1,4-5")
 	f.gets(t, pod("half", "1500m"), "0,2-3,6-7")
 	f.gets(t, pod("four", "4"), "2-3,6-7")
 	f.gets(t, pod("best-effort", ""), "0")
 	one := pod("one", "1")
-	_, err = f.apply(one, &one.Spec.Containers[0])
+	_, err := f.apply(one, &one.Spec.Containers[0])
 	testutil.Assert(t, errdefs.IsResourceExhausted(err) && strings.Contains(err.Error(), "resources.requests[cpu]"),
 		"%v", err)
 
@@ -186,20 +192,17 @@ func TestApply(t *testing.T) {
 	f.gets(t, pod("best-effort", ""), "0-1,4-5")
 	f.gets(t, one, "4")
 	testutil.Must(t, f.Keep(func(uid types.UID) bool { return uid != "three" }))
-	again, err := start(t, root, nil)
-	testutil.Must(t, err)
+	again := start(t, root, nil)
 	again.gets(t, one, "4")
 	again.gets(t, pod("best-effort", ""), "0-1,5")
-	moved, err := start(t, root, func(o *Options) { o.Reserved = cpuset.New(4, 5) })
-	testutil.Must(t, err)
+	moved := start(t, root, func(o *Options) { o.Reserved = cpuset.New(4, 5) })
 	moved.gets(t, one, "0")
 }
 
 // TestInitContainers: the first app container gets the CPUs of the pod's init container, which ends before. Another app
 // container gets other CPUs.
 func TestInitContainers(t *testing.T) {
-	f, err := start(t, t.TempDir(), func(o *Options) { o.Reserved = cpuset.New(3, 7) })
-	testutil.Must(t, err)
+	f := start(t, t.TempDir(), func(o *Options) { o.Reserved = cpuset.New(3, 7) })
 	p := pod("p", "2")
 	p.Spec.InitContainers = []v1.Container{*p.Spec.Containers[0].DeepCopy()}
 	p.Spec.InitContainers[0].Name = "i"
@@ -215,8 +218,7 @@ func TestInitContainers(t *testing.T) {
 }
 
 func TestExclusive(t *testing.T) {
-	f, err := start(t, t.TempDir(), nil)
-	testutil.Must(t, err)
+	f := start(t, t.TempDir(), nil)
 	podLevel := pod("p", "2")
 	podLevel.Spec.Resources = podLevel.Spec.Containers[0].Resources.DeepCopy()
 	burstable := pod("p", "2")
@@ -226,8 +228,7 @@ func TestExclusive(t *testing.T) {
 		"best effort": pod("p", "")} {
 		testutil.Assert(t, !f.Exclusive(p), "%s", name)
 	}
-	off, err := start(t, t.TempDir(), func(o *Options) { o.Policy = None })
-	testutil.Must(t, err)
+	off := start(t, t.TempDir(), func(o *Options) { o.Policy = None })
 	testutil.Assert(t, !off.Exclusive(pod("p", "2")), "another policy")
 	off.gets(t, pod("p", "2"), "")
 }
@@ -241,12 +242,12 @@ func TestOpenRefuses(t *testing.T) {
 		"too high": {func(o *Options) { o.Reserved = cpuset.New(7, 8) },
 			"--reserved-cpus 7-8: the machine has 0-7"},
 	} {
-		_, err := start(t, t.TempDir(), c.change)
+		_, err := tryStart(t, t.TempDir(), c.change)
 		testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), c.want), "%s: %v", name, err)
 	}
 	root := t.TempDir()
 	testutil.Must(t, os.WriteFile(filepath.Join(root, "cpus.json"), []byte("{"), 0o600))
-	_, err := start(t, root, nil)
+	_, err := tryStart(t, root, nil)
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "cpus.json"), "%v", err)
 }
 
@@ -264,11 +265,10 @@ func (f *fixture) runs(t *testing.T, during func()) error {
 // TestRun moves running containers when the pool changes, and only then.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, err := start(t, t.TempDir(), nil)
-		testutil.Must(t, err)
+		f := start(t, t.TempDir(), nil)
 		f.runtime.add(pod("old", ""), "")
 		f.runtime.add(pod("same", ""), "0-7")
-		err = f.runs(t, func() {
+		err := f.runs(t, func() {
 			f.gets(t, pod("two", "2"), "1,5")
 			synctest.Wait()
 			f.runtime.add(pod("two", "2"), "1,5")
@@ -296,11 +296,9 @@ func TestRun(t *testing.T) {
 func TestRunGivesAllBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()
-		f, err := start(t, root, nil)
-		testutil.Must(t, err)
+		f := start(t, root, nil)
 		f.gets(t, pod("two", "2"), "1,5")
-		off, err := start(t, root, func(o *Options) { o.Policy = None })
-		testutil.Must(t, err)
+		off := start(t, root, func(o *Options) { o.Policy = None })
 		off.runtime.add(pod("two", "2"), "1,5")
 		off.runtime.fails = status.Error(codes.Unavailable, "away")
 		testutil.Must(t, off.runs(t, func() {}))
