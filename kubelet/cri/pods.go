@@ -25,6 +25,9 @@ type Pod struct {
 	Containers map[string]runtimeapi.ContainerState
 }
 
+// FullName is the pod's name and namespace as in model.FullName.
+func (p *Pod) FullName() string { return p.Name + "_" + p.Namespace }
+
 // Running says whether a container or a sandbox of the pod runs.
 func (p *Pod) Running() bool {
 	for _, state := range p.Sandboxes {

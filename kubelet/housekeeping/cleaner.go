@@ -11,6 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/pleg"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 	"github.com/criadapter/criadapter/kubelet/status"
@@ -46,18 +47,24 @@ type Cleaner struct {
 // NewCleaner makes a Cleaner.
 func NewCleaner(opts CleanerOptions) *Cleaner { return &Cleaner{opts: opts} }
 
-// Clean ends running pods that no source lists, and forgets pods that are gone. It does nothing until all sources have
-// listed their pods and the updates are handled: a late source may list a running pod.
+// Clean ends running pods that no source lists, and forgets pods that are gone. Until all sources have listed their
+// pods and the updates are handled, it only ends earlier versions of static pods: a late source may list a running pod.
 func (c *Cleaner) Clean(ctx context.Context) {
-	if !c.opts.PodConfig.Settled() {
-		return
-	}
+	settled := c.opts.PodConfig.Settled()
 	// Pods may end between the two lists, so stillRuns checks. No pod is added: only this goroutine adds pods.
 	running, known := c.opts.PLEG.Pods(), c.opts.Workers.Pods()
+	replaced := replacedNames(known)
 	for uid, pod := range running {
-		if _, ok := known[uid]; !ok && pod.Running() && c.stillRuns(ctx, uid) {
+		if _, ok := known[uid]; ok || !pod.Running() {
+			continue
+		}
+		unwanted := settled || replaced[pod.FullName()] && !c.opts.PodConfig.HasPod(uid)
+		if unwanted && c.stillRuns(ctx, uid) {
 			c.endUnwanted(pod)
 		}
+	}
+	if !settled {
+		return
 	}
 	c.opts.Rejections.Keep(c.opts.PodConfig.HasPod)
 	for _, pod := range c.opts.Status.List() {
@@ -68,6 +75,18 @@ func (c *Cleaner) Clean(ctx context.Context) {
 	}
 	c.remove(ctx, leftover{"volumes", c.opts.Volumes.Pods, c.opts.Volumes.Unmount}, running)
 	c.remove(ctx, leftover{"cgroup", c.opts.Cgroups.Pods, c.opts.Cgroups.Remove}, running)
+}
+
+// replacedNames has the full names that static pods wait for. Their source no longer lists the pod that has the name.
+// The source that has not listed its pods may be the API server, and the waiting pod may be the API server itself.
+func replacedNames(known map[types.UID]podworkers.Pod) map[string]bool {
+	names := map[string]bool{}
+	for _, pod := range known {
+		if pod.State == podworkers.Waiting && model.IsStatic(pod.Pod) {
+			names[model.FullName(pod.Pod)] = true
+		}
+	}
+	return names
 }
 
 // Finished says whether the pod's worker is done, so that nothing of the pod is left. A pod without a worker is

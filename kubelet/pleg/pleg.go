@@ -158,7 +158,7 @@ func (g *Generator) NameInUse(fullName string, uid types.UID) bool {
 		return true
 	}
 	for _, pod := range pods {
-		if pod.UID == uid || pod.Name+"_"+pod.Namespace != fullName || !pod.Running() {
+		if pod.UID == uid || pod.FullName() != fullName || !pod.Running() {
 			continue
 		}
 		if cached := g.opts.Cache.Peek(pod.UID); cached == nil || cached.Alive() {
