@@ -33,8 +33,8 @@ type credential struct {
 }
 
 // credentials are the matching credentials of the pod's pull secrets, and then of the node's files. In each, the most
-// specific come first. A missing secret and an unreadable file are recorded as events and left out: the image may not
-// need them. A malformed secret is an error.
+// specific come first. A missing secret, a secret of another type and an unreadable file are recorded as events and left
+// out: the image may not need them. A malformed secret is an error.
 func (p *Puller) credentials(r Request) ([]credential, error) {
 	if (p.opts.Secrets == nil || len(r.Pod.Spec.ImagePullSecrets) == 0) && len(p.opts.Files) == 0 {
 		return nil, nil
@@ -67,7 +67,7 @@ func (p *Puller) ofSecrets(r Request, named reference.Named) ([]credential, erro
 	}
 	var found []credential
 	for _, ref := range r.Pod.Spec.ImagePullSecrets {
-		secret, err := p.opts.Secrets.Secret(r.Pod, ref.Name)
+		secret, err := p.pullSecret(r.Pod, ref.Name)
 		if err != nil {
 			r.Record("FailedToRetrieveImagePullSecret",
 				fmt.Sprintf("Unable to retrieve image pull secret %q, pulling without it: %v", ref.Name, err))
@@ -82,6 +82,19 @@ func (p *Puller) ofSecrets(r Request, named reference.Named) ([]credential, erro
 		}
 	}
 	return found, nil
+}
+
+// pullSecret returns a secret of one of Docker's two types.
+func (p *Puller) pullSecret(pod *v1.Pod, name string) (*v1.Secret, error) {
+	secret, err := p.opts.Secrets.Secret(pod, name)
+	if err != nil {
+		return nil, err
+	}
+	if t := secret.Type; t != v1.SecretTypeDockerConfigJson && t != v1.SecretTypeDockercfg {
+		return nil, fmt.Errorf("type: %q is neither %s nor %s", t, v1.SecretTypeDockerConfigJson,
+			v1.SecretTypeDockercfg)
+	}
+	return secret, nil
 }
 
 // login is a user of a registry, or of a part of it.
@@ -115,34 +128,23 @@ func parseFile(path string) ([]login, error) {
 // parseSecret reads the logins of a secret in one of Docker's two formats, the most specific first. Errors do not quote
 // secret data.
 func parseSecret(secret *v1.Secret) ([]login, error) {
-	var entries map[string]entry
-	var key string
-	var err error
-	switch secret.Type {
-	case v1.SecretTypeDockerConfigJson:
-		key = v1.DockerConfigJsonKey
-		var file struct {
-			Auths map[string]entry `json:"auths"`
-		}
-		err = json.Unmarshal(secret.Data[key], &file)
-		entries = file.Auths
-	case v1.SecretTypeDockercfg:
-		key = v1.DockerConfigKey
-		err = json.Unmarshal(secret.Data[key], &entries)
-	default:
-		return nil, fmt.Errorf("type: %q is neither %s nor %s: %w", secret.Type, v1.SecretTypeDockerConfigJson,
-			v1.SecretTypeDockercfg, errdefs.ErrInvalidArgument)
+	var file struct {
+		Auths map[string]entry `json:"auths"`
 	}
-	if err != nil {
+	key, into := v1.DockerConfigJsonKey, any(&file)
+	if secret.Type == v1.SecretTypeDockercfg {
+		key, into = v1.DockerConfigKey, &file.Auths
+	}
+	if err := json.Unmarshal(secret.Data[key], into); err != nil {
 		return nil, fmt.Errorf("data[%s]: it is not a Docker configuration in JSON: %w", key,
 			errdefs.ErrInvalidArgument)
 	}
 	var logins []login
-	for _, server := range slices.Sorted(maps.Keys(entries)) {
-		if entries[server] == (entry{}) {
+	for _, server := range slices.Sorted(maps.Keys(file.Auths)) {
+		if file.Auths[server] == (entry{}) {
 			continue // a credential helper has the login
 		}
-		login, err := entries[server].login(server)
+		login, err := file.Auths[server].login(server)
 		if err != nil {
 			return nil, fmt.Errorf("data[%s]: registry %q: %w: %w", key, server, err, errdefs.ErrInvalidArgument)
 		}
@@ -173,7 +175,7 @@ func (e entry) login(server string) (login, error) {
 	if e.Auth == "" {
 		return l, nil
 	}
-	decoded, err := base64.StdEncoding.DecodeString(e.Auth)
+	decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(e.Auth, "=")) // some tools do not pad it
 	if err != nil {
 		return login{}, errors.New("auth is not base64")
 	}
