@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/log"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
 	"github.com/criadapter/criadapter/kubelet/kuberuntime"
@@ -142,21 +143,20 @@ func (c *Collectors) mayExist() func(types.UID) bool {
 	return func(uid types.UID) bool { return c.opts.Workers.Has(uid) || c.opts.PodConfig.HasPod(uid) }
 }
 
-// every calls do each period while the runtime is ready.
+// every calls do at the start and then each period, while the runtime is ready.
 func (c *Collectors) every(ctx context.Context, period time.Duration, failed string, do func(context.Context) error) {
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+		pause := period
 		if c.opts.RuntimeErr() != nil {
-			continue
-		}
-		if err := do(ctx); err != nil && ctx.Err() == nil {
+			pause = min(period, runtimePause)
+		} else if err := do(ctx); err != nil && ctx.Err() == nil {
 			log.G(ctx).WithError(err).Warn(failed)
+		}
+		if pace.Sleep(ctx, pause) != nil {
+			return
 		}
 	}
 }
+
+// runtimePause is the time between two looks at a runtime that is not ready.
+const runtimePause = 5 * time.Second

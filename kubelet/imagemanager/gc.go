@@ -31,7 +31,8 @@ type CollectorOptions struct {
 	// From HighPercent of the disk on, the longest unused images are removed until LowPercent. With a HighPercent of
 	// 100 or more, Collect removes none.
 	HighPercent, LowPercent int
-	// MinAge is how long an image must have been present before it is removed.
+	// MinAge is how long an image must have been present before it is removed. Images that the first look finds are
+	// old: their age is unknown, and a node that starts with a full disk needs the space.
 	MinAge time.Duration
 	// Pulled are the images that may be removed; nil means all.
 	Pulled *Pulled
@@ -47,12 +48,12 @@ type Collector struct {
 	now  func() time.Time
 
 	mu    sync.Mutex
-	known map[string]record
+	known map[string]record // nil before the first look
 	// mounted are the images that each container mounts, by its id. They never change.
 	mounted map[string][]string
 }
 
-// record is when an image was first present and last used.
+// record is when an image was first present and last used. A zero time is unknown.
 type record struct {
 	first, used time.Time
 }
@@ -62,7 +63,7 @@ func NewCollector(opts CollectorOptions) *Collector {
 	if opts.Disk == nil {
 		opts.Disk = statfs
 	}
-	return &Collector{opts: opts, now: time.Now, known: map[string]record{}}
+	return &Collector{opts: opts, now: time.Now}
 }
 
 func statfs(path string) (size, free uint64, err error) {
@@ -125,13 +126,16 @@ func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := c.now()
+	now, detected := c.now(), time.Time{}
+	if c.known != nil {
+		detected = now
+	}
 	present := map[string]record{}
 	var unused []*runtimeapi.Image
 	for _, image := range all {
 		r, ok := c.known[image.GetId()]
 		if !ok {
-			r.first = now
+			r.first = detected
 		}
 		if inUse(image, used) {
 			r.used = now

@@ -181,7 +181,7 @@ func kubeletRules() []Rule {
 		{"kubelet/housekeeping", []string{"kubelet/podworkers", "kubelet/pleg", "kubelet/kuberuntime",
 			"kubelet/imagemanager",
 			"kubelet/volumemanager", "kubelet/cgroup", "kubelet/admission", "kubelet/status", "kubelet/cri",
-			"kubelet/model"},
+			"kubelet/model", "internal/pace"},
 			"it removes what no pod needs, and creates nothing"},
 		{"kubelet/podstats", []string{"kubelet/model"},
 			"it counts what pods use; its callers decide by that"},
