@@ -14,15 +14,16 @@ import (
 )
 
 // Validate reports whether the kubelet core can run the pod, which must have its defaults. The error is an
-// errdefs.ErrInvalidArgument that names each invalid or unsupported field.
+// errdefs.ErrInvalidArgument that names each invalid or unsupported field. Probable mistakes that the API server allows
+// are errors in static pods alone.
 func Validate(pod *v1.Pod) error {
 	errs := refuseFields(pod, honouredFields())
 	errs = append(errs, validateMetadata(pod)...)
 	spec := field.NewPath("spec")
-	errs = append(errs, validateSpec(&pod.Spec, spec)...)
+	errs = append(errs, validateSpec(pod, spec)...)
 	errs = append(errs, validatePodResources(pod, spec.Child("resources"))...)
 	errs = append(errs, validateVolumes(pod, spec.Child("volumes"))...)
-	errs = append(errs, validateContainers(&pod.Spec, spec)...)
+	errs = append(errs, validateContainers(pod, spec)...)
 	if model.IsStatic(pod) && len(pod.Spec.EphemeralContainers) > 0 {
 		errs = append(errs,
 			field.Forbidden(spec.Child("ephemeralContainers"),
@@ -65,7 +66,8 @@ func check(path *field.Path, value string, validator func(string) []string) fiel
 	return errs
 }
 
-func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
+func validateSpec(pod *v1.Pod, path *field.Path) field.ErrorList {
+	spec := &pod.Spec
 	errs := fieldcheck.OneOf(path.Child("restartPolicy"), spec.RestartPolicy, v1.RestartPolicyAlways,
 		v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
 	errs = append(errs,
@@ -75,7 +77,7 @@ func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs,
 			field.Required(path.Child("dnsConfig", "nameservers"), "dnsPolicy None needs at least one nameserver here"))
 	}
-	if spec.TerminationGracePeriodSeconds != nil {
+	if spec.TerminationGracePeriodSeconds != nil && model.IsStatic(pod) {
 		errs = append(errs,
 			fieldcheck.AtLeast(path.Child("terminationGracePeriodSeconds"), *spec.TerminationGracePeriodSeconds, 0)...)
 	}
@@ -104,12 +106,13 @@ func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func validateContainers(spec *v1.PodSpec, path *field.Path) field.ErrorList {
+func validateContainers(pod *v1.Pod, path *field.Path) field.ErrorList {
+	spec := &pod.Spec
 	var errs field.ErrorList
 	if len(spec.Containers) == 0 {
 		errs = append(errs, field.Required(path.Child("containers"), ""))
 	}
-	c := containerCheck{spec: spec, names: map[string]bool{}, hostPorts: map[string]bool{}}
+	c := containerCheck{spec: spec, static: model.IsStatic(pod), names: map[string]bool{}, hostPorts: map[string]bool{}}
 	for i := range spec.InitContainers {
 		c.check(&spec.InitContainers[i], model.InitKind(&spec.InitContainers[i]), path.Child("initContainers").Index(i))
 	}

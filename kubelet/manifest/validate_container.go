@@ -17,8 +17,10 @@ import (
 
 // containerCheck collects the errors of a pod's containers.
 type containerCheck struct {
-	spec  *v1.PodSpec
-	names map[string]bool
+	spec *v1.PodSpec
+	// static adds the errors that the API server allows.
+	static bool
+	names  map[string]bool
 	// hostPorts are the host ports of the app containers.
 	hostPorts map[string]bool
 	errs      field.ErrorList
@@ -163,10 +165,14 @@ func (c *containerCheck) mounts(container *v1.Container, at *field.Path) {
 		if strings.Contains(mount.MountPath, ":") {
 			c.add(field.Invalid(at.Child("mountPath"), mount.MountPath, "it must not contain a colon"))
 		}
-		if paths[path.Clean(mount.MountPath)] {
+		place := mount.MountPath
+		if c.static {
+			place = path.Clean(place)
+		}
+		if paths[place] {
 			c.add(field.Duplicate(at.Child("mountPath"), mount.MountPath))
 		}
-		paths[path.Clean(mount.MountPath)] = true
+		paths[place] = true
 		if mount.SubPath != "" && mount.SubPathExpr != "" {
 			c.add(field.Invalid(at.Child("subPathExpr"), mount.SubPathExpr, "subPath is set, too"))
 		}
@@ -255,7 +261,12 @@ func (c *containerCheck) probe(container *v1.Container, name string, probe *v1.P
 	}
 }
 
+// port validates the port of a probe or a hook. A container may lack a port of that name: then the probe has no result.
 func (c *containerCheck) port(container *v1.Container, port intstr.IntOrString, at *field.Path) {
+	if port.Type == intstr.String && !c.static {
+		c.add(check(at, port.StrVal, validation.IsValidPortName)...)
+		return
+	}
 	if _, err := model.ResolvePort(port, container); err != nil {
 		c.add(field.Invalid(at, port.String(), err.Error()))
 	}

@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // full uses many supported fields.
@@ -98,7 +100,6 @@ func TestValidateBad(t *testing.T) {
 		{"namespace: ns", "namespace: n.s", "metadata.namespace"},
 		{"{app: x", "{app: x y", "metadata.labels[app]"},
 		{"OnFailure", "Sometimes", "spec.restartPolicy"},
-		{"GracePeriodSeconds: 0", "GracePeriodSeconds: -1", "spec.terminationGracePeriodSeconds"},
 		{"nameservers: [192.0.2.1]", "nameservers: []", "spec.dnsConfig.nameservers"},
 		{"hostname: host", "hostname: a.b", "spec.hostname"},
 		{"hostname: host", "hostUsers: false\n  hostPID: true", "spec.hostUsers"},
@@ -144,10 +145,10 @@ func TestValidateBad(t *testing.T) {
 		{"name: A, value: b", "name: A=, value: b", "spec.initContainers[0].env[0].name"},
 		{"name: A, value: b", "name: A, valueFrom: {}", "spec.initContainers[0].env[0].valueFrom"},
 		{"name: a, mountPath", "name: z, mountPath", "spec.containers[0].volumeMounts[0].name"},
-		{"mountPath: /b,", "mountPath: /a/,", "spec.containers[0].volumeMounts[1].mountPath"},
+		{"mountPath: /b,", "mountPath: /a,", "spec.containers[0].volumeMounts[1].mountPath"},
 		{"subPath: x/y", "subPath: ../y", "spec.containers[0].volumeMounts[0].subPath"},
 		{"requests: {cpu: 500m", "requests: {cpu: 2", "spec.containers[0].resources.requests[cpu]"},
-		{"httpGet: {port: web,", "httpGet: {port: nosuch,", "spec.containers[0].livenessProbe.httpGet.port"},
+		{"httpGet: {port: web,", "httpGet: {port: no such,", "spec.containers[0].livenessProbe.httpGet.port"},
 		{"terminationGracePeriodSeconds: 3", "successThreshold: 2",
 			"spec.containers[0].livenessProbe.successThreshold"},
 		{"grpc: {port: 9, service: s}", "grpc: {port: 9}, tcpSocket: {port: 9}", "spec.containers[0].readinessProbe"},
@@ -177,4 +178,36 @@ func TestValidateBad(t *testing.T) {
 				errdefs.IsInvalidArgument(err), "error %v, want an ErrInvalidArgument that names %s", err, test.want)
 		})
 	}
+}
+
+// TestValidateMistakes: the API server allows a port name that the container lacks, a negative grace period, and a mount
+// path in two spellings. In a static pod each is an error.
+func TestValidateMistakes(t *testing.T) {
+	pod := parsePod(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: default}
+spec:
+  terminationGracePeriodSeconds: -1
+  volumes: [{name: v, emptyDir: {}}]
+  containers:
+  - name: c
+    image: x
+    volumeMounts: [{name: v, mountPath: /data}, {name: v, mountPath: /data/}]
+    livenessProbe: {httpGet: {port: web}}
+`)
+	SetDefaults(pod)
+	testutil.Must(t, Validate(pod))
+	refuses := func(fields ...string) {
+		t.Helper()
+		err := Validate(pod)
+		for _, name := range fields {
+			testutil.Assert(t, err != nil && strings.Contains(err.Error(), name+":"), "%s is not in %v", name, err)
+		}
+	}
+	pod.Spec.Containers[0].LivenessProbe.HTTPGet.Port.StrVal = "no such port"
+	refuses("spec.containers[0].livenessProbe.httpGet.port")
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, model.AnnotationConfigSource, model.SourceFile)
+	refuses("spec.terminationGracePeriodSeconds", "spec.containers[0].volumeMounts[1].mountPath",
+		"spec.containers[0].livenessProbe.httpGet.port")
 }
