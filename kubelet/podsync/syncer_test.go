@@ -331,6 +331,28 @@ func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 	}
 }
 
+// TestHostPathGone: a started pod restarts its containers although a hostPath has vanished. The error is reported.
+func TestHostPathGone(t *testing.T) {
+	b := newBench(t)
+	dir := filepath.Join(t.TempDir(), "d")
+	testutil.Must(t, os.Mkdir(dir, 0o755))
+	pod := testPod("p", false)
+	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{
+		HostPath: &v1.HostPathVolumeSource{Path: dir, Type: new(v1.HostPathDirectory)}}}}
+	b.sync(t, pod)
+	testutil.Assert(t, b.running(t, pod), "does not run")
+	testutil.Must(t, os.Remove(dir))
+	b.fake.Lock()
+	for _, c := range b.fake.Containers {
+		c.State, c.ExitCode = runtimeapi.ContainerState_CONTAINER_EXITED, 1
+	}
+	b.fake.Unlock()
+	_, err := b.opts.Cache.Refresh(t.Context(), pod.UID)
+	testutil.Must(t, err)
+	_, _, err = b.SyncPod(t.Context(), pod)
+	testutil.Assert(t, err != nil && b.running(t, pod), "the container is not restarted: %v", err)
+}
+
 // memoryLimit reads a cgroup's memory limit, of cgroup v1 or v2.
 func memoryLimit(t *testing.T, parent string) string {
 	t.Helper()

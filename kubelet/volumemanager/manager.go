@@ -91,7 +91,8 @@ func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
 	return err
 }
 
-// mount makes or updates one volume. After an error, stale says whether the volume still has its old content.
+// mount makes or updates one volume. After an error, stale says whether the volume still has its old content. A volume
+// without a directory of the pod, such as a hostPath, counts as stale: running containers have it mounted.
 func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (stale bool, err error) {
 	kind, err := volumekinds.Of(&volume.VolumeSource)
 	if err != nil {
@@ -106,7 +107,7 @@ func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (st
 		defer func() { m.opts.Measure(kind.Plugin(), began, err) }()
 	}
 	if kind.Mount != nil {
-		return false, kind.Mount(host{&m.opts}, path, pod, &volume.VolumeSource)
+		return kind.Directory == "", kind.Mount(host{&m.opts}, path, pod, &volume.VolumeSource)
 	}
 	in := volumekinds.Input{Pod: pod, Objects: m.opts.Objects, Tokens: m.opts.Tokens, Allocatable: m.opts.Allocatable()}
 	files, err := kind.Files(ctx, in, &volume.VolumeSource)
