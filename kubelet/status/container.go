@@ -71,6 +71,10 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 	}
 	if old != nil {
 		out.RestartCount, out.LastTerminationState = old.RestartCount, old.LastTerminationState
+		if old.State.Running != nil { // it starts again; without this end the pod would be Pending
+			out.RestartCount++
+			out.LastTerminationState = lost()
+		}
 		if old.State.Terminated != nil && model.MayRestartAll(&in.Pod.Spec) {
 			out.LastTerminationState = *old.State.DeepCopy()
 		}
@@ -83,11 +87,11 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 	return out
 }
 
-// lost is the state of a container whose end was not observed before its pod ended. It counts as failed.
+// lost is the state of a container that ran and that the runtime no longer has. It counts as failed.
 func lost() v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 		ExitCode: 137, Reason: "ContainerStatusUnknown",
-		Message: "The container could not be located when the pod was terminated",
+		Message: "The container ran, and the runtime does not have it any more",
 	}}
 }
 

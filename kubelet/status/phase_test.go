@@ -153,3 +153,18 @@ func TestEndIsRememberedByTheServer(t *testing.T) {
 	got := ends(status)
 	testutil.Assert(t, got == "a3 b0" && status.Phase == v1.PodFailed, "%s %q", status.Phase, got)
 }
+
+// TestRemovedWhileItRan: another client removed a running container. The pod is not Pending, and a restart is counted
+// once.
+func TestRemovedWhileItRan(t *testing.T) {
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
+	removed := inputOf(pod, seenOf(""))
+	removed.Old = Generate(inputOf(pod, seenOf("a=running")))
+	for range 2 {
+		got := Generate(removed)
+		a := got.ContainerStatuses[0]
+		testutil.Assert(t, got.Phase == v1.PodRunning && a.RestartCount == 1 && a.State.Waiting != nil &&
+			a.LastTerminationState.Terminated != nil, "%s, %+v", got.Phase, a)
+		removed.Old = got
+	}
+}
