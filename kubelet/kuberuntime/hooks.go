@@ -73,7 +73,7 @@ func (m *Manager) preStop(
 
 // preStopTarget looks up the pod's address only for an HTTP hook.
 func (m *Manager) preStopTarget(ctx context.Context, k containerKill, hook *v1.LifecycleHandler) hookTarget {
-	target := hookTarget{spec: k.Spec, id: k.Container.ID}
+	target := hookTarget{spec: hookSpec(k), id: k.Container.ID}
 	if hook.HTTPGet == nil {
 		return target
 	}
@@ -83,23 +83,30 @@ func (m *Manager) preStopTarget(ctx context.Context, k containerKill, hook *v1.L
 	return target
 }
 
-// preStopHook returns the container's hook. Without a specification the hook comes from the container's annotation.
+// preStopHook returns the container's hook, or nil.
 func preStopHook(k containerKill) *v1.LifecycleHandler {
+	lifecycle := hookSpec(k).Lifecycle
+	if lifecycle == nil {
+		return nil
+	}
+	return lifecycle.PreStop
+}
+
+// hookSpec returns the container's specification. If no source lists the pod, it is made of the container's annotations
+// and has what a preStop hook needs. Annotations that are not JSON are left out.
+func hookSpec(k containerKill) *v1.Container {
 	if k.Spec != nil {
-		if k.Spec.Lifecycle == nil {
-			return nil
-		}
-		return k.Spec.Lifecycle.PreStop
+		return k.Spec
 	}
-	text := k.Container.Annotations[model.AnnotationPreStopHandler]
-	if text == "" {
-		return nil
+	var hook *v1.LifecycleHandler
+	var ports []v1.ContainerPort
+	if json.Unmarshal([]byte(k.Container.Annotations[model.AnnotationPreStopHandler]), &hook) != nil {
+		hook = nil
 	}
-	var hook v1.LifecycleHandler
-	if err := json.Unmarshal([]byte(text), &hook); err != nil {
-		return nil
+	if json.Unmarshal([]byte(k.Container.Annotations[model.AnnotationContainerPorts]), &ports) != nil {
+		ports = nil
 	}
-	return &hook
+	return &v1.Container{Lifecycle: &v1.Lifecycle{PreStop: hook}, Ports: ports}
 }
 
 // hookAddress returns the pod's first address. A pod in the host's network has no address of its own, so its address is

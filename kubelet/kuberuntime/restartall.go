@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -79,24 +78,4 @@ func keepLog(path string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// attemptAfterLogs returns the number of a container's next attempt. It reads the numbers from the names of the logs,
-// because the runtime no longer has the earlier attempts.
-func attemptAfterLogs(dir string) (uint32, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	var next uint32
-	for _, entry := range entries {
-		number, _, _ := strings.Cut(entry.Name(), ".")
-		if attempt, err := strconv.ParseUint(number, 10, 32); err == nil {
-			next = max(next, uint32(attempt)+1)
-		}
-	}
-	return next, nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/status"
@@ -34,7 +36,7 @@ func (m *Manager) start(ctx context.Context, in inSandbox, start containerStart)
 	if err != nil {
 		return 0, err
 	}
-	if start.Attempt == 0 && model.MayRestartAll(&in.pod.Spec) {
+	if start.Attempt == 0 { // other clients of the runtime may have removed earlier attempts
 		if start.Attempt, err = attemptAfterLogs(filepath.Join(in.config.GetLogDirectory(), name)); err != nil {
 			return 0, err
 		}
@@ -54,6 +56,26 @@ func (m *Manager) start(ctx context.Context, in inSandbox, start containerStart)
 	}
 	m.record(in.pod, name, false)("Started", "Container started")
 	return 0, m.postStart(ctx, in, start, id)
+}
+
+// attemptAfterLogs returns the number of a container's next attempt. It reads the numbers from the names of the logs,
+// because the runtime no longer has the earlier attempts.
+func attemptAfterLogs(dir string) (uint32, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var next uint32
+	for _, entry := range entries {
+		number, _, _ := strings.Cut(entry.Name(), ".")
+		if attempt, err := strconv.ParseUint(number, 10, 32); err == nil {
+			next = max(next, uint32(attempt)+1)
+		}
+	}
+	return next, nil
 }
 
 // target returns the id of the running container that an ephemeral container names as its target, or "" without a
