@@ -109,7 +109,9 @@ func TestPullTriesCredentialsInOrder(t *testing.T) {
 	pull := func(user string) ([]string, error) {
 		g := &guarded{user: user}
 		r := request("example.org/image", v1.PullAlways)
-		r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "gone"}, {Name: "other"}, {Name: "new"}, {Name: "old"}}
+		for _, name := range []string{"gone", "other", "new", "old"} {
+			r.Pod.Spec.ImagePullSecrets = append(r.Pod.Spec.ImagePullSecrets, v1.LocalObjectReference{Name: name})
+		}
 		recorded = nil
 		r.Record = func(reason, _ string) { recorded = append(recorded, reason) }
 		_, _, err := New(Options{Service: NewImages(g), Secrets: known}).Ensure(t.Context(), r)

@@ -180,8 +180,8 @@ func TestValidateBad(t *testing.T) {
 	}
 }
 
-// TestValidateMistakes: the API server allows a port name that the container lacks, a negative grace period, and a mount
-// path in two spellings. In a static pod each is an error.
+// TestValidateMistakes: the API server allows a port name that the container lacks, a negative grace period, and a
+// mount path in two spellings. In a static pod each is an error.
 func TestValidateMistakes(t *testing.T) {
 	pod := parsePod(t, `
 apiVersion: v1
