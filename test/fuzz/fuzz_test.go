@@ -55,3 +55,17 @@ func TestResume(t *testing.T) {
 	_, done := passed(path+".none", 0)
 	testutil.Assert(t, !done, "without a log the test was left out")
 }
+
+// A log without a failing input is no failure if the test's time was over.
+func TestOnlyLate(t *testing.T) {
+	const late = "fuzz: elapsed: 10s, execs: 3 (0/sec)\n--- FAIL: FuzzOne (10.01s)\n    context deadline exceeded\nFAIL\n"
+	for log, want := range map[string]bool{
+		late: true,
+		"--- FAIL: FuzzOne (10.01s)\n    --- FAIL: FuzzOne (0.00s)\n        a_test.go:1: bad\n    \n" +
+			"    Failing input written to testdata/fuzz/FuzzOne/ab\nFAIL\n": false,
+		late + "Failing input written to testdata/fuzz/FuzzOne/ab\n": false,
+		"panic: context deadline exceeded\nFAIL\n":                   false,
+	} {
+		testutil.Assert(t, onlyLate(log) == want, "%q: only late is %t", log, !want)
+	}
+}
