@@ -37,16 +37,6 @@ func newFiles(t *testing.T, resolvConf, resolved, hosts string) *Files {
 	return f
 }
 
-func requireFile(t *testing.T, path, want string) {
-	t.Helper()
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Error(err)
-	} else if string(got) != want {
-		t.Errorf("%s is\n%swant\n%s", filepath.Base(path), got, want)
-	}
-}
-
 func TestFilesOfAPod(t *testing.T) {
 	const (
 		nodeResolv = "nameserver 192.0.2.1\nsearch example.com\n"
@@ -123,9 +113,9 @@ func TestFilesOfAPod(t *testing.T) {
 			testutil.Assert(t, f.complete("id"), "not complete")
 			testutil.Must(t, f.writeHosts("id", tt.config, tt.ips))
 			paths := f.Of("id")
-			requireFile(t, paths.ResolvConf, tt.wantResolv)
-			requireFile(t, paths.Hosts, tt.wantHosts)
-			requireFile(t, paths.Hostname, tt.name+"\n")
+			testutil.Holds(t, paths.ResolvConf, tt.wantResolv)
+			testutil.Holds(t, paths.Hosts, tt.wantHosts)
+			testutil.Holds(t, paths.Hostname, tt.name+"\n")
 			for range 2 {
 				testutil.Check(t, f.remove("id"))
 			}

@@ -42,24 +42,18 @@ func (n *node) limitedPod(c parents) (*runtimeapi.PodSandboxConfig, string) {
 	return config, dir
 }
 
-func (n *node) wantFile(path, want string) {
-	n.Helper()
-	got, err := os.ReadFile(path)
-	testutil.Assert(n, err == nil && string(got) == want, "%s holds %q, %v, want %q", path, got, err, want)
-}
-
 func TestPodsOwnCgroupIsLimited(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		config, dir := n.limitedPod(parents{n.TempDir()})
 		id := n.runConfig(config)
-		n.wantFile(filepath.Join(dir, "memory.max"), "3145728")
-		n.wantFile(filepath.Join(dir, "cpu.weight"), "1")
-		n.wantFile(filepath.Join(dir, "cpu.max"), "kernel's")
+		testutil.Holds(n, filepath.Join(dir, "memory.max"), "3145728")
+		testutil.Holds(n, filepath.Join(dir, "cpu.weight"), "1")
+		testutil.Holds(n, filepath.Join(dir, "cpu.max"), "kernel's")
 
 		resources := &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 4 << 20, CpuQuota: 5000, CpuPeriod: 10000}
 		n.must(n.UpdateResources(n.Context(), id, nil, resources))
-		n.wantFile(filepath.Join(dir, "memory.max"), "5242880")
-		n.wantFile(filepath.Join(dir, "cpu.max"), "5000 10000")
+		testutil.Holds(n, filepath.Join(dir, "memory.max"), "5242880")
+		testutil.Holds(n, filepath.Join(dir, "cpu.max"), "5000 10000")
 		pod, err := n.cache.Snapshot().Pod(id)
 		n.must(err)
 		if !proto.Equal(pod.Status.Resources, resources) || pod.Status.Overhead.GetMemoryLimitInBytes() != 1<<20 {
@@ -71,10 +65,9 @@ func TestPodsOwnCgroupIsLimited(t *testing.T) {
 		err = n.UpdateResources(n.Context(), id, nil,
 			&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 9 << 20, CpuQuota: 1000})
 		testutil.Fails(n, err, errdefs.IsInvalidArgument, "a limit that cannot be written")
-		n.wantFile(filepath.Join(dir, "cpu.max"), "5000 10000")
+		testutil.Holds(n, filepath.Join(dir, "cpu.max"), "5000 10000")
 
-		n.end()
-		n.start(n.mode)
+		n.restart()
 		pod, err = n.cache.Snapshot().Pod(id)
 		n.must(err)
 		testutil.Assert(n, proto.Equal(pod.Status.Resources, resources),
@@ -93,7 +86,7 @@ func TestAKubeletsCgroupIsLeftAlone(t *testing.T) {
 		n.must(
 			n.UpdateResources(n.Context(), id, &runtimeapi.LinuxContainerResources{},
 				&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 4 << 20}))
-		n.wantFile(filepath.Join(dir, "memory.max"), "kubelet's")
+		testutil.Holds(n, filepath.Join(dir, "memory.max"), "kubelet's")
 		record, err := n.store.Load(n.Context(), id)
 		n.must(err)
 		if record.Cgroup != nil {

@@ -2,6 +2,7 @@ package testutil
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,6 +39,15 @@ func Exists(t testing.TB, path string, context ...string) {
 	t.Helper()
 	_, err := os.Stat(path)
 	Check(t, err, context...)
+}
+
+// Holds fails the test, unless the file has this content, and goes on. The context says what the file is.
+func Holds(t testing.TB, path, want string, context ...string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		Check(t, fmt.Errorf("%s holds %q (%v), want %q", path, got, err, want), context...)
+	}
 }
 
 // Gone fails the test, unless nothing is at the path, and goes on. The context says what would be wrong.
