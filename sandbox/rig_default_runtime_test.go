@@ -1,7 +1,6 @@
 package sandbox_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,21 +29,15 @@ func TestPodKeepsItsRuntime(t *testing.T) {
 	}
 	env = ownEngine(t, map[string]any{"runtimes": runtimes})
 	r := newRigOn(t, env, "--sandbox-container=needed", "--oci-runtime=required")
-	_, err := runtimeapi.NewImageServiceClient(r.server.Conn).PullImage(t.Context(), &runtimeapi.PullImageRequest{
-		Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
-	})
-	r.must(err)
+	r.pull(env.Image("test/busybox:latest"))
 	pods := map[string]string{} // ids by handler
 	for _, handler := range []string{"", "runc"} {
-		response, err := r.runtime().RunPodSandbox(t.Context(),
-			&runtimeapi.RunPodSandboxRequest{Config: r.config("pod"+handler, 0), RuntimeHandler: handler})
-		r.must(err)
-		pods[handler] = response.GetPodSandboxId()
+		pods[handler] = r.runConfig(r.config("pod"+handler, 0), handler)
 		if _, err := r.engine.InspectContainer(t.Context(), pods[handler]); !errdefs.IsNotFound(err) {
 			t.Fatalf("the pod of the handler %q has a sandbox container, %v", handler, err)
 		}
 	}
-	r.must(setDefaultRuntime(filepath.Dir(env.DockerRoot), "other"))
+	r.setDefaultRuntime(filepath.Dir(env.DockerRoot), "other")
 	testutil.Eventually(t, func() error {
 		status, err := r.runtime().Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
 		if err == nil && !strings.Contains(fmt.Sprint(status.GetInfo()), `"DefaultRuntime":"other"`) {
@@ -59,41 +52,21 @@ func TestPodKeepsItsRuntime(t *testing.T) {
 			testutil.Assert(t, got == "pod"+handler, "the host name is %q in a pod of the handler %q", got, handler)
 		}
 		if restart == 0 {
-			r.must(r.server.Stop(t.Context()))
-			r.must(r.server.Start(t.Context()))
+			r.restart()
 		}
 	}
 	for _, id := range pods {
-		r.stop(id)
-		r.remove(id)
+		r.end(id)
 	}
 }
 
 // setDefaultRuntime has an engine read its daemon.json again, with another default runtime.
-func setDefaultRuntime(dir, name string) error {
-	path := filepath.Join(dir, "daemon.json")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	var config map[string]any
-	if err := json.Unmarshal(text, &config); err != nil {
-		return err
-	}
-	config["default-runtime"] = name
-	if text, err = json.Marshal(config); err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		return err
-	}
+func (r *rig) setDefaultRuntime(dir, name string) {
+	r.Helper()
+	r.editJSON(filepath.Join(dir, "daemon.json"), func(config map[string]any) { config["default-runtime"] = name })
 	pid, err := os.ReadFile(filepath.Join(dir, "pid"))
-	if err != nil {
-		return err
-	}
+	r.must(err)
 	number, err := strconv.Atoi(strings.TrimSpace(string(pid)))
-	if err != nil {
-		return err
-	}
-	return syscall.Kill(number, syscall.SIGHUP)
+	r.must(err)
+	r.must(syscall.Kill(number, syscall.SIGHUP))
 }

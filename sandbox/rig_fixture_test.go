@@ -91,20 +91,52 @@ func (r *rig) config(name string, attempt uint32) *runtimeapi.PodSandboxConfig {
 	}
 }
 
-// tryRun is run without a check of the result.
-func (r *rig) tryRun(name string, attempt uint32) (string, error) {
+// tryRun is runConfig without a check of the result.
+func (r *rig) tryRun(config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	response, err := r.runtime().RunPodSandbox(r.Context(),
-		&runtimeapi.RunPodSandboxRequest{Config: r.config(name, attempt)})
+		&runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
 	return response.GetPodSandboxId(), err
 }
 
 // run makes a pod that must be ready.
 func (r *rig) run(name string, attempt uint32) string {
 	r.Helper()
-	id, err := r.tryRun(name, attempt)
+	return r.runConfig(r.config(name, attempt), "")
+}
+
+func (r *rig) runConfig(config *runtimeapi.PodSandboxConfig, handler string) string {
+	r.Helper()
+	id, err := r.tryRun(config, handler)
 	r.must(err)
 	r.wantReady(id)
 	return id
+}
+
+// pull has the engine pull an image.
+func (r *rig) pull(image string) {
+	r.Helper()
+	_, err := runtimeapi.NewImageServiceClient(r.server.Conn).PullImage(r.Context(),
+		&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}})
+	r.must(err)
+}
+
+// editJSON changes a configuration file.
+func (r *rig) editJSON(path string, change func(config map[string]any)) {
+	r.Helper()
+	content, err := os.ReadFile(path)
+	r.must(err)
+	var config map[string]any
+	r.must(json.Unmarshal(content, &config))
+	change(config)
+	content, err = json.Marshal(config)
+	r.must(err)
+	r.must(os.WriteFile(path, content, 0o644))
+}
+
+func (r *rig) restart() {
+	r.Helper()
+	r.must(r.server.Stop(r.Context()))
+	r.must(r.server.Start(r.Context()))
 }
 
 func (r *rig) stop(id string) {
@@ -119,11 +151,19 @@ func (r *rig) remove(id string) {
 	r.must(err)
 }
 
+// end stops and removes the pods.
+func (r *rig) end(ids ...string) {
+	r.Helper()
+	for _, id := range ids {
+		r.stop(id)
+		r.remove(id)
+	}
+}
+
 // removeLast stops and removes the only pod, of which nothing may be left.
 func (r *rig) removeLast(id string) {
 	r.Helper()
-	r.stop(id)
-	r.remove(id)
+	r.end(id)
 	r.wantNothing(id)
 }
 

@@ -15,20 +15,14 @@ import (
 func TestPodWithoutASandboxContainer(t *testing.T) {
 	env := rigenv.Require(t)
 	r := newRigOn(t, env, "--sandbox-container=needed", "--oci-runtime=required")
-	_, err := runtimeapi.NewImageServiceClient(r.server.Conn).PullImage(t.Context(), &runtimeapi.PullImageRequest{
-		Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
-	})
-	r.must(err)
+	r.pull(env.Image("test/busybox:latest"))
 	config := r.config("web", 3)
 	config.Linux.CgroupParent = "/" + env.Cgroup() + "/" + r.namespace
 	config.Linux.Sysctls = map[string]string{
 		"net.ipv4.ip_unprivileged_port_start": "80", "kernel.shm_rmid_forced": "1", "net.ipv4.conf.eth0.rp_filter": "2",
 	}
 	config.Linux.Resources = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 << 20}
-	response, err := r.runtime().RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})
-	r.must(err)
-	id := response.GetPodSandboxId()
-	r.wantReady(id)
+	id := r.runConfig(config, "")
 	made := r.containers(t.Context())
 	testutil.Require(t, len(made) == 0, "the engine has %v", made)
 	first := r.start(id, config, "first")
@@ -69,17 +63,23 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 // start makes a container that waits, in a pod, and starts it.
 func (r *rig) start(sandboxID string, pod *runtimeapi.PodSandboxConfig, name string) string {
 	r.Helper()
-	created, err := r.runtime().CreateContainer(r.Context(), &runtimeapi.CreateContainerRequest{
-		PodSandboxId: sandboxID, SandboxConfig: pod, Config: &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: name},
-			Image:    &runtimeapi.ImageSpec{Image: rigenv.Require(r.T).Image("test/busybox:latest")},
-			Command:  []string{"sleep", "1000"},
-			LogPath:  name + ".log",
-			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
-			}},
-		},
+	return r.startConfig(sandboxID, pod, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name},
+		Image:    &runtimeapi.ImageSpec{Image: rigenv.Require(r.T).Image("test/busybox:latest")},
+		Command:  []string{"sleep", "1000"},
+		LogPath:  name + ".log",
+		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+		}},
 	})
+}
+
+func (r *rig) startConfig(
+	sandboxID string, pod *runtimeapi.PodSandboxConfig, config *runtimeapi.ContainerConfig,
+) string {
+	r.Helper()
+	created, err := r.runtime().CreateContainer(r.Context(), &runtimeapi.CreateContainerRequest{
+		PodSandboxId: sandboxID, SandboxConfig: pod, Config: config})
 	r.must(err)
 	_, err = r.runtime().StartContainer(r.Context(),
 		&runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})

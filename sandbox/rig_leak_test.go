@@ -2,7 +2,6 @@ package sandbox_test
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -69,14 +68,9 @@ func (r *rig) addPlugin(name, script string) {
 	r.must(os.MkdirAll(dir, 0o755))
 	r.must(os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	r.server.SetFlags("--cni-bin-dir=" + dir + "," + rigenv.Require(r.T).CNIBinDir)
-	content, err := os.ReadFile(r.server.CNIConfig())
-	r.must(err)
-	var config map[string]any
-	r.must(json.Unmarshal(content, &config))
-	config["plugins"] = append(config["plugins"].([]any), map[string]any{"type": name})
-	content, err = json.Marshal(config)
-	r.must(err)
-	r.must(os.WriteFile(r.server.CNIConfig(), content, 0o644))
+	r.editJSON(r.server.CNIConfig(), func(config map[string]any) {
+		config["plugins"] = append(config["plugins"].([]any), map[string]any{"type": name})
+	})
 }
 
 // passOn is the script of a chained plugin that adds nothing. ADD prints prevResult, which precedes the type in the
@@ -116,10 +110,7 @@ func TestHangingDelHoldsUpOnePod(t *testing.T) {
 	t.Logf("the other pods had their pins %v after the start", time.Since(begun))
 	took := time.Since(begun)
 	testutil.Assert(t, took <= 10*time.Second, "the other pods waited %v for their pins", took)
-	for _, id := range others {
-		r.stop(id)
-		r.remove(id)
-	}
+	r.end(others...)
 	took = time.Since(begun)
 	testutil.Assert(t, took <= 20*time.Second, "the other pods were gone after %v", took)
 	// The plugin works again. The calls are repeated with the kubelet's timeout.

@@ -52,18 +52,13 @@ func TestServerLeavesThePodOfANewerProgramAlone(t *testing.T) {
 			left := r.leases()
 			testutil.Assert(t, len(left) == 2 && slices.Contains(left, address),
 				"the addresses given out are %v, want two with %s", left, address)
-			if now, err := os.ReadFile(file); err != nil || string(now) != string(newer) {
-				t.Errorf("the record was changed (%v) to %s", err, now)
-			}
+			testutil.Holds(t, file, string(newer), "the record was changed")
 
 			r.must(r.server.Stop(t.Context()))
 			r.must(os.WriteFile(file, older, 0o600))
 			r.must(r.server.Start(t.Context()))
 			r.wantReady(id)
-			for _, id := range []string{id, other} {
-				r.stop(id)
-				r.remove(id)
-			}
+			r.end(id, other)
 			r.wantNothing(id, other)
 		})
 	}

@@ -26,8 +26,7 @@ func TestOrphanGivesItsAddressBackAtTheNextStart(t *testing.T) {
 	left := r.leases()
 	testutil.Assert(t, left[0] == address && r.answers(address),
 		"the addresses %v are given out, want only the living pod's, %s", left, address)
-	r.stop(living)
-	r.remove(living)
+	r.end(living)
 	r.wantNothing(orphan, living)
 }
 
@@ -36,14 +35,7 @@ func (r *rig) newSpecification(script string) {
 	r.Helper()
 	r.must(r.server.Stop(r.Context()))
 	r.addPlugin("agent", script+"\n"+passOn)
-	content, err := os.ReadFile(r.server.CNIConfig())
-	r.must(err)
-	var config map[string]any
-	r.must(json.Unmarshal(content, &config))
-	config["cniVersion"] = "1.1.0"
-	content, err = json.Marshal(config)
-	r.must(err)
-	r.must(os.WriteFile(r.server.CNIConfig(), content, 0o644))
+	r.editJSON(r.server.CNIConfig(), func(config map[string]any) { config["cniVersion"] = "1.1.0" })
 }
 
 // A plugin's STATUS is the node's NetworkReady.

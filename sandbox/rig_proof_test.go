@@ -72,10 +72,7 @@ func TestPodsOutliveAFailedProof(t *testing.T) {
 	notes := filepath.Join(filepath.Dir(env.DockerRoot), "notes")
 	engine := newProbeRefuser(t, &env)
 	r := newRigOn(t, env, "--sandbox-container=needed")
-	_, err := runtimeapi.NewImageServiceClient(r.server.Conn).PullImage(t.Context(), &runtimeapi.PullImageRequest{
-		Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
-	})
-	r.must(err)
+	r.pull(env.Image("test/busybox:latest"))
 	// made checks that the pod has a sandbox container, or none if held is set. Then it runs a container in the pod.
 	containers := 0
 	made := func(id, name string, held bool) {
@@ -113,10 +110,7 @@ func TestPodsOutliveAFailedProof(t *testing.T) {
 	testutil.Eventually(t, func() error { return r.announced(true) })
 	late := r.run("late", 0)
 	made(late, "late", true)
-	for _, id := range []string{old, kept, fresh, late} {
-		r.stop(id)
-		r.remove(id)
-	}
+	r.end(old, kept, fresh, late)
 }
 
 // hasSandboxContainer reports whether the engine has a container for the pod.

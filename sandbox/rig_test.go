@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -32,7 +31,7 @@ func TestKillDuringRunPodSandbox(t *testing.T) {
 		name := fmt.Sprintf("pod-%d", round)
 		after := time.Duration(random.Int64N(int64(usual) * 5 / 4))
 		done := testutil.Go(func() error {
-			_, err := r.tryRun(name, 0)
+			_, err := r.tryRun(r.config(name, 0), "")
 			return err
 		})
 		time.Sleep(after)
@@ -59,10 +58,7 @@ func TestKillDuringRunPodSandbox(t *testing.T) {
 	}
 	testutil.Assert(t, cutShort != 0, "none of %d kills cut a set-up short", rounds)
 	t.Logf("%d of %d kills cut a set-up short", cutShort, rounds)
-	for _, id := range r.pods() {
-		r.stop(id)
-		r.remove(id)
-	}
+	r.end(r.pods()...)
 	r.wantNothing(ids...)
 }
 
@@ -126,7 +122,7 @@ func TestLostCheckpointGivesTheAddressBack(t *testing.T) {
 	r := newRig(t)
 	id := r.run("web", 0)
 	r.must(r.server.Stop(t.Context()))
-	r.must(os.Remove(filepath.Join(r.server.RootDir, "pods", id+".json")))
+	r.loseRecord(id)
 	r.must(r.server.Start(t.Context()))
 	r.wantNotReady(id)
 	r.removeLast(id)
@@ -166,7 +162,7 @@ func TestPodStopsWithoutTheCNIConfiguration(t *testing.T) {
 		ready, _ := r.networkReady()
 		return !ready
 	})
-	_, err := r.tryRun("other", 0)
+	_, err := r.tryRun(r.config("other", 0), "")
 	testutil.Assert(t, err != nil, "a pod was made without a network")
 	r.wantReady(id)
 	r.removeLast(id)
@@ -177,8 +173,7 @@ func TestPodStopsWithoutTheCNIConfiguration(t *testing.T) {
 		return ready
 	})
 	other := r.run("other", 0)
-	r.stop(other)
-	r.remove(other)
+	r.end(other)
 	r.wantNothing(id, other)
 }
 
@@ -187,7 +182,7 @@ func TestEngineWithoutABridgeMakesNoReadyPod(t *testing.T) {
 	r := newRig(t)
 	r.must(r.server.Stop(t.Context()))
 	bridged := r.bridged()
-	if id, err := bridged.tryRun("web", 0); err == nil {
+	if id, err := bridged.tryRun(bridged.config("web", 0), ""); err == nil {
 		t.Errorf("pod %s was made: %v", id, bridged.status(id))
 	}
 	left := bridged.containers(t.Context())
@@ -213,11 +208,7 @@ func TestBridgedSandboxThatWasStartedAgain(t *testing.T) {
 		})
 		testutil.Assert(t, r.answers(want) && want != first,
 			"%s: %s does not answer, or is still %s", when, want, first)
-		r.must(r.server.Stop(t.Context()))
-		r.must(r.server.Start(t.Context()))
+		r.restart()
 	}
-	for _, id := range []string{id, other} {
-		r.stop(id)
-		r.remove(id)
-	}
+	r.end(id, other)
 }

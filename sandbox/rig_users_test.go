@@ -39,24 +39,16 @@ func TestPodWithAUserNamespace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRigOn(t, env, "--sandbox-container=needed", "--oci-runtime=required")
-			_, err := runtimeapi.NewImageServiceClient(r.server.Conn).
-				PullImage(t.Context(), &runtimeapi.PullImageRequest{
-					Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
-				})
-			r.must(err)
+			r.pull(env.Image("test/busybox:latest"))
 			config := r.config("web", 3)
 			config.Linux.SecurityContext.NamespaceOptions = &runtimeapi.NamespaceOption{Pid: pid,
 				UsernsOptions: ownUsers()}
 			config.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "80",
 				"kernel.shm_rmid_forced": "1"}
-			response, err := r.runtime().RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})
-			r.must(err)
-			id := response.GetPodSandboxId()
-			r.wantReady(id)
+			id := r.runConfig(config, "")
 			volume := r.volume()
 			first := r.startMapped(id, config, "first", volume)
-			r.must(r.server.Stop(t.Context()))
-			r.must(r.server.Start(t.Context()))
+			r.restart()
 			r.wantReady(id)
 			second := r.startMapped(id, config, "second", volume)
 			r.lookInside(second, pid)
@@ -85,30 +77,23 @@ func (r *rig) volume() string {
 func (r *rig) startMapped(sandboxID string, pod *runtimeapi.PodSandboxConfig, name, volume string) string {
 	r.Helper()
 	users := ownUsers()
-	created, err := r.runtime().CreateContainer(r.Context(), &runtimeapi.CreateContainerRequest{
-		PodSandboxId: sandboxID, SandboxConfig: pod, Config: &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: name},
-			Image:    &runtimeapi.ImageSpec{Image: rigenv.Require(r.T).Image("test/busybox:latest")},
-			Command: []string{"sh", "-c",
-				"echo reopened >/dev/stdout; echo too >/dev/stderr; head -c 1000000 /dev/zero >/large; echo " +
-					"$HOSTNAME >>/data/names; sleep 1000"},
-			LogPath: name + ".log",
-			Mounts: []*runtimeapi.Mount{
-				{HostPath: volume, ContainerPath: "/data", UidMappings: users.GetUids(), GidMappings: users.GetGids()},
-				{HostPath: volume, ContainerPath: "/plain", Readonly: true},
-				{HostPath: filepath.Join(volume, "given"), ContainerPath: "/file", Readonly: true,
-					UidMappings: users.GetUids(), GidMappings: users.GetGids()},
-			},
-			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-				NamespaceOptions: pod.GetLinux().GetSecurityContext().GetNamespaceOptions(),
-			}},
+	return r.startConfig(sandboxID, pod, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name},
+		Image:    &runtimeapi.ImageSpec{Image: rigenv.Require(r.T).Image("test/busybox:latest")},
+		Command: []string{"sh", "-c",
+			"echo reopened >/dev/stdout; echo too >/dev/stderr; head -c 1000000 /dev/zero >/large; echo " +
+				"$HOSTNAME >>/data/names; sleep 1000"},
+		LogPath: name + ".log",
+		Mounts: []*runtimeapi.Mount{
+			{HostPath: volume, ContainerPath: "/data", UidMappings: users.GetUids(), GidMappings: users.GetGids()},
+			{HostPath: volume, ContainerPath: "/plain", Readonly: true},
+			{HostPath: filepath.Join(volume, "given"), ContainerPath: "/file", Readonly: true,
+				UidMappings: users.GetUids(), GidMappings: users.GetGids()},
 		},
+		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+			NamespaceOptions: pod.GetLinux().GetSecurityContext().GetNamespaceOptions(),
+		}},
 	})
-	r.must(err)
-	_, err = r.runtime().StartContainer(r.Context(),
-		&runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
-	r.must(err)
-	return created.GetContainerId()
 }
 
 // lookAtVolumes writes to the volumes that the engine makes for an image, and checks the owners of files in mounted
@@ -116,32 +101,24 @@ func (r *rig) startMapped(sandboxID string, pod *runtimeapi.PodSandboxConfig, na
 func (r *rig) lookAtVolumes(env rigenv.Env, sandboxID string, pod *runtimeapi.PodSandboxConfig) {
 	r.Helper()
 	image := &runtimeapi.ImageSpec{Image: env.Image("test/evil:latest")}
-	_, err := runtimeapi.NewImageServiceClient(r.server.Conn).PullImage(r.Context(),
-		&runtimeapi.PullImageRequest{Image: image})
-	r.must(err)
-	created, err := r.runtime().CreateContainer(r.Context(), &runtimeapi.CreateContainerRequest{
-		PodSandboxId: sandboxID, SandboxConfig: pod, Config: &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: "volumes"}, Image: image, LogPath: "volumes.log",
-			Command: []string{"sleep", "1000"},
-			Mounts: []*runtimeapi.Mount{{
-				ContainerPath: "/img", Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
-				Readonly:    true,
-				UidMappings: ownUsers().GetUids(), GidMappings: ownUsers().GetGids(),
-			}, {
-				ContainerPath: "/unasked", Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
-				Readonly: true,
-			}},
-			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-				NamespaceOptions: pod.GetLinux().GetSecurityContext().GetNamespaceOptions(),
-				RunAsUser:        &runtimeapi.Int64Value{},
-			}},
-		},
+	r.pull(image.GetImage())
+	id := r.startConfig(sandboxID, pod, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "volumes"}, Image: image, LogPath: "volumes.log",
+		Command: []string{"sleep", "1000"},
+		Mounts: []*runtimeapi.Mount{{
+			ContainerPath: "/img", Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
+			Readonly:    true,
+			UidMappings: ownUsers().GetUids(), GidMappings: ownUsers().GetGids(),
+		}, {
+			ContainerPath: "/unasked", Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
+			Readonly: true,
+		}},
+		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+			NamespaceOptions: pod.GetLinux().GetSecurityContext().GetNamespaceOptions(),
+			RunAsUser:        &runtimeapi.Int64Value{},
+		}},
 	})
-	r.must(err)
-	_, err = r.runtime().StartContainer(r.Context(),
-		&runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
-	r.must(err)
-	if got := r.exec(created.GetContainerId(),
+	if got := r.exec(id,
 		"cd /evil-volume && touch /var/evil/a b && stat -c %u:%g . b /var/evil/a /img /img/bin /unasked/bin | "+
 			"xargs"); got != "0:0 0:0 0:0 0:0 0:0 0:0" {
 		r.Errorf("the volumes of the image and the mounted one are of %q", got)
