@@ -30,26 +30,22 @@ func (n *node) before(other func(docker.ContainerSpec) docker.ContainerSpec) (id
 
 // The answer to an earlier create was lost, so no client has its id.
 func TestLeftoverOfALostCreateIsReplaced(t *testing.T) {
-	for name, isRunning := range map[string]bool{"created": false, "running": true} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
-				leftover := n.before(func(spec docker.ContainerSpec) docker.ContainerSpec { return spec })
-				if isRunning {
-					create := n.engine.creating
-					n.engine.creating = func(spec docker.ContainerSpec) {
-						create(spec)
-						n.must(n.engine.Engine.StartContainer(n.Context(), *leftover))
-					}
-				}
-				id := n.run("web")
-				testutil.Assert(n, id != *leftover, "the leftover was taken over")
-				settle()
-				_, err := n.engine.InspectContainer(n.Context(), *leftover)
-				testutil.Fails(n, err, errdefs.IsNotFound, "the leftover is still there")
-				n.removeLast(id)
-			})
-		})
-	}
+	onNodes(t, withCNI, map[string]bool{"created": false, "running": true}, func(n *node, isRunning bool) {
+		leftover := n.before(func(spec docker.ContainerSpec) docker.ContainerSpec { return spec })
+		if isRunning {
+			create := n.engine.creating
+			n.engine.creating = func(spec docker.ContainerSpec) {
+				create(spec)
+				n.must(n.engine.Engine.StartContainer(n.Context(), *leftover))
+			}
+		}
+		id := n.run("web")
+		testutil.Assert(n, id != *leftover, "the leftover was taken over")
+		settle()
+		_, err := n.engine.InspectContainer(n.Context(), *leftover)
+		testutil.Fails(n, err, errdefs.IsNotFound, "the leftover is still there")
+		n.removeLast(id)
+	})
 }
 
 // If the answer to a create is lost, the pod is listed as NOTREADY and can be removed.

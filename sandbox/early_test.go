@@ -51,69 +51,59 @@ func onlyItsOwn(own int) []int { return []int{own} }
 // joins records the times at which pods are joined.
 func (n *node) joins() *[]time.Time {
 	var times []time.Time
-	n.network.set(func() {
-		n.network.onAdd = func(context.Context, cni.Pod) error {
-			times = append(times, time.Now())
-			return nil
-		}
+	n.network.setAdd(func(context.Context, cni.Pod) error {
+		times = append(times, time.Now())
+		return nil
 	})
 	return &times
 }
 
 func TestPodIsJoinedWhileItsSandboxStarts(t *testing.T) {
-	for name, tc := range map[string]struct {
+	type test struct {
 		pids   func(own int) []int
 		config func(*runtimeapi.PodSandboxConfig)
 		early  bool
-	}{
+	}
+	onNodes(t, withCNI, map[string]test{
 		"its process":                 {onlyItsOwn, nil, true},
 		"after a process of the node": {func(own int) []int { return []int{os.Getpid(), own} }, nil, true},
 		"no process with a network":   {func(int) []int { return []int{os.Getpid(), 1 << 30, 0} }, nil, false},
 		"sysctls for new interfaces": {onlyItsOwn, func(config *runtimeapi.PodSandboxConfig) {
 			config.Linux.Sysctls = map[string]string{"net.ipv4.conf.default.rp_filter": "2"}
 		}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
-				n.showProcesses(time.Second, tc.pids)
-				times := n.joins()
-				config := podConfig("web")
-				if tc.config != nil {
-					tc.config(config)
-				}
-				begun := time.Now()
-				id := n.runConfig(config)
-				testutil.Assert(n, len(*times) == 1 && ((*times)[0].Sub(begun) < time.Second) == tc.early,
-					"joined at %v after %v, want early: %v", *times, begun, tc.early)
-				n.removeLast(id)
-			})
-		})
-	}
+	}, func(n *node, tc test) {
+		n.showProcesses(time.Second, tc.pids)
+		times := n.joins()
+		config := podConfig("web")
+		if tc.config != nil {
+			tc.config(config)
+		}
+		begun := time.Now()
+		id := n.runConfig(config)
+		testutil.Assert(n, len(*times) == 1 && ((*times)[0].Sub(begun) < time.Second) == tc.early,
+			"joined at %v after %v, want early: %v", *times, begun, tc.early)
+		n.removeLast(id)
+	})
 }
 
 // The start fails when the pod has an address already.
 func TestEarlyJoinIsUndoneWhenTheStartFails(t *testing.T) {
-	for name, whileJoining := range map[string]bool{"after CNI ADD": false, "during CNI ADD": true} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
-				n.showProcesses(time.Second, onlyItsOwn)
-				started := n.engine.started
-				n.engine.started = func(id string) {
-					started(id)
-					n.must(n.engine.Engine.StopContainer(n.Context(), id, 0)) // as a sandbox that ends at once
-				}
-				if whileJoining {
-					n.network.set(func() {
-						n.network.onAdd = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
-					})
-				}
-				id, err := n.Run(n.Context(), podConfig("web"), "")
-				testutil.Require(n, err != nil, "Run made %s", id)
-				n.wantUnjoined()
-				n.wantNothing()
-			})
+	onNodes(t, withCNI, map[string]bool{"after CNI ADD": false, "during CNI ADD": true},
+		func(n *node, whileJoining bool) {
+			n.showProcesses(time.Second, onlyItsOwn)
+			started := n.engine.started
+			n.engine.started = func(id string) {
+				started(id)
+				n.must(n.engine.Engine.StopContainer(n.Context(), id, 0)) // as a sandbox that ends at once
+			}
+			if whileJoining {
+				n.network.setAdd(waitForEnd)
+			}
+			id, err := n.Run(n.Context(), podConfig("web"), "")
+			testutil.Require(n, err != nil, "Run made %s", id)
+			n.wantUnjoined()
+			n.wantNothing()
 		})
-	}
 }
 
 // A pod is not joined before its intent is on disk. Otherwise a crash would leave an address without a record.

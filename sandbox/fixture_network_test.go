@@ -101,8 +101,16 @@ func (w *network) GC(_ context.Context, pods []string) error {
 	return nil
 }
 
-func (w *network) failAdd(err error) { w.set(func() { w.onAdd = failing(err) }) }
-func (w *network) failDel(err error) { w.set(func() { w.onDel = failing(err) }) }
+func (w *network) setAdd(onAdd func(context.Context, cni.Pod) error) {
+	w.set(func() { w.onAdd = onAdd })
+}
+
+func (w *network) setDel(onDel func(context.Context, cni.Pod) error) {
+	w.set(func() { w.onDel = onDel })
+}
+
+func (w *network) failAdd(err error) { w.setAdd(failing(err)) }
+func (w *network) failDel(err error) { w.setDel(failing(err)) }
 
 func (w *network) set(change func()) {
 	w.mu.Lock()

@@ -77,6 +77,16 @@ func onNode(t *testing.T, mode networkMode, test func(*node)) {
 	})
 }
 
+// onNodes runs the test for each case, on a new node of the mode.
+func onNodes[T any](t *testing.T, mode networkMode, cases map[string]T, test func(*node, T)) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, mode, func(n *node) { test(n, tc) })
+		})
+	}
+}
+
 // onEachKind is onNode for each holder of a pod's namespaces.
 func onEachKind(t *testing.T, test func(*node)) {
 	t.Helper()
@@ -144,16 +154,10 @@ func (n *node) start(mode networkMode) {
 	}
 	n.mode = mode
 	n.Service = New(opts)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	n.stopCache = testutil.Background(n, func(ctx context.Context) error {
 		_ = n.cache.Run(ctx)
-	}()
-	n.stopCache = func() {
-		cancel()
-		<-ended
-	}
+		return nil
+	})
 	n.must(n.cache.WaitSynced(n.Context()))
 	synctest.Wait()
 }
@@ -291,6 +295,14 @@ func (n *node) removeLast(id string) {
 	n.Helper()
 	n.must(n.Remove(n.Context(), id))
 	n.wantNothing()
+}
+
+// stopAndRemoveLast is removeLast after a Stop, which gives the pod's address back.
+func (n *node) stopAndRemoveLast(id string) {
+	n.Helper()
+	n.must(n.Stop(n.Context(), id))
+	n.wantUnjoined()
+	n.removeLast(id)
 }
 
 // wantNothing checks that the engine, the store, the directories, the network and the cache hold no pod.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/checkpoint"
-	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -33,9 +32,7 @@ func TestRecoveryWithAHangingPlugin(t *testing.T) {
 			n.must(netns.Open(n.netnsPath(id)).Unpin())
 		}
 		n.must(os.RemoveAll(n.files.dir))
-		n.network.set(func() {
-			n.network.onDel = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
-		})
+		n.network.setDel(waitForEnd)
 		n.start(n.mode)
 
 		begun, recovered := time.Now(), make(chan error, 1)
@@ -71,9 +68,7 @@ func TestRecoveryEndsThoughAllPluginsHang(t *testing.T) {
 		for _, id := range ids {
 			n.must(n.store.Update(n.Context(), id, toIntent))
 		}
-		n.network.set(func() {
-			n.network.onDel = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
-		})
+		n.network.setDel(waitForEnd)
 		n.start(n.mode)
 		ctx, cancel := context.WithTimeout(n.Context(), time.Hour)
 		defer cancel()

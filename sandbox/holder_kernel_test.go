@@ -53,7 +53,7 @@ func TestPodOfTheKernel(t *testing.T) {
 
 // A pod gets a sandbox container if the kernel cannot or must not hold its namespaces.
 func TestPodThatNeedsASandboxContainerHasOne(t *testing.T) {
-	for name, change := range map[string]func(*node, *runtimeapi.PodSandboxConfig){
+	onNodes(t, withKernel, map[string]func(*node, *runtimeapi.PodSandboxConfig){
 		"shares its PID namespace": func(_ *node, c *runtimeapi.PodSandboxConfig) {
 			c.Linux.SecurityContext.NamespaceOptions.Pid = runtimeapi.NamespaceMode_POD
 		},
@@ -64,19 +64,15 @@ func TestPodThatNeedsASandboxContainerHasOne(t *testing.T) {
 			n.opts.Cgroups = parents{n.TempDir()}
 			c.Linux.CgroupParent = "/kubepods.slice/kubepods-pod1.slice"
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withKernel, func(n *node) {
-				config := podConfig("web")
-				change(n, config)
-				id := n.runConfig(config)
-				if n.creates() != 1 || n.pod(id).Status.Namespaces != nil {
-					n.Errorf("the engine made %d containers", n.creates())
-				}
-				n.removeLast(id)
-			})
-		})
-	}
+	}, func(n *node, change func(*node, *runtimeapi.PodSandboxConfig)) {
+		config := podConfig("web")
+		change(n, config)
+		id := n.runConfig(config)
+		if n.creates() != 1 || n.pod(id).Status.Namespaces != nil {
+			n.Errorf("the engine made %d containers", n.creates())
+		}
+		n.removeLast(id)
+	})
 }
 
 // A pod without a sandbox container survives restarts, even if new pods get sandbox containers again.
@@ -113,56 +109,46 @@ func (n *node) rebootKernel(id string) {
 
 // After a reboot, or when one of its namespaces was unpinned, a pod is not ready, and gives its address back.
 func TestPodOfTheKernelIsNotReadyAfterAReboot(t *testing.T) {
-	for name, lose := range map[string]func(*node, string){
+	onNodes(t, withKernel, map[string]func(*node, string){
 		"reboot": (*node).rebootKernel,
 		"IPC unpinned": func(n *node, id string) {
 			n.must(unix.Unmount(n.pod(id).Status.Namespaces.IPC, unix.MNT_DETACH))
 		},
 		"net unpinned": func(n *node, id string) { n.must(netns.Open(n.pod(id).Status.NetnsPath).Unpin()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withKernel, func(n *node) {
-				id := n.run("web")
-				lose(n, id)
-				n.restart()
-				n.must(n.Recover(n.Context()))
-				n.wantState(id, notReady)
-				testutil.Assert(n, len(n.network.joined) == 1, "joined are %v", n.network.joined)
-				n.must(n.Stop(n.Context(), id))
-				n.wantUnjoined()
-				n.removeLast(id)
-			})
-		})
-	}
+	}, func(n *node, lose func(*node, string)) {
+		id := n.run("web")
+		lose(n, id)
+		n.restart()
+		n.must(n.Recover(n.Context()))
+		n.wantState(id, notReady)
+		testutil.Assert(n, len(n.network.joined) == 1, "joined are %v", n.network.joined)
+		n.stopAndRemoveLast(id)
+	})
 }
 
 // A pod whose record is lost is found by its namespaces, or after a reboot by its containers.
 func TestPodOfTheKernelWhoseRecordIsLost(t *testing.T) {
-	for name, lose := range map[string]func(*node, string){
+	onNodes(t, withKernel, map[string]func(*node, string){
 		"the record":              func(*node, string) {},
 		"the record and a reboot": (*node).rebootKernel,
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withKernel, func(n *node) {
-				id := n.run("web")
-				c := n.addContainer(id, "web", "app")
-				lose(n, id)
-				n.must(n.store.Delete(n.Context(), id))
-				n.restart()
-				n.must(n.Recover(n.Context()))
-				n.wantState(id, notReady)
-				metadata := n.pod(id).Meta.Config.GetMetadata()
-				testutil.Assert(n, metadata.GetName() == "web" && metadata.GetUid() == "uid-web" &&
-					metadata.GetNamespace() == "default", "the pod is %v", metadata)
-				n.must(n.collectOrphans(n.Context()))
-				n.wantRunning(c, true)
-				n.must(n.Stop(n.Context(), id))
-				n.wantUnjoined()
-				n.wantRunning(c, false)
-				n.removeLast(id)
-			})
-		})
-	}
+	}, func(n *node, lose func(*node, string)) {
+		id := n.run("web")
+		c := n.addContainer(id, "web", "app")
+		lose(n, id)
+		n.must(n.store.Delete(n.Context(), id))
+		n.restart()
+		n.must(n.Recover(n.Context()))
+		n.wantState(id, notReady)
+		metadata := n.pod(id).Meta.Config.GetMetadata()
+		testutil.Assert(n, metadata.GetName() == "web" && metadata.GetUid() == "uid-web" &&
+			metadata.GetNamespace() == "default", "the pod is %v", metadata)
+		n.must(n.collectOrphans(n.Context()))
+		n.wantRunning(c, true)
+		n.must(n.Stop(n.Context(), id))
+		n.wantUnjoined()
+		n.wantRunning(c, false)
+		n.removeLast(id)
+	})
 }
 
 // Namespaces that a crash left without a record are removed. Another criadapter's namespaces stay.
@@ -194,11 +180,12 @@ func TestNamespacesWithoutAPodAreSwept(t *testing.T) {
 
 // A set-up that fails at any step leaves nothing.
 func TestPodOfTheKernelThatFailsLeavesNothing(t *testing.T) {
-	for name, tt := range map[string]struct {
+	type test struct {
 		breakIt func(*node, *runtimeapi.PodSandboxConfig)
 		is      func(error) bool
 		want    string
-	}{
+	}
+	onNodes(t, withKernel, map[string]test{
 		"a sysctl that the kernel refuses": {func(_ *node, c *runtimeapi.PodSandboxConfig) {
 			c.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "many"}
 		}, errdefs.IsInvalidArgument, "config.linux.sysctls"},
@@ -207,22 +194,18 @@ func TestPodOfTheKernelThatFailsLeavesNothing(t *testing.T) {
 			n.must(os.WriteFile(n.podsDir(), nil, 0o600))
 		}, nil, "preparing"},
 		"no place for the record": {func(n *node, _ *runtimeapi.PodSandboxConfig) { n.fillStore() }, nil, "space"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withKernel, func(n *node) {
-				config := podConfig("web")
-				tt.breakIt(n, config)
-				_, err := n.Run(n.Context(), config, "")
-				testutil.Assert(n, err != nil && strings.Contains(err.Error(), tt.want) && (tt.is == nil || tt.is(err)),
-					"Run returned %v, want %s", err, tt.want)
-				_ = os.Remove(filepath.Join(n.storeDir(), ".tmp-filler"))
-				if info, err := os.Lstat(n.podsDir()); err == nil && info.Mode().IsRegular() {
-					n.must(os.Remove(n.podsDir()))
-				}
-				n.wantNothing()
-			})
-		})
-	}
+	}, func(n *node, tt test) {
+		config := podConfig("web")
+		tt.breakIt(n, config)
+		_, err := n.Run(n.Context(), config, "")
+		testutil.Assert(n, err != nil && strings.Contains(err.Error(), tt.want) && (tt.is == nil || tt.is(err)),
+			"Run returned %v, want %s", err, tt.want)
+		_ = os.Remove(filepath.Join(n.storeDir(), ".tmp-filler"))
+		if info, err := os.Lstat(n.podsDir()); err == nil && info.Mode().IsRegular() {
+			n.must(os.Remove(n.podsDir()))
+		}
+		n.wantNothing()
+	})
 }
 
 // The kernel enforces the pod's limits before the first container, in a cgroup that criadapter makes.
@@ -321,7 +304,7 @@ func TestPodOfTheKernelThatCannotBeSeenGoesOn(t *testing.T) {
 // A pod whose /dev/shm was unmounted is not ready. Its removal deletes the files that were written into its directory
 // since, but no file of a mount there.
 func TestPodOfTheKernelWhoseShmIsUnmounted(t *testing.T) {
-	for name, mess := range map[string]func(n *node, dir, shm string){
+	onNodes(t, withKernel, map[string]func(n *node, dir, shm string){
 		"unmounted":     func(*node, string, string) {},
 		"mounted twice": func(n *node, _, shm string) { n.must(unix.Mount("shm", shm, "tmpfs", 0, "")) },
 		"files in its place": func(n *node, _, shm string) {
@@ -337,25 +320,21 @@ func TestPodOfTheKernelWhoseShmIsUnmounted(t *testing.T) {
 		"a mount in its place": func(n *node, _, shm string) {
 			n.must(unix.Mount(filepath.Join(n.dir, "precious"), shm, "", unix.MS_BIND, ""))
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withKernel, func(n *node) {
-				precious := filepath.Join(n.dir, "precious", "file")
-				n.must(os.Mkdir(filepath.Dir(precious), 0o700))
-				n.must(os.WriteFile(precious, nil, 0o600))
-				id := n.run("web")
-				ns := n.pod(id).Status.Namespaces
-				n.must(unix.Unmount(ns.Shm, unix.MNT_DETACH))
-				alive, err := Alive(
-					checkpoint.Record{NetnsPath: n.pod(id).Status.NetnsPath, Namespaces: ns})
-				testutil.Assert(n, !alive && err == nil, "without its /dev/shm the pod is alive: %v, %v", alive, err)
-				mess(n, ns.Dir, ns.Shm)
-				n.must(n.Stop(n.Context(), id))
-				n.wantState(id, notReady)
-				n.removeLast(id)
-				_, err = os.Stat(precious)
-				testutil.Check(n, err, "a file of another file system is gone")
-			})
-		})
-	}
+	}, func(n *node, mess func(n *node, dir, shm string)) {
+		precious := filepath.Join(n.dir, "precious", "file")
+		n.must(os.Mkdir(filepath.Dir(precious), 0o700))
+		n.must(os.WriteFile(precious, nil, 0o600))
+		id := n.run("web")
+		ns := n.pod(id).Status.Namespaces
+		n.must(unix.Unmount(ns.Shm, unix.MNT_DETACH))
+		alive, err := Alive(
+			checkpoint.Record{NetnsPath: n.pod(id).Status.NetnsPath, Namespaces: ns})
+		testutil.Assert(n, !alive && err == nil, "without its /dev/shm the pod is alive: %v, %v", alive, err)
+		mess(n, ns.Dir, ns.Shm)
+		n.must(n.Stop(n.Context(), id))
+		n.wantState(id, notReady)
+		n.removeLast(id)
+		_, err = os.Stat(precious)
+		testutil.Check(n, err, "a file of another file system is gone")
+	})
 }

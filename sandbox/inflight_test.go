@@ -24,14 +24,12 @@ func settle() {
 // slowAdd makes CNI ADD wait until release is called or its context ends.
 func (n *node) slowAdd() (release func()) {
 	released := make(chan struct{})
-	n.network.set(func() {
-		n.network.onAdd = func(ctx context.Context, _ cni.Pod) error {
-			select {
-			case <-released:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+	n.network.setAdd(func(ctx context.Context, _ cni.Pod) error {
+		select {
+		case <-released:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	})
 	return func() { close(released) }
@@ -45,46 +43,43 @@ func (n *node) runImpatient(name string) (string, error) {
 }
 
 func TestRepeatedRequestGetsThePodThatItsCallerDidNotWaitFor(t *testing.T) {
-	for name, finished := range map[string]bool{"while it is being made": false, "when it is finished": true} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
-				release := n.slowAdd()
-				if _, err := n.runImpatient("web"); !errors.Is(err, context.DeadlineExceeded) {
-					n.Fatalf("Run returned %v, want the end of its context", err)
-				}
-				if _, err := n.runImpatient("web"); !errors.Is(err, context.DeadlineExceeded) {
-					n.Fatalf("the second Run returned %v, want the end of its context", err)
-				}
-				different := podConfig("web")
-				different.Hostname = "another"
+	onNodes(t, withCNI, map[string]bool{"while it is being made": false, "when it is finished": true},
+		func(n *node, finished bool) {
+			release := n.slowAdd()
+			if _, err := n.runImpatient("web"); !errors.Is(err, context.DeadlineExceeded) {
+				n.Fatalf("Run returned %v, want the end of its context", err)
+			}
+			if _, err := n.runImpatient("web"); !errors.Is(err, context.DeadlineExceeded) {
+				n.Fatalf("the second Run returned %v, want the end of its context", err)
+			}
+			different := podConfig("web")
+			different.Hostname = "another"
+			if _, err := n.Run(n.Context(), different, ""); !errdefs.IsAlreadyExists(err) {
+				n.Errorf("another configuration returned %v, want AlreadyExists", err)
+			}
+			_, err := n.Run(n.Context(), podConfig("web"), "runc")
+			testutil.Assert(n, errdefs.IsAlreadyExists(err), "another handler returned %v, want AlreadyExists", err)
+			if finished {
+				release()
+				settle()
+				n.wantState(n.cache.Snapshot().Pods()[0].ID, ready)
 				if _, err := n.Run(n.Context(), different, ""); !errdefs.IsAlreadyExists(err) {
 					n.Errorf("another configuration returned %v, want AlreadyExists", err)
 				}
-				_, err := n.Run(n.Context(), podConfig("web"), "runc")
-				testutil.Assert(n, errdefs.IsAlreadyExists(err), "another handler returned %v, want AlreadyExists", err)
-				if finished {
+			} else {
+				go func() {
+					time.Sleep(time.Second)
 					release()
-					settle()
-					n.wantState(n.cache.Snapshot().Pods()[0].ID, ready)
-					if _, err := n.Run(n.Context(), different, ""); !errdefs.IsAlreadyExists(err) {
-						n.Errorf("another configuration returned %v, want AlreadyExists", err)
-					}
-				} else {
-					go func() {
-						time.Sleep(time.Second)
-						release()
-					}()
-				}
-				id := n.run("web")
-				testutil.Equal(n, n.engine.Calls("CreateContainer"), 1, "containers were created")
-				// Once delivered, it is a pod like any other.
-				if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
-					n.Errorf("the request after that returned %v, want AlreadyExists", err)
-				}
-				n.removeLast(id)
-			})
+				}()
+			}
+			id := n.run("web")
+			testutil.Equal(n, n.engine.Calls("CreateContainer"), 1, "containers were created")
+			// Once delivered, it is a pod like any other.
+			if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
+				n.Errorf("the request after that returned %v, want AlreadyExists", err)
+			}
+			n.removeLast(id)
 		})
-	}
 }
 
 func TestSameRequestsAtOnceMakeOnePod(t *testing.T) {
@@ -111,11 +106,9 @@ func TestSameRequestsAtOnceMakeOnePod(t *testing.T) {
 
 func TestFailureIsNotRepeatedToTheNextRequest(t *testing.T) {
 	onEachKind(t, func(n *node) {
-		n.network.set(func() {
-			n.network.onAdd = func(context.Context, cni.Pod) error {
-				time.Sleep(2 * time.Second)
-				return errTest
-			}
+		n.network.setAdd(func(context.Context, cni.Pod) error {
+			time.Sleep(2 * time.Second)
+			return errTest
 		})
 		_, err := n.runImpatient("web")
 		testutil.Require(n, errors.Is(err, context.DeadlineExceeded), "Run returned %v", err)
@@ -219,7 +212,7 @@ func TestStaleCacheIsUnavailable(t *testing.T) {
 
 // A second Run with the same metadata fails with AlreadyExists, whatever the state of the first pod.
 func TestExistingPodIsNotMadeAgain(t *testing.T) {
-	for name, prepare := range map[string]func(*node, string){
+	onNodes(t, withCNI, map[string]func(*node, string){
 		"ready":   func(*node, string) {},
 		"stopped": func(n *node, id string) { n.must(n.Stop(n.Context(), id)) },
 		"its container was removed": func(n *node, id string) {
@@ -231,21 +224,15 @@ func TestExistingPodIsNotMadeAgain(t *testing.T) {
 			n.must(n.engine.RemoveContainer(n.Context(), id))
 			n.restart()
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
-				id := n.run("web")
-				prepare(n, id)
-				again, err := n.Run(n.Context(), podConfig("web"), "")
-				testutil.Assert(n, errdefs.IsAlreadyExists(err), "Run returned %s, %v, want AlreadyExists", again, err)
-				next := podConfig("web")
-				next.Metadata.Attempt = 1
-				second, err := n.Run(n.Context(), next, "")
-				n.must(err)
-				n.wantState(second, ready)
-			})
-		})
-	}
+	}, func(n *node, prepare func(*node, string)) {
+		id := n.run("web")
+		prepare(n, id)
+		again, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errdefs.IsAlreadyExists(err), "Run returned %s, %v, want AlreadyExists", again, err)
+		next := podConfig("web")
+		next.Metadata.Attempt = 1
+		n.runConfig(next)
+	})
 }
 
 func TestMissingSandboxImageIsLoadedAgain(t *testing.T) {

@@ -27,30 +27,26 @@ func (n *node) addEth0() {
 // The sysctls of an interface are set when CNI has made it, whatever holds the pod's namespaces.
 func TestSysctlOfAnInterface(t *testing.T) {
 	const name, file = "net.ipv4.conf.eth0.rp_filter", "/proc/sys/net/ipv4/conf/eth0/rp_filter"
-	for kind, mode := range map[string]networkMode{"kernel": withKernel, "container": withCNI} {
-		t.Run(kind, func(t *testing.T) {
-			onNode(t, mode, func(n *node) {
-				n.addEth0()
-				config := podConfig("web")
-				config.Linux.Sysctls = map[string]string{name: "2", "net.ipv4.ip_unprivileged_port_start": "7"}
-				id := n.runConfig(config)
-				n.must(netns.Open(n.pod(id).Status.NetnsPath).Do(n.Context(), func() error {
-					got, err := os.ReadFile(file)
-					testutil.Assert(n, strings.TrimSpace(string(got)) == "2", "it is %q", got)
-					return err
-				}))
-				n.must(n.Remove(n.Context(), id))
+	onEachKind(t, func(n *node) {
+		n.addEth0()
+		config := podConfig("web")
+		config.Linux.Sysctls = map[string]string{name: "2", "net.ipv4.ip_unprivileged_port_start": "7"}
+		id := n.runConfig(config)
+		n.must(netns.Open(n.pod(id).Status.NetnsPath).Do(n.Context(), func() error {
+			got, err := os.ReadFile(file)
+			testutil.Assert(n, strings.TrimSpace(string(got)) == "2", "it is %q", got)
+			return err
+		}))
+		n.must(n.Remove(n.Context(), id))
 
-				config = podConfig("other")
-				config.Linux.Sysctls = map[string]string{"net.ipv4.conf.eth1.rp_filter": "2"}
-				_, err := n.Run(n.Context(), config, "")
-				testutil.Assert(n, errdefs.IsInvalidArgument(err) &&
-					strings.Contains(err.Error(), "config.linux.sysctls: sysctl net.ipv4.conf.eth1.rp_filter"),
-					"an interface that CNI does not make: %v", err)
-				n.wantNothing()
-			})
-		})
-	}
+		config = podConfig("other")
+		config.Linux.Sysctls = map[string]string{"net.ipv4.conf.eth1.rp_filter": "2"}
+		_, err := n.Run(n.Context(), config, "")
+		testutil.Assert(n, errdefs.IsInvalidArgument(err) &&
+			strings.Contains(err.Error(), "config.linux.sysctls: sysctl net.ipv4.conf.eth1.rp_filter"),
+			"an interface that CNI does not make: %v", err)
+		n.wantNothing()
+	})
 }
 
 // A pod with a user namespace of its own has them as well.

@@ -68,24 +68,20 @@ func TestAddressGoesBackWhateverIsLost(t *testing.T) {
 
 // Plugins are not run for pods that they never had.
 func TestNoDelForPodsOfTheBridge(t *testing.T) {
-	for name, start := range map[string]networkMode{"bridge": withBridge, "cni afterwards": withCNI} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withBridge, func(n *node) {
-				id := n.run("web")
-				n.end()
-				n.start(start)
-				n.must(n.Stop(n.Context(), id))
-				n.must(n.Remove(n.Context(), id))
-				n.must(n.Stop(n.Context(), "0123456789abcdef"))
-				testutil.Assert(n, n.network.dels == 0, "CNI DEL was run %d times", n.network.dels)
-				n.wantNothing()
-			})
+	onNodes(t, withBridge, map[string]networkMode{"bridge": withBridge, "cni afterwards": withCNI},
+		func(n *node, start networkMode) {
+			id := n.run("web")
+			n.end()
+			n.start(start)
+			n.must(n.Stop(n.Context(), id))
+			n.must(n.Remove(n.Context(), id))
+			n.must(n.Stop(n.Context(), "0123456789abcdef"))
+			testutil.Assert(n, n.network.dels == 0, "CNI DEL was run %d times", n.network.dels)
+			n.wantNothing()
 		})
-	}
 	t.Run("host network", func(t *testing.T) {
 		onNode(t, withCNI, func(n *node) {
-			id, err := n.Run(n.Context(), onHostNetwork(podConfig("web")), "")
-			n.must(err)
+			id := n.runConfig(onHostNetwork(podConfig("web")))
 			n.end()
 			n.loseRecord(id)
 			n.start(n.mode)

@@ -50,10 +50,8 @@ func (n *node) wantLeftAlone(id, file, name string) {
 	}
 	_, err = n.Run(n.Context(), podConfig(name), "")
 	testutil.Fails(n, err, errdefs.IsAlreadyExists, "a second pod of the name")
-	_, joined := n.network.joined[id]
-	testutil.Assert(n, joined, "the pod's address was given back")
-	after, err := os.ReadFile(file)
-	testutil.Assert(n, err == nil && string(after) == string(before), "the record was changed (%v) to %s", err, after)
+	testutil.Assert(n, n.isJoined(id), "the pod's address was given back")
+	testutil.Holds(n, file, string(before), "the record was changed")
 }
 
 // After a downgrade the pods of the newer program wait for it, unharmed.

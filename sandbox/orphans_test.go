@@ -15,14 +15,12 @@ import (
 
 // collecting runs CollectOrphans as the program does.
 func (n *node) collecting() (stop func()) {
-	ctx, cancel := context.WithCancel(n.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	stop = testutil.Background(n, func(ctx context.Context) error {
 		n.CollectOrphans(ctx)
-	}()
+		return nil
+	})
 	synctest.Wait()
-	return func() { cancel(); <-ended }
+	return stop
 }
 
 func (n *node) isJoined(id string) bool {
@@ -90,11 +88,9 @@ func foreignSandbox(n *node, features docker.Features) docker.ContainerSpec {
 
 func TestPodThatIsBeingSetUpIsNoOrphan(t *testing.T) {
 	onEachKind(t, func(n *node) {
-		n.network.set(func() {
-			n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
-				n.network.join(pod)
-				return n.collectOrphans(n.Context())
-			}
+		n.network.setAdd(func(_ context.Context, pod cni.Pod) error {
+			n.network.join(pod)
+			return n.collectOrphans(n.Context())
 		})
 		id := n.run("web")
 		testutil.Assert(n, n.network.dels == 0 && n.isJoined(id), "CNI DEL was run %d times", n.network.dels)
@@ -125,13 +121,11 @@ func TestHangingDelOfOneOrphan(t *testing.T) {
 			n.must(n.engine.RemoveContainer(n.Context(), id))
 		}
 		settle()
-		n.network.set(func() {
-			n.network.onDel = func(ctx context.Context, pod cni.Pod) error {
-				if pod.ID == ids[0] {
-					<-ctx.Done()
-				}
-				return ctx.Err()
+		n.network.setDel(func(ctx context.Context, pod cni.Pod) error {
+			if pod.ID == ids[0] {
+				<-ctx.Done()
 			}
+			return ctx.Err()
 		})
 		begun := time.Now()
 		if err := n.collectOrphans(n.Context()); err == nil || time.Since(begun) > time.Minute {

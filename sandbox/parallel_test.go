@@ -22,14 +22,12 @@ func TestStopDoesAtOnceWhatItCan(t *testing.T) {
 			n.addContainer(id, "web", name)
 		}
 		n.engine.Inject("StopContainer", dockertest.Fault{Delay: stop})
-		n.network.set(func() {
-			n.network.onDel = func(context.Context, cni.Pod) error {
-				for _, c := range n.cache.Snapshot().ContainersOf(id) {
-					n.wantRunning(c.ID, false) // none loses its network while it ends
-				}
-				time.Sleep(del)
-				return nil
+		n.network.setDel(func(context.Context, cni.Pod) error {
+			for _, c := range n.cache.Snapshot().ContainersOf(id) {
+				n.wantRunning(c.ID, false) // none loses its network while it ends
 			}
+			time.Sleep(del)
+			return nil
 		})
 		began := time.Now()
 		n.must(n.Stop(n.Context(), id))
@@ -42,10 +40,10 @@ func TestStopDoesAtOnceWhatItCan(t *testing.T) {
 
 // One pod that hangs, in whatever call, holds up no other.
 func TestPodsDoNotWaitForEachOther(t *testing.T) {
-	hangs := func(n *node) { n.network.set(func() { n.network.onDel = waitForEnd }) }
+	hangs := func(n *node) { n.network.setDel(waitForEnd) }
 	for name, call := range map[string]func(*node, context.Context, string) error{
 		"Run": func(n *node, ctx context.Context, _ string) error {
-			n.network.set(func() { n.network.onAdd = waitForEnd })
+			n.network.setAdd(waitForEnd)
 			_, err := n.Run(ctx, podConfig("hangs"), "")
 			return err
 		},

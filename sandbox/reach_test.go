@@ -72,15 +72,12 @@ func TestEngineThatDoesNotSeeMountsGetsSandboxContainers(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		n.engine.peer = apart(n)
 		for _, name := range []string{"first", "second"} {
-			id, err := n.Run(n.Context(), podConfig(name), "")
-			n.must(err)
-			n.wantState(id, ready)
+			id := n.runConfig(podConfig(name))
 			testutil.Assert(n, n.pod(id).Status.Namespaces == nil,
 				"the pod %s has namespaces that the engine does not see", name)
 		}
 		n.engine.peer = 0
-		id, err := n.Run(n.Context(), podConfig("third"), "")
-		n.must(err)
+		id := n.runConfig(podConfig("third"))
 		testutil.Assert(n, n.pod(id).Status.Namespaces != nil,
 			"the third pod has no namespaces, though the engine sees them")
 		testutil.Equal(n, n.creates(), 2, "containers that the engine was asked for")

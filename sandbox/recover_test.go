@@ -57,15 +57,12 @@ func TestRecoverStopsAPodWhoseSetUpWasCutShort(t *testing.T) {
 		n.wantState(id, notReady)
 		n.wantRunning(id, false)
 		testutil.Equal(n, n.phase(id), checkpoint.PhaseStopped, "the checkpoint says")
-		_, joined := n.network.joined[id]
-		testutil.Assert(n, !joined, "its address is still held")
+		testutil.Assert(n, !n.isJoined(id), "its address is still held")
 		n.wantState(other, ready)
 
 		next := podConfig("web")
 		next.Metadata.Attempt = 1
-		second, err := n.Run(n.Context(), next, "")
-		n.must(err)
-		n.wantState(second, ready)
+		second := n.runConfig(next)
 		for _, id := range []string{id, second, other} {
 			n.must(n.Remove(n.Context(), id))
 		}
@@ -103,9 +100,7 @@ func TestRecoverPutsBackWhatARunningPodLost(t *testing.T) {
 		same, err := netns.Open(before.NetnsPath).SameAs(before.PID)
 		testutil.Assert(n, err == nil && same, "the namespace is not pinned again: %v", err)
 		testutil.Assert(n, n.files.complete(id), "the files are not complete")
-		again, err := os.ReadFile(n.files.Of(id).Hosts)
-		testutil.Assert(n, err == nil && string(again) == string(hosts),
-			"the hosts file is %q, was %q (%v)", again, hosts, err)
+		testutil.Holds(n, n.files.Of(id).Hosts, string(hosts), "the hosts file")
 		got := n.pod(id).Status.IPs
 		testutil.Assert(n, slices.Equal(got, before.IPs), "the addresses are %v, were %v", got, before.IPs)
 		n.removeLast(id)
@@ -115,8 +110,7 @@ func TestRecoverPutsBackWhatARunningPodLost(t *testing.T) {
 func TestRecoverChangesNothingOfAHealthyPod(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		web := n.run("web")
-		host, err := n.Run(n.Context(), onHostNetwork(podConfig("host")), "")
-		n.must(err)
+		host := n.runConfig(onHostNetwork(podConfig("host")))
 		stopped := n.run("stopped")
 		n.must(n.Stop(n.Context(), stopped))
 		n.restart()
@@ -138,9 +132,7 @@ func TestRecoverFindsASandboxInAnotherNamespace(t *testing.T) {
 		n.start(n.mode)
 		n.must(n.Recover(n.Context()))
 		n.wantState(id, notReady)
-		n.must(n.Stop(n.Context(), id))
-		n.wantUnjoined()
-		n.removeLast(id)
+		n.stopAndRemoveLast(id)
 	})
 }
 
@@ -254,8 +246,7 @@ func FuzzRecovery(f *testing.F) {
 			old := n.run("web")
 			next := podConfig("web")
 			next.Metadata.Attempt = 1
-			id, err := n.Run(n.Context(), next, "")
-			n.must(err)
+			id := n.runConfig(next)
 			switch phase % 3 {
 			case 1:
 				n.must(n.Stop(n.Context(), id))
@@ -273,9 +264,7 @@ func FuzzRecovery(f *testing.F) {
 			n.must(n.Recover(n.Context()))
 			n.must(n.collectOrphans(n.Context()))
 			next.Metadata.Attempt = 2
-			last, err := n.Run(n.Context(), next, "")
-			n.must(err)
-			n.wantState(last, ready)
+			n.runConfig(next)
 			for _, pod := range n.cache.Snapshot().Pods() {
 				n.must(n.Stop(n.Context(), pod.ID))
 				n.must(n.Remove(n.Context(), pod.ID))

@@ -56,26 +56,23 @@ func TestUndoStackEndsAtTheFirstThatFails(t *testing.T) {
 // the failing call works again.
 func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 	failAdd := func(n *node, before func()) {
-		n.network.set(func() {
-			n.network.onAdd = func(context.Context, cni.Pod) error {
-				before()
-				return errTest
-			}
+		n.network.setAdd(func(context.Context, cni.Pod) error {
+			before()
+			return errTest
 		})
 	}
-	tests := map[string]struct {
+	type test struct {
 		// breakIt lets the set-up and its roll-back fail, until repair.
 		breakIt func(*node) (repair func())
 		// joined says that the pod still holds an address.
 		joined bool
 		// container says that its container is still there.
 		container bool
-	}{
+	}
+	onNodes(t, withCNI, map[string]test{
 		"CNI DEL": {func(n *node) func() {
 			empty := func() {}
-			n.network.set(func() {
-				n.network.onAdd = func(context.Context, cni.Pod) error { empty = n.fillStore(); return nil }
-			})
+			n.network.setAdd(func(context.Context, cni.Pod) error { empty = n.fillStore(); return nil })
 			n.network.failDel(errTest)
 			return func() { empty(); n.network.failDel(nil) }
 		}, true, true},
@@ -94,42 +91,34 @@ func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 			failAdd(n, func() { unlock = n.lockStore() })
 			return func() { unlock() }
 		}, false, false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
-				repair := tt.breakIt(n)
-				_, err := n.Run(n.Context(), podConfig("web"), "")
-				testutil.Require(n, err != nil && strings.Contains(err.Error(), "roll-back: cannot"),
-					"Run returned %v", err)
-				pods := n.cache.Snapshot().Pods()
-				testutil.Require(n, len(pods) == 1 && pods[0].Meta.Name == sandboxName("web"), "the cache has %v", pods)
-				id := pods[0].ID
-				n.wantState(id, notReady)
-				testutil.Equal(n, n.phase(id), checkpoint.PhaseIntent, "the checkpoint says")
-				_, joined := n.network.joined[id]
-				testutil.Assert(n, joined == tt.joined, "holds an address: %v", joined)
-				_, err = n.engine.InspectContainer(n.Context(), id)
-				testutil.Assert(n, (err == nil) == tt.container, "the container: %v", err)
-				// The pod's name is taken until the pod is removed.
-				n.network.failAdd(nil)
-				again, err := n.Run(n.Context(), podConfig("web"), "")
-				testutil.Assert(n, err != nil, "the same request made %s", again)
+	}, func(n *node, tt test) {
+		repair := tt.breakIt(n)
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Require(n, err != nil && strings.Contains(err.Error(), "roll-back: cannot"),
+			"Run returned %v", err)
+		pods := n.cache.Snapshot().Pods()
+		testutil.Require(n, len(pods) == 1 && pods[0].Meta.Name == sandboxName("web"), "the cache has %v", pods)
+		id := pods[0].ID
+		n.wantState(id, notReady)
+		testutil.Equal(n, n.phase(id), checkpoint.PhaseIntent, "the checkpoint says")
+		testutil.Equal(n, n.isJoined(id), tt.joined, "holds an address:")
+		_, err = n.engine.InspectContainer(n.Context(), id)
+		testutil.Assert(n, (err == nil) == tt.container, "the container: %v", err)
+		// The pod's name is taken until the pod is removed.
+		n.network.failAdd(nil)
+		again, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, err != nil, "the same request made %s", again)
 
-				// The kubelet repeats StopPodSandbox. The first call cannot release an address.
-				stopErr := n.Stop(n.Context(), id)
-				testutil.Assert(n, !tt.joined || errors.Is(stopErr, errTest),
-					"Stop returned %v, want why the address cannot be given back", stopErr)
-				n.wantState(id, notReady)
-				repair()
-				n.must(n.Stop(n.Context(), id))
-				n.wantUnjoined()
-				n.removeLast(id)
-				n.must(n.Remove(n.Context(), n.run("web")))
-				n.wantNothing()
-			})
-		})
-	}
+		// The kubelet repeats StopPodSandbox. The first call cannot release an address.
+		stopErr := n.Stop(n.Context(), id)
+		testutil.Assert(n, !tt.joined || errors.Is(stopErr, errTest),
+			"Stop returned %v, want why the address cannot be given back", stopErr)
+		n.wantState(id, notReady)
+		repair()
+		n.stopAndRemoveLast(id)
+		n.must(n.Remove(n.Context(), n.run("web")))
+		n.wantNothing()
+	})
 }
 
 // DEL is not called after an ADD that undid itself. Without a plugin, DEL would fail and leave a pod for each attempt.
@@ -147,11 +136,9 @@ func TestFailedAddThatUndidItselfIsNotDeleted(t *testing.T) {
 // The engine goes away in the middle: nothing can be rolled back, and nothing may be lost.
 func TestEngineThatGoesAwayDuringTheSetUp(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
-		n.network.set(func() {
-			n.network.onAdd = func(context.Context, cni.Pod) error {
-				n.engine.Away()
-				return errTest
-			}
+		n.network.setAdd(func(context.Context, cni.Pod) error {
+			n.engine.Away()
+			return errTest
 		})
 		id, err := n.Run(n.Context(), podConfig("web"), "")
 		testutil.Require(n, err != nil, "Run made %s", id)

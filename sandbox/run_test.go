@@ -54,9 +54,7 @@ func TestRunMakesAReadyPod(t *testing.T) {
 
 func TestRunOnTheHostsNetwork(t *testing.T) {
 	onEachKind(t, func(n *node) {
-		id, err := n.Run(n.Context(), onHostNetwork(podConfig("web")), "")
-		n.must(err)
-		n.wantState(id, ready)
+		id := n.runConfig(onHostNetwork(podConfig("web")))
 		pod := n.pod(id)
 		testutil.Assert(n, pod.Meta.HostNetwork && pod.Status.NetnsPath == "" && len(pod.Status.IPs) == 0 &&
 			n.network.given == 0, "the pod is %+v, %d addresses were given", pod, n.network.given)
@@ -117,11 +115,12 @@ func TestBadRequestsTouchNothing(t *testing.T) {
 		change(config)
 		return config
 	}
-	tests := map[string]struct {
+	type test struct {
 		config  *runtimeapi.PodSandboxConfig
 		handler string
 		field   string
-	}{
+	}
+	onNodes(t, withCNI, map[string]test{
 		"no configuration": {nil, "", "config"},
 		"no metadata": {with(func(c *runtimeapi.PodSandboxConfig) { c.Metadata = nil }), "",
 			"config.metadata"},
@@ -139,126 +138,87 @@ func TestBadRequestsTouchNothing(t *testing.T) {
 		"a sysctl of the node": {
 			with(func(c *runtimeapi.PodSandboxConfig) { c.Linux.Sysctls = map[string]string{"vm.swappiness": "1"} }),
 			"", "config.linux.sysctls"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
-				_, err := n.Run(n.Context(), tt.config, tt.handler)
-				testutil.Assert(n, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), tt.field),
-					"Run returned %v, want InvalidArgument with %s", err, tt.field)
-				testutil.Assert(n, n.engine.Calls("CreateContainer") == 0, "a container was created")
-				n.wantNothing()
-			})
-		})
-	}
-}
-
-// setUpStep is one thing that can go wrong in a set-up.
-type setUpStep struct {
-	name string
-	// breakIt lets it go wrong, until repair.
-	breakIt func(*node) (repair func())
+	}, func(n *node, tt test) {
+		_, err := n.Run(n.Context(), tt.config, tt.handler)
+		testutil.Assert(n, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), tt.field),
+			"Run returned %v, want InvalidArgument with %s", err, tt.field)
+		testutil.Assert(n, n.engine.Calls("CreateContainer") == 0, "a container was created")
+		n.wantNothing()
+	})
 }
 
 func injected(call string, fault dockertest.Fault) func(*node) func() {
 	return func(n *node) func() { return n.engine.Inject(call, fault) }
 }
 
-// steps are all steps of a set-up with the ways in which they fail.
-func steps() []setUpStep {
+// duringAdd lets CNI ADD do something at its beginning, until repair.
+func (n *node) duringAdd(do func(context.Context, cni.Pod) error) (repair func()) {
+	n.network.setAdd(do)
+	return func() { n.network.failAdd(nil) }
+}
+
+// steps are all steps of a set-up with the ways in which they fail, until repair.
+func steps() map[string]func(*node) (repair func()) {
 	fault := dockertest.Fault{Err: errTest}
 	after := dockertest.Fault{Err: errTest, AfterEffect: true}
-	return []setUpStep{
-		{"the engine's features", injected("Features", fault)},
-		{"the sandbox image", func(n *node) func() {
+	return map[string]func(*node) (repair func()){
+		"the engine's features": injected("Features", fault),
+		"the sandbox image": func(n *node) func() {
 			n.images.err = errTest
 			return func() { n.images.err = nil }
-		}},
-		{"create", injected("CreateContainer", fault)},
-		{"save the intent", func(n *node) func() { return n.fillStore() }},
-		{"write the files", func(n *node) func() {
-			return n.hideBelowFullDisk(n.files.dir)
-		}},
-		{"start", injected("StartContainer", fault)},
-		{"start, the answer is lost", injected("StartContainer", after)},
-		{"the process ends at once", func(n *node) func() {
+		},
+		"create":                    injected("CreateContainer", fault),
+		"save the intent":           func(n *node) func() { return n.fillStore() },
+		"write the files":           func(n *node) func() { return n.hideBelowFullDisk(n.files.dir) },
+		"start":                     injected("StartContainer", fault),
+		"start, the answer is lost": injected("StartContainer", after),
+		"the process ends at once": func(n *node) func() {
 			n.engine.started = func(id string) { _ = n.engine.Exit(id, 1) }
 			return func() { n.engine.started = nil }
-		}},
-		{"inspect", injected("InspectContainer", fault)},
-		{"pin the namespace", func(n *node) func() {
-			return n.hideBelowFullDisk(n.netnsDir())
-		}},
-		{"CNI ADD", func(n *node) func() {
-			n.network.failAdd(errTest)
-			return func() { n.network.failAdd(nil) }
-		}},
-		{"the process ends during CNI ADD", func(n *node) func() {
-			n.network.set(func() {
-				n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
-					_ = n.engine.Exit(pod.ID, 1)
-					return errTest
-				}
+		},
+		"inspect":           injected("InspectContainer", fault),
+		"pin the namespace": func(n *node) func() { return n.hideBelowFullDisk(n.netnsDir()) },
+		"CNI ADD":           func(n *node) func() { return n.duringAdd(failing(errTest)) },
+		"the process ends during CNI ADD": func(n *node) func() {
+			return n.duringAdd(func(_ context.Context, pod cni.Pod) error {
+				_ = n.engine.Exit(pod.ID, 1)
+				return errTest
 			})
-			return func() { n.network.failAdd(nil) }
-		}},
-		{"the sandbox is removed during CNI ADD", func(n *node) func() {
-			n.network.set(func() {
-				n.network.onAdd = func(ctx context.Context, pod cni.Pod) error {
-					return errors.Join(errTest, n.engine.RemoveContainer(ctx, pod.ID))
-				}
+		},
+		"the sandbox is removed during CNI ADD": func(n *node) func() {
+			return n.duringAdd(func(ctx context.Context, pod cni.Pod) error {
+				return errors.Join(errTest, n.engine.RemoveContainer(ctx, pod.ID))
 			})
-			return func() { n.network.failAdd(nil) }
-		}},
-		{"the time is over", func(n *node) func() {
-			n.network.set(func() {
-				n.network.onAdd = func(ctx context.Context, _ cni.Pod) error {
-					<-ctx.Done()
-					return ctx.Err()
-				}
+		},
+		"the time is over": func(n *node) func() { return n.duringAdd(waitForEnd) },
+		"write the addresses": func(n *node) func() {
+			return n.duringAdd(func(_ context.Context, pod cni.Pod) error {
+				hosts := n.files.Of(pod.ID).Hosts
+				return errors.Join(os.Remove(hosts), os.Mkdir(hosts, 0o700))
 			})
-			return func() { n.network.failAdd(nil) }
-		}},
-		{"write the addresses", func(n *node) func() {
-			n.network.set(func() {
-				n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
-					hosts := n.files.Of(pod.ID).Hosts
-					return errors.Join(os.Remove(hosts), os.Mkdir(hosts, 0o700))
-				}
-			})
-			return func() { n.network.failAdd(nil) }
-		}},
-		{"save ready", func(n *node) func() {
+		},
+		"save ready": func(n *node) func() {
 			empty := func() {}
-			n.network.set(func() {
-				n.network.onAdd = func(context.Context, cni.Pod) error {
-					empty = n.fillStore()
-					return nil
-				}
+			repair := n.duringAdd(func(context.Context, cni.Pod) error {
+				empty = n.fillStore()
+				return nil
 			})
-			return func() {
-				empty()
-				n.network.failAdd(nil)
-			}
-		}},
+			return func() { empty(); repair() }
+		},
 	}
 }
 
 func TestRunThatFailsLeavesNothing(t *testing.T) {
-	for _, step := range steps() {
-		t.Run(step.name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
-				other := n.run("other")
-				repair := step.breakIt(n)
-				id, err := n.Run(n.Context(), podConfig("web"), "")
-				testutil.Require(n, err != nil, "Run made %s", id)
-				repair()
-				n.wantState(other, ready)
-				n.removeLast(other)
-				// And nothing is in the way of the next attempt, or of the same.
-				n.must(n.Remove(n.Context(), n.run("web")))
-				n.wantNothing()
-			})
-		})
-	}
+	onNodes(t, withCNI, steps(), func(n *node, breakIt func(*node) (repair func())) {
+		other := n.run("other")
+		repair := breakIt(n)
+		id, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Require(n, err != nil, "Run made %s", id)
+		repair()
+		n.wantState(other, ready)
+		n.removeLast(other)
+		// And nothing is in the way of the next attempt, or of the same.
+		n.must(n.Remove(n.Context(), n.run("web")))
+		n.wantNothing()
+	})
 }

@@ -34,8 +34,7 @@ func TestStopEndsAllOfAPodAndKeepsItListed(t *testing.T) {
 		n.wantRunning(second, false)
 		testutil.Equal(n, n.phase(id), checkpoint.PhaseStopped, "the checkpoint says")
 		testutil.Assert(n, !netns.Open(path).Alive(), "the namespace is still pinned")
-		_, joined := n.network.joined[id]
-		testutil.Assert(n, !joined, "the address is still held")
+		testutil.Assert(n, !n.isJoined(id), "the address is still held")
 		testutil.Assert(n, n.network.deadDels == 0, "CNI DEL found no namespace")
 		n.wantState(other, ready)
 		n.wantRunning(theirs, true)
@@ -100,14 +99,12 @@ func TestFailedDelKeepsThePodForARetry(t *testing.T) {
 		phase := n.phase(id)
 		testutil.Assert(n, phase != checkpoint.PhaseStopped, "the checkpoint says %s", phase)
 		n.network.failDel(nil)
-		n.must(n.Stop(n.Context(), id))
-		n.wantUnjoined()
-		n.removeLast(id)
+		n.stopAndRemoveLast(id)
 	})
 }
 
 func TestFailedStopKeepsThePodForARetry(t *testing.T) {
-	tests := map[string]func(*node) (repair func()){
+	onNodes(t, withCNI, map[string]func(*node) (repair func()){
 		"a container that does not stop": func(n *node) func() {
 			n.containers.fail(errTest)
 			return func() { n.containers.fail(nil) }
@@ -115,22 +112,15 @@ func TestFailedStopKeepsThePodForARetry(t *testing.T) {
 		"the engine does not stop the sandbox": func(n *node) func() {
 			return n.engine.Inject("StopContainer", dockertest.Fault{Err: errTest})
 		},
-	}
-	for name, breakIt := range tests {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
-				id := n.run("web")
-				n.addContainer(id, "web", "app")
-				repair := breakIt(n)
-				testutil.Assert(n, n.Stop(n.Context(), id) != nil, "Stop succeeded")
-				n.wantState(id, notReady)
-				repair()
-				n.must(n.Stop(n.Context(), id))
-				n.wantUnjoined()
-				n.removeLast(id)
-			})
-		})
-	}
+	}, func(n *node, breakIt func(*node) (repair func())) {
+		id := n.run("web")
+		n.addContainer(id, "web", "app")
+		repair := breakIt(n)
+		testutil.Assert(n, n.Stop(n.Context(), id) != nil, "Stop succeeded")
+		n.wantState(id, notReady)
+		repair()
+		n.stopAndRemoveLast(id)
+	})
 }
 
 // To stop and remove pods is what makes room on a full disk.
@@ -150,31 +140,26 @@ func TestStopAndRemoveOnAFullDisk(t *testing.T) {
 }
 
 func TestFailedRemoveKeepsThePodForARetry(t *testing.T) {
-	tests := map[string]func(*node) (repair func()){
+	onNodes(t, withCNI, map[string]func(*node) (repair func()){
 		"the engine does not remove the sandbox": func(n *node) func() {
 			return n.engine.Inject("RemoveContainer", dockertest.Fault{Err: errTest})
 		},
 		"the checkpoint cannot be removed": func(n *node) func() { return n.lockStore() },
-	}
-	for name, breakIt := range tests {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
-				id := n.run("web")
-				n.must(n.Stop(n.Context(), id))
-				repair := breakIt(n)
-				testutil.Assert(n, n.Remove(n.Context(), id) != nil, "Remove succeeded")
-				settle()
-				n.wantState(id, notReady)
-				repair()
-				n.removeLast(id)
-			})
-		})
-	}
+	}, func(n *node, breakIt func(*node) (repair func())) {
+		id := n.run("web")
+		n.must(n.Stop(n.Context(), id))
+		repair := breakIt(n)
+		testutil.Assert(n, n.Remove(n.Context(), id) != nil, "Remove succeeded")
+		settle()
+		n.wantState(id, notReady)
+		repair()
+		n.removeLast(id)
+	})
 }
 
 // The sandbox ended or was removed behind our back: its address goes back all the same.
 func TestStopGivesBackTheAddressOfADeadSandbox(t *testing.T) {
-	tests := map[string]func(*node, string){
+	onNodes(t, withCNI, map[string]func(*node, string){
 		"it ended": func(n *node, id string) {
 			n.must(n.engine.Exit(id, 137))
 			n.engine.endProcess(id)
@@ -185,21 +170,16 @@ func TestStopGivesBackTheAddressOfADeadSandbox(t *testing.T) {
 			n.must(n.engine.RemoveContainer(n.Context(), id))
 			n.start(n.mode)
 		},
-	}
-	for name, die := range tests {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
-				id := n.run("web")
-				die(n, id)
-				settle()
-				n.wantState(id, notReady)
-				n.must(n.Stop(n.Context(), id))
-				n.wantUnjoined()
-				testutil.Assert(n, n.network.deadDels == 0, "CNI DEL found no namespace")
-				n.removeLast(id)
-			})
-		})
-	}
+	}, func(n *node, die func(*node, string)) {
+		id := n.run("web")
+		die(n, id)
+		settle()
+		n.wantState(id, notReady)
+		n.must(n.Stop(n.Context(), id))
+		n.wantUnjoined()
+		testutil.Assert(n, n.network.deadDels == 0, "CNI DEL found no namespace")
+		n.removeLast(id)
+	})
 }
 
 // A crash between CNI DEL and the next write of the checkpoint must not bring
@@ -209,9 +189,7 @@ func TestCrashDuringStopLeavesNoReadyPodWithoutANetwork(t *testing.T) {
 		id := n.run("web")
 		n.engine.Inject("StopContainer", dockertest.Fault{Err: errTest, Times: 1})
 		unlock := func() {}
-		n.network.set(func() {
-			n.network.onDel = func(context.Context, cni.Pod) error { unlock = n.lockStore(); return nil }
-		})
+		n.network.setDel(func(context.Context, cni.Pod) error { unlock = n.lockStore(); return nil })
 		testutil.Require(n, n.Stop(n.Context(), id) != nil, "Stop succeeded")
 		n.network.failDel(nil)
 		unlock()
@@ -245,9 +223,7 @@ func TestStopGivesBackTheAddressOfAPodWhoseCheckpointIsLost(t *testing.T) {
 				n.network.failDel(errTest)
 				testutil.FailsWith(n, n.Stop(n.Context(), id), errTest, "Stop")
 				n.network.failDel(nil)
-				n.must(n.Stop(n.Context(), id))
-				n.wantUnjoined()
-				n.removeLast(id)
+				n.stopAndRemoveLast(id)
 			})
 		})
 	}
@@ -272,9 +248,7 @@ func TestPodWithoutACheckpointCanBeStoppedAndRemoved(t *testing.T) {
 func TestStopRespectsItsCallersTime(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		id := n.run("web")
-		n.network.set(func() {
-			n.network.onDel = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
-		})
+		n.network.setDel(waitForEnd)
 		slow, cancelSlow := context.WithTimeout(n.Context(), time.Hour)
 		first := testutil.Go(func() error { return n.Stop(slow, id) })
 		synctest.Wait()
@@ -329,17 +303,15 @@ func (n *node) someID() string {
 // A pod that is being set up cannot be stopped: no client has its id yet.
 func TestPodIsNotSeenBeforeItIsReady(t *testing.T) {
 	onEachKind(t, func(n *node) {
-		n.network.set(func() {
-			n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
-				time.Sleep(10 * time.Minute / 4)
-				if pods := n.cache.Snapshot().Pods(); len(pods) != 0 {
-					n.Errorf("the cache shows %v", pods[0].Status)
-				}
-				n.must(n.Stop(n.Context(), pod.ID))
-				n.must(n.Remove(n.Context(), pod.ID))
-				n.must(n.Recover(n.Context()))
-				return nil
+		n.network.setAdd(func(_ context.Context, pod cni.Pod) error {
+			time.Sleep(10 * time.Minute / 4)
+			if pods := n.cache.Snapshot().Pods(); len(pods) != 0 {
+				n.Errorf("the cache shows %v", pods[0].Status)
 			}
+			n.must(n.Stop(n.Context(), pod.ID))
+			n.must(n.Remove(n.Context(), pod.ID))
+			n.must(n.Recover(n.Context()))
+			return nil
 		})
 		id := n.run("web")
 		n.wantRunning(id, true)

@@ -34,12 +34,9 @@ func mappedConfig(name string, pid runtimeapi.NamespaceMode) *runtimeapi.PodSand
 // onEachMapped is onNode for pods with a user namespace that the kernel holds, and that a container does.
 func onEachMapped(t *testing.T, test func(*node, *runtimeapi.PodSandboxConfig)) {
 	t.Helper()
-	for kind, pid := range map[string]runtimeapi.NamespaceMode{"kernel": runtimeapi.NamespaceMode_CONTAINER,
-		"container": runtimeapi.NamespaceMode_POD} {
-		t.Run(kind, func(t *testing.T) {
-			onNode(t, withKernel, func(n *node) { test(n, mappedConfig("web", pid)) })
-		})
-	}
+	onNodes(t, withKernel, map[string]runtimeapi.NamespaceMode{"kernel": runtimeapi.NamespaceMode_CONTAINER,
+		"container": runtimeapi.NamespaceMode_POD},
+		func(n *node, pid runtimeapi.NamespaceMode) { test(n, mappedConfig("web", pid)) })
 }
 
 func (n *node) usersAlive(path string) bool { alive, _ := netns.Set{User: path}.Alive(); return alive }
@@ -108,8 +105,7 @@ func TestUsersOfAPodThatIsThereStay(t *testing.T) {
 // Pins that a crash left without a pod are removed. The pins of pods and of another criadapter stay.
 func TestUserNamespacesWithoutAPodAreSwept(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
-		id, err := n.Run(n.Context(), mappedConfig("web", runtimeapi.NamespaceMode_POD), "")
-		n.must(err)
+		id := n.runConfig(mappedConfig("web", runtimeapi.NamespaceMode_POD))
 		left, theirs := n.users.path("left"), filepath.Join(n.usersDir(), "another-pod")
 		for _, path := range []string{left, theirs} {
 			set := netns.Set{User: path}
