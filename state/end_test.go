@@ -63,11 +63,12 @@ func (n *node) restart() int {
 
 // A start of the program takes the end of a container from its record. It asks an engine whose list shows another end.
 func TestStartTakesEndsFromRecords(t *testing.T) {
-	for name, test := range map[string]struct {
+	type testCase struct {
 		meanwhile func(n *node, id string)
 		inspects  int
 		exitCode  int
-	}{
+	}
+	onNodes(t, dockertest.Options{}, map[string]testCase{
 		"nothing":     {func(*node, string) {}, 0, 7},
 		"a long time": {func(*node, string) { time.Sleep(3 * time.Hour) }, 0, 7},
 		"another run with another exit code": {func(n *node, id string) {
@@ -80,19 +81,15 @@ func TestStartTakesEndsFromRecords(t *testing.T) {
 			n.must(n.engine.Exit(id, 7))
 		}, 1, 7},
 		"removed by others": {func(n *node, id string) { n.must(n.engine.RemoveContainer(n.Context(), id)) }, 0, 7},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, dockertest.Options{}, func(n *node) {
-				podID, id := n.endedContainer(7)
-				n.keepEnd(podID, id, EndOf(n.container(id)))
-				time.Sleep(time.Second) // lists of the engine may lag behind
-				n.stopCache()
-				test.meanwhile(n, id)
-				testutil.Equal(n, n.restart(), test.inspects+1, "inspects, one of them of the pod's sandbox")
-				n.wantEnd(id, test.exitCode)
-			})
-		})
-	}
+	}, func(n *node, test testCase) {
+		podID, id := n.endedContainer(7)
+		n.keepEnd(podID, id, EndOf(n.container(id)))
+		time.Sleep(time.Second) // lists of the engine may lag behind
+		n.stopCache()
+		test.meanwhile(n, id)
+		testutil.Equal(n, n.restart(), test.inspects+1, "inspects, one of them of the pod's sandbox")
+		n.wantEnd(id, test.exitCode)
+	})
 }
 
 // The entry from a record is the entry from an inspect.
@@ -138,34 +135,30 @@ func TestEndKeepsEachField(t *testing.T) {
 
 // The engine knows more than a record in these cases.
 func TestEndThatNeedsAnInspect(t *testing.T) {
-	for name, change := range map[string]func(*checkpoint.Container){
+	onNodes(t, dockertest.Options{}, map[string]func(*checkpoint.Container){
 		"no limits":             func(c *checkpoint.Container) { c.Config = []byte(`{"image": {"image": "a"}}`) },
 		"no image":              func(c *checkpoint.Container) { c.Config = []byte(`{"linux": {"resources": {}}}`) },
 		"perhaps out of memory": func(c *checkpoint.Container) { c.End.OOMKilled = false },
 		"an earlier end":        func(c *checkpoint.Container) { c.End.FinishedAt = time.Unix(0, 0) },
 		"another exit code":     func(c *checkpoint.Container) { c.End.ExitCode++ },
 		"nothing":               nil,
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, dockertest.Options{}, func(n *node) {
-				podID, id := n.endedContainer(killedExitCode)
-				time.Sleep(time.Second)
-				end := EndOf(n.container(id))
-				end.OOMKilled = true
-				n.keepEnd(podID, id, end)
-				record, err := n.records.Load(n.Context(), podID)
-				n.must(err)
-				want := 1 // the pod's sandbox
-				if kept := record.Containers[id]; change != nil {
-					change(&kept)
-					record.Containers[id] = kept
-					want++
-				}
-				testutil.Equal(n, n.restart(), want, "inspects")
-				n.wantEnd(id, killedExitCode)
-			})
-		})
-	}
+	}, func(n *node, change func(*checkpoint.Container)) {
+		podID, id := n.endedContainer(killedExitCode)
+		time.Sleep(time.Second)
+		end := EndOf(n.container(id))
+		end.OOMKilled = true
+		n.keepEnd(podID, id, end)
+		record, err := n.records.Load(n.Context(), podID)
+		n.must(err)
+		want := 1 // the pod's sandbox
+		if kept := record.Containers[id]; change != nil {
+			change(&kept)
+			record.Containers[id] = kept
+			want++
+		}
+		testutil.Equal(n, n.restart(), want, "inspects")
+		n.wantEnd(id, killedExitCode)
+	})
 }
 
 // An entry of the cache is from a later run than the record, if a save failed. The list has the same words for both.

@@ -14,41 +14,37 @@ import (
 // Exit hooks run concurrently. A full log disk delays each exit by its own hook only.
 func TestExitsInMassAreNotDelayedByEachOther(t *testing.T) {
 	const containers, hook = 100, 2 * time.Second
-	for name, exits := range map[string]func(n *node, exit func()){
+	onNodes(t, dockertest.Options{}, map[string]func(n *node, exit func()){
 		"from events": func(_ *node, exit func()) { exit() },
 		"found by the relist": func(n *node, exit func()) {
 			n.engine.Away()
 			exit()
 			n.engine.Back()
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, dockertest.Options{}, func(n *node) {
-				var ids []string
-				for i := range containers {
-					_, id := n.startContainer(fmt.Sprint("app", i))
-					ids = append(ids, id)
-				}
-				n.cache.OnExit(func(context.Context, *Container) { time.Sleep(hook) })
-				n.sync()
-				exits(n, func() {
-					for _, id := range ids {
-						n.must(n.engine.Exit(id, 0))
-					}
-				})
-				time.Sleep(hook + time.Second)
-				synctest.Wait()
-				late := 0
-				for _, id := range ids {
-					if n.container(id).Status.State() != exited {
-						late++
-					}
-				}
-				testutil.Assert(t, late == 0,
-					"%d of %d exits are not published after %v", late, containers, hook+time.Second)
-			})
+	}, func(n *node, exits func(n *node, exit func())) {
+		var ids []string
+		for i := range containers {
+			_, id := n.startContainer(fmt.Sprint("app", i))
+			ids = append(ids, id)
+		}
+		n.cache.OnExit(func(context.Context, *Container) { time.Sleep(hook) })
+		n.sync()
+		exits(n, func() {
+			for _, id := range ids {
+				n.must(n.engine.Exit(id, 0))
+			}
 		})
-	}
+		time.Sleep(hook + time.Second)
+		synctest.Wait()
+		late := 0
+		for _, id := range ids {
+			if n.container(id).Status.State() != exited {
+				late++
+			}
+		}
+		testutil.Assert(t, late == 0,
+			"%d of %d exits are not published after %v", late, containers, hook+time.Second)
+	})
 }
 
 // Inspects that hang delay the exit of another container by inspectPatience at most.

@@ -62,6 +62,16 @@ func onNode(t *testing.T, opts dockertest.Options, test func(*node)) {
 	})
 }
 
+// onNodes runs the test for each case, on a new node.
+func onNodes[T any](t *testing.T, opts dockertest.Options, cases map[string]T, test func(*node, T)) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, opts, func(n *node) { test(n, tc) })
+		})
+	}
+}
+
 func newNode(t testing.TB, opts dockertest.Options) *node {
 	opts.Images = append(opts.Images, dockertest.Image{Names: []string{testImage}})
 	n := &node{

@@ -63,47 +63,44 @@ func TestEndedContainerWithoutItsPodIsForgotten(t *testing.T) {
 
 // A container that was removed before an inspect has the end of the engine's event.
 func TestEndIsKnownFromItsEventAlone(t *testing.T) {
-	for name, test := range map[string]struct {
+	type testCase struct {
 		started bool
 		label   string
 		known   bool
-	}{
+	}
+	onNodes(t, dockertest.Options{EventLag: -1}, map[string]testCase{
 		"seen running":                {started: true, known: true},
 		"seen created only":           {known: true},
 		"a label hides the exit code": {started: true, label: "0"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, dockertest.Options{EventLag: -1}, func(n *node) {
-				var hooks []int
-				n.cache.OnExit(func(_ context.Context, c *Container) { hooks = append(hooks, c.Status.ExitCode) })
-				podID := n.startPod("web")
-				spec := n.containerSpec(podID, "web", "app")
-				if test.label != "" {
-					spec.Config.Labels["exitCode"] = test.label
-				}
-				id, err := n.engine.CreateContainer(n.Context(), spec)
-				n.must(err)
-				if test.started {
-					n.start(id)
-				}
-				n.sync()
-				if !test.started {
-					n.start(id)
-				}
-				n.must(n.engine.Exit(id, 7))
-				n.must(n.engine.RemoveContainer(n.Context(), id))
-				caughtUp()
-				if !test.known {
-					n.wantUnknown(id)
-					return
-				}
-				n.wantEnd(id, 7)
-				testutil.Assert(t, len(hooks) == 1 && hooks[0] == 7, "exit hooks ran for %v", hooks)
-				time.Sleep(20 * time.Minute)
-				n.wantEnd(id, 7)
-			})
-		})
-	}
+	}, func(n *node, test testCase) {
+		var hooks []int
+		n.cache.OnExit(func(_ context.Context, c *Container) { hooks = append(hooks, c.Status.ExitCode) })
+		podID := n.startPod("web")
+		spec := n.containerSpec(podID, "web", "app")
+		if test.label != "" {
+			spec.Config.Labels["exitCode"] = test.label
+		}
+		id, err := n.engine.CreateContainer(n.Context(), spec)
+		n.must(err)
+		if test.started {
+			n.start(id)
+		}
+		n.sync()
+		if !test.started {
+			n.start(id)
+		}
+		n.must(n.engine.Exit(id, 7))
+		n.must(n.engine.RemoveContainer(n.Context(), id))
+		caughtUp()
+		if !test.known {
+			n.wantUnknown(id)
+			return
+		}
+		n.wantEnd(id, 7)
+		testutil.Assert(t, len(hooks) == 1 && hooks[0] == 7, "exit hooks ran for %v", hooks)
+		time.Sleep(20 * time.Minute)
+		n.wantEnd(id, 7)
+	})
 }
 
 // The log of an ended container may still be copied when the container is removed.

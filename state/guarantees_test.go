@@ -274,9 +274,7 @@ func TestListThatLagsBehindADieIsNotBelieved(t *testing.T) {
 		n.wantContainer(id, exited)
 		n.wantPod(podID, podNotReady)
 
-		n.stopCache()
-		n.newCache()
-		n.sync()
+		n.restart()
 		n.wantContainer(id, exited)
 		n.wantPod(podID, podNotReady)
 	})
@@ -285,10 +283,11 @@ func TestListThatLagsBehindADieIsNotBelieved(t *testing.T) {
 // A change from outside is visible after eventPause and one inspect.
 func TestEventFromOutsideIsSeenAfterOneInspect(t *testing.T) {
 	const inspect = 30 * time.Millisecond
-	for name, test := range map[string]struct {
+	type testCase struct {
 		happens func(*node, string) error
 		seen    func(*node, string) bool
-	}{
+	}
+	onNodes(t, dockertest.Options{EventLag: -1}, map[string]testCase{
 		"exit": {
 			func(n *node, id string) error { return n.engine.Exit(id, 7) },
 			func(n *node, id string) bool { return n.container(id).Status.State() == exited },
@@ -297,24 +296,20 @@ func TestEventFromOutsideIsSeenAfterOneInspect(t *testing.T) {
 			func(n *node, id string) error { return n.engine.RemoveContainer(n.Context(), id) },
 			func(n *node, id string) bool { return n.container(id).Status.State() == exited },
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, dockertest.Options{EventLag: -1}, func(n *node) {
-				_, id := n.startContainer("app")
-				n.sync()
-				settle()
-				n.engine.Inject("InspectContainer", dockertest.Fault{Delay: inspect})
-				n.must(test.happens(n, id))
-				time.Sleep(eventPause + inspect + time.Millisecond)
-				synctest.Wait()
-				testutil.Assert(n, test.seen(n, id), "it is not seen after %s", eventPause+inspect)
-			})
-		})
-	}
+	}, func(n *node, test testCase) {
+		_, id := n.startContainer("app")
+		n.sync()
+		settle()
+		n.engine.Inject("InspectContainer", dockertest.Fault{Delay: inspect})
+		n.must(test.happens(n, id))
+		time.Sleep(eventPause + inspect + time.Millisecond)
+		synctest.Wait()
+		testutil.Assert(n, test.seen(n, id), "it is not seen after %s", eventPause+inspect)
+	})
 }
 
 func TestExitHookRunsBeforeTheExitIsPublished(t *testing.T) {
-	for name, exit := range map[string]func(*node, string){
+	onNodes(t, dockertest.Options{}, map[string]func(*node, string){
 		"seen running": func(n *node, id string) {
 			n.start(id)
 			caughtUp()
@@ -354,34 +349,30 @@ func TestExitHookRunsBeforeTheExitIsPublished(t *testing.T) {
 			n.start(id)
 			n.must(n.engine.Exit(id, 7))
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, dockertest.Options{}, func(n *node) {
-				podID := n.startPod("web")
-				id := n.createContainer(podID, "web", "app")
-				hooked := 0
-				n.cache.OnExit(func(_ context.Context, c *Container) {
-					testutil.Assert(n, c.ID == id && c.Status.State() == exited, "the hook got %s, %v", c.ID, c.Status)
-					if c.Status.ExitCode != 7 {
-						return // the first of two runs
-					}
-					hooked++
-					testutil.Assert(n, n.container(id).Status.ExitCode != 7,
-						"the exit was published before its hook ended")
-					time.Sleep(time.Second) // other goroutines run meanwhile
-					testutil.Assert(n, n.container(id).Status.ExitCode != 7,
-						"the exit was published before its hook ended")
-				})
-				n.sync()
-				exit(n, id)
-				settle()
-				n.wantContainer(id, exited)
-				if got := n.container(id).Status.ExitCode; got != 7 || hooked == 0 {
-					n.Errorf("exit code %d after %d calls of the hook, want 7 after at least one", got, hooked)
-				}
-			})
+	}, func(n *node, exit func(*node, string)) {
+		podID := n.startPod("web")
+		id := n.createContainer(podID, "web", "app")
+		hooked := 0
+		n.cache.OnExit(func(_ context.Context, c *Container) {
+			testutil.Assert(n, c.ID == id && c.Status.State() == exited, "the hook got %s, %v", c.ID, c.Status)
+			if c.Status.ExitCode != 7 {
+				return // the first of two runs
+			}
+			hooked++
+			testutil.Assert(n, n.container(id).Status.ExitCode != 7,
+				"the exit was published before its hook ended")
+			time.Sleep(time.Second) // other goroutines run meanwhile
+			testutil.Assert(n, n.container(id).Status.ExitCode != 7,
+				"the exit was published before its hook ended")
 		})
-	}
+		n.sync()
+		exit(n, id)
+		settle()
+		n.wantContainer(id, exited)
+		if got := n.container(id).Status.ExitCode; got != 7 || hooked == 0 {
+			n.Errorf("exit code %d after %d calls of the hook, want 7 after at least one", got, hooked)
+		}
+	})
 }
 
 // An exit whose hook was interrupted is published after the next inspect.

@@ -324,9 +324,7 @@ func TestFailedStartIsAnExit(t *testing.T) {
 		testutil.Assert(n, c.Status.State() == exited && c.Status.ExitCode == 127 &&
 			c.Status.Error == errNoSuchCommand.Error(), "the container is %v: %+v", c.Status.State(), c.Status)
 		// It stays exited, even after a restart of the program.
-		n.stopCache()
-		n.newCache()
-		n.sync()
+		n.restart()
 		n.wantContainer(id, exited)
 		time.Sleep(20 * time.Minute)
 		n.wantContainer(id, exited)

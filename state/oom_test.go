@@ -15,10 +15,11 @@ func TestOutOfMemoryKillIsKnownFromItsEvent(t *testing.T) {
 		return func(n *node, id string) { n.must(n.engine.Exit(id, code)); settle() }
 	}
 	again := func(n *node, id string) { n.start(id); settle() }
-	for name, test := range map[string]struct {
+	type testCase struct {
 		steps []func(*node, string)
 		want  bool
-	}{
+	}
+	onNodes(t, dockertest.Options{}, map[string]testCase{
 		"before the exit":                     {[]func(*node, string){oom, exit(137)}, true},
 		"after the exit":                      {[]func(*node, string){exit(137), oom}, true},
 		"of another process":                  {[]func(*node, string){oom, exit(0)}, false},
@@ -26,19 +27,15 @@ func TestOutOfMemoryKillIsKnownFromItsEvent(t *testing.T) {
 		"not at all, killed by SIGKILL":       {[]func(*node, string){exit(137)}, false},
 		"of a container that ended by itself": {[]func(*node, string){exit(1), oom}, false},
 		"twice before the exit":               {[]func(*node, string){oom, oom, exit(137)}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, dockertest.Options{}, func(n *node) {
-				n.follow()
-				_, id := n.startContainer("app")
-				settle()
-				for _, step := range test.steps {
-					step(n, id)
-				}
-				_, err := n.cache.RefreshContainer(n.Context(), id)
-				testutil.Must(t, err)
-				testutil.Equal(t, n.container(id).Status.OOMKilled, test.want, "OOMKilled")
-			})
-		})
-	}
+	}, func(n *node, test testCase) {
+		n.follow()
+		_, id := n.startContainer("app")
+		settle()
+		for _, step := range test.steps {
+			step(n, id)
+		}
+		_, err := n.cache.RefreshContainer(n.Context(), id)
+		testutil.Must(t, err)
+		testutil.Equal(t, n.container(id).Status.OOMKilled, test.want, "OOMKilled")
+	})
 }

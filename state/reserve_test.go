@@ -63,26 +63,22 @@ func TestReleaseShowsWhatItsMakerGaveUp(t *testing.T) {
 
 // The sandbox may exit between its creator's inspect and the publication.
 func TestDeathDuringTheMakingIsSeenAtTheRelease(t *testing.T) {
-	for name, die := range map[string]func(*node, string){
+	onNodes(t, dockertest.Options{}, map[string]func(*node, string){
 		"it exits": func(n *node, id string) { n.must(n.engine.Exit(id, 1)) },
 		"it is removed": func(n *node, id string) {
 			n.must(n.engine.RemoveContainer(n.Context(), id))
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, dockertest.Options{}, func(n *node) {
-				n.sync()
-				release := reserved(n, "web")
-				id, publish := n.make("web")
-				die(n, id)
-				caughtUp()
-				publish()
-				release()
-				settle()
-				n.wantPod(id, podNotReady)
-			})
-		})
-	}
+	}, func(n *node, die func(*node, string)) {
+		n.sync()
+		release := reserved(n, "web")
+		id, publish := n.make("web")
+		die(n, id)
+		caughtUp()
+		publish()
+		release()
+		settle()
+		n.wantPod(id, podNotReady)
+	})
 }
 
 // The sandbox may exit while the engine is away.

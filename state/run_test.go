@@ -356,7 +356,7 @@ func TestEventDuringAnInspectIsFollowedByAnother(t *testing.T) {
 
 // When Run returns, its exit hooks and hanging inspects have ended.
 func TestRunEndsWithAllThatItStarted(t *testing.T) {
-	for name, exit := range map[string]func(*node, string){
+	onNodes(t, dockertest.Options{}, map[string]func(*node, string){
 		"an exit from an event": func(n *node, id string) { n.must(n.engine.Exit(id, 0)) },
 		"an exit found by the relist": func(n *node, id string) {
 			n.engine.Away()
@@ -368,30 +368,26 @@ func TestRunEndsWithAllThatItStarted(t *testing.T) {
 			caughtUp()
 			n.engine.Away()
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, dockertest.Options{}, func(n *node) {
-				_, id := n.startContainer("app")
-				_, hanging := n.startContainer("hanging")
-				var under atomic.Int32
-				n.cache.OnExit(func(ctx context.Context, _ *Container) {
-					under.Add(1)
-					defer under.Add(-1)
-					<-ctx.Done()
-					time.Sleep(time.Second)
-				})
-				n.sync()
-				n.engine.Inject("InspectContainer", dockertest.Fault{Object: hanging, Block: true})
-				n.must(n.engine.Exit(hanging, 0))
-				exit(n, id)
-				time.Sleep(150 * time.Millisecond)
-				caughtUp()
-				testutil.Require(n, under.Load() != 0, "no exit hook is under way")
-				n.stopCache()
-				testutil.Equal(n, under.Load(), 0, "exit hooks are under way after Run returned")
-			})
+	}, func(n *node, exit func(*node, string)) {
+		_, id := n.startContainer("app")
+		_, hanging := n.startContainer("hanging")
+		var under atomic.Int32
+		n.cache.OnExit(func(ctx context.Context, _ *Container) {
+			under.Add(1)
+			defer under.Add(-1)
+			<-ctx.Done()
+			time.Sleep(time.Second)
 		})
-	}
+		n.sync()
+		n.engine.Inject("InspectContainer", dockertest.Fault{Object: hanging, Block: true})
+		n.must(n.engine.Exit(hanging, 0))
+		exit(n, id)
+		time.Sleep(150 * time.Millisecond)
+		caughtUp()
+		testutil.Require(n, under.Load() != 0, "no exit hook is under way")
+		n.stopCache()
+		testutil.Equal(n, under.Load(), 0, "exit hooks are under way after Run returned")
+	})
 }
 
 // A service that starts a container inspects it. The event of the start causes no other inspect, whether it comes

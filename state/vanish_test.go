@@ -15,36 +15,32 @@ import (
 
 // A pod whose sandbox another program removed may still hold an address.
 func TestPodWithACheckpointStaysNotReadyWhenItsContainerIsRemoved(t *testing.T) {
-	for name, lost := range map[string]func(docker.Event) bool{
+	onNodes(t, dockertest.Options{}, map[string]func(docker.Event) bool{
 		"from an event":       nil,
 		"found by the relist": allEvents,
-	} {
-		t.Run(name, func(t *testing.T) {
-			onNode(t, dockertest.Options{}, func(n *node) {
-				podID, id := n.startContainer("app")
-				n.sync()
-				n.engine.loseEvents(lost)
-				n.must(n.engine.RemoveContainer(n.Context(), podID))
-				n.must(n.engine.RemoveContainer(n.Context(), id))
-				time.Sleep(20 * time.Minute) // several relists
-				caughtUp()
-				pod := n.pod(podID)
-				testutil.Assert(n, pod.Status.State() == podNotReady && pod.Status.PID == 0 &&
-					!pod.Status.finishedAt.Before(pod.Status.StartedAt), "the pod is %+v", pod.Status)
-				testutil.Assert(n, slices.Equal(pod.Status.IPs, []string{"10.88.0.2", "fd00::2"}) &&
-					pod.Status.NetnsPath != "", "the pod's network is forgotten: %+v", pod.Status)
-				if lost == nil {
-					n.wantEnd(id, killedExitCode)
-				} else {
-					n.wantUnknown(id)
-				}
-				// The checkpoint is deleted without a write to the cache.
-				n.records.remove(podID)
-				time.Sleep(6 * time.Minute)
-				n.wantUnknown(podID)
-			})
-		})
-	}
+	}, func(n *node, lost func(docker.Event) bool) {
+		podID, id := n.startContainer("app")
+		n.sync()
+		n.engine.loseEvents(lost)
+		n.must(n.engine.RemoveContainer(n.Context(), podID))
+		n.must(n.engine.RemoveContainer(n.Context(), id))
+		time.Sleep(20 * time.Minute) // several relists
+		caughtUp()
+		pod := n.pod(podID)
+		testutil.Assert(n, pod.Status.State() == podNotReady && pod.Status.PID == 0 &&
+			!pod.Status.finishedAt.Before(pod.Status.StartedAt), "the pod is %+v", pod.Status)
+		testutil.Assert(n, slices.Equal(pod.Status.IPs, []string{"10.88.0.2", "fd00::2"}) &&
+			pod.Status.NetnsPath != "", "the pod's network is forgotten: %+v", pod.Status)
+		if lost == nil {
+			n.wantEnd(id, killedExitCode)
+		} else {
+			n.wantUnknown(id)
+		}
+		// The checkpoint is deleted without a write to the cache.
+		n.records.remove(podID)
+		time.Sleep(6 * time.Minute)
+		n.wantUnknown(podID)
+	})
 }
 
 // An unreadable checkpoint counts as a checkpoint.
