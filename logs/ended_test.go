@@ -2,7 +2,6 @@ package logs
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -35,12 +34,7 @@ func TestEndedLogIsCompletedLater(t *testing.T) {
 	o, want, free := endedOnAFullDisk(t)
 	free()
 	equalLines(t, o.wait(len(want)), want)
-	testutil.Eventually(t, func() error {
-		if o.s.follower("c") != nil {
-			return errors.New("the follower of a complete log goes on")
-		}
-		return nil
-	})
+	awaitNoFollower(t, o.s, "c")
 }
 
 // The follower of a removed container ends, because its open files would only occupy the disk.
@@ -48,11 +42,9 @@ func TestEndedFollowerGoesWithTheContainer(t *testing.T) {
 	o, _, free := endedOnAFullDisk(t)
 	defer free()
 	testutil.Must(t, os.RemoveAll(filepath.Dir(filepath.Dir(o.source.Path))))
-	testutil.Eventually(t, func() error {
-		if f := o.s.follower("c"); f != nil && !closed(f.done) {
-			return errors.New("the follower of a removed container goes on")
-		}
-		return nil
+	testutil.Until(t, "the follower of the removed container ends", func() bool {
+		f := o.s.follower("c")
+		return f == nil || closed(f.done)
 	})
 }
 

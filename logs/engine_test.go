@@ -110,8 +110,20 @@ func drain(t *testing.T, s *Service, id string) {
 func wantLog(t *testing.T, s *Service, logPath string, want []string) {
 	t.Helper()
 	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
+	wantLines(t, logPath, want)
+}
+
+// wantLines checks the lines of a file in the CRI format.
+func wantLines(t *testing.T, path string, want []string) {
+	t.Helper()
+	_, got := readCRI(t, path)
 	equalLines(t, got, want)
+}
+
+// awaitNoFollower waits until the log of a removed or ended container is no longer followed.
+func awaitNoFollower(t *testing.T, s *Service, id string) {
+	t.Helper()
+	testutil.Until(t, "the follower ends", func() bool { return s.follower(id) == nil })
 }
 
 // localLog is a container's output in the engine's own files.

@@ -43,11 +43,11 @@ func TestReopenLinkThroughKills(t *testing.T) {
 		},
 		"after the emptying": func(t *testing.T, enginePath, rotatedPath, _ string) {
 			replace(t, rotatedPath, linkedRecords(1, 100))
-			truncate(t, enginePath, 0)
+			empty(t, enginePath)
 		},
 		"after the new link": func(t *testing.T, enginePath, rotatedPath, logPath string) {
 			replace(t, rotatedPath, linkedRecords(1, 100))
-			truncate(t, enginePath, 0)
+			empty(t, enginePath)
 			testutil.Must(t, os.Symlink(enginePath, logPath))
 		},
 	}
@@ -95,7 +95,7 @@ func TestRestoreLinkLeavesOthersAlone(t *testing.T) {
 			enginePath, logPath := linked(t, linkedRecords(1, 10))
 			replace(t, logPath, content)
 			testutil.Must(t, RestoreLink(enginePath, logPath))
-			wantFile(t, logPath, content)
+			testutil.Holds(t, logPath, content)
 			wantFiles(t, filepath.Dir(logPath), 1)
 		})
 	}

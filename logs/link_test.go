@@ -21,12 +21,6 @@ func linked(t *testing.T, content string) (enginePath, logPath string) {
 	return enginePath, logPath
 }
 
-func wantFile(t *testing.T, path, want string) {
-	t.Helper()
-	got, err := os.ReadFile(path)
-	testutil.Assert(t, err == nil && string(got) == want, "%s holds %q (%v), want %q", path, got, err, want)
-}
-
 func wantFiles(t *testing.T, dir string, n int) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -47,8 +41,8 @@ func TestReopenLink(t *testing.T) {
 	}
 	_, err = engine.WriteString("second\n")
 	testutil.Must(t, err)
-	wantFile(t, rotated, "first\n")
-	wantFile(t, logPath, "second\n")
+	testutil.Holds(t, rotated, "first\n")
+	testutil.Holds(t, logPath, "second\n")
 	wantFiles(t, filepath.Dir(logPath), 2)
 }
 
@@ -62,8 +56,8 @@ func TestReopenLinkFails(t *testing.T) {
 	testutil.Assert(t, err != nil, "no error")
 	_, err = os.Lstat(logPath)
 	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "a new log was made: %v", err)
-	wantFile(t, rotated, "first\n")
-	wantFile(t, enginePath, "first\n")
+	testutil.Holds(t, rotated, "first\n")
+	testutil.Holds(t, enginePath, "first\n")
 }
 
 func TestLinkKeepsWhatIsNoLink(t *testing.T) {

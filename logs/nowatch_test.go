@@ -2,7 +2,6 @@ package logs
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -34,12 +33,7 @@ func TestWithoutInotify(t *testing.T) {
 			write()
 			testutil.Equal(t, s.Unwatched(), 1, "logs are not watched")
 			testutil.LimitInotify(t, lack, 1000)
-			testutil.Eventually(t, func() error {
-				if n := s.Unwatched(); n != 0 {
-					return fmt.Errorf("%d logs are still not watched", n)
-				}
-				return nil
-			})
+			testutil.Until(t, "all logs are watched", func() bool { return s.Unwatched() == 0 })
 			write()
 			testutil.LimitInotify(t, lack, 0) // again, while it is followed
 			write()

@@ -45,12 +45,10 @@ func TestFailedWriteIsTakenBack(t *testing.T) {
 	testutil.Must(t, err)
 	_, err = o.write(bytes.Repeat([]byte("too long for the disk\n"), 10_000))
 	testutil.Require(t, errors.Is(err, unix.ENOSPC), "write on a full disk: %v", err)
-	content, _ := os.ReadFile(path)
-	testutil.Assert(t, string(content) == "whole\n", "the file holds %.100q", content)
+	testutil.Holds(t, path, "whole\n")
 	_, err = o.write([]byte("again\n"))
 	testutil.Must(t, err)
-	content, _ = os.ReadFile(path)
-	testutil.Assert(t, string(content) == "whole\nagain\n", "the file holds %.100q", content)
+	testutil.Holds(t, path, "whole\nagain\n")
 }
 
 // A follower on a full disk goes on when there is room, without loss.
@@ -101,7 +99,7 @@ func TestLogEmptiedByAnOperator(t *testing.T) {
 	defer o.file.Close()
 	_, err = o.write([]byte("before\n"))
 	testutil.Must(t, err)
-	testutil.Must(t, os.Truncate(path, 0))
+	empty(t, path)
 	_, err = o.write([]byte("after\n"))
 	testutil.Must(t, err)
 	content, _ := os.ReadFile(path)
@@ -116,6 +114,5 @@ func TestCutNeverGrowsTheFile(t *testing.T) {
 	testutil.Must(t, err)
 	defer o.file.Close()
 	testutil.Must(t, o.cut(1000))
-	content, _ := os.ReadFile(path)
-	testutil.Assert(t, string(content) == "short\n", "the file holds %q", content)
+	testutil.Holds(t, path, "short\n")
 }

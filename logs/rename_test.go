@@ -66,8 +66,7 @@ func TestKillBetweenRenameAndReopenThenReopened(t *testing.T) {
 	testutil.Must(t, c.s.Reopen(t.Context(), "c"))
 	after := c.engine.lines(16, 17)
 	c.want(after)
-	_, before := readCRI(t, c.rotated)
-	equalLines(t, before, c.beforeKill)
+	wantLines(t, c.rotated, c.beforeKill)
 }
 
 // criadapter is killed after it made the new file and before it saved the new position. The two files together hold

@@ -172,11 +172,6 @@ func TestRigContainerRemovedBehindOurBack(t *testing.T) {
 	c.start()
 	waitLines(t, c.source.LogPath, 1)
 	testutil.Must(t, c.engine.RemoveContainer(t.Context(), c.id))
-	testutil.Eventually(t, func() error {
-		if s.follower(c.id) != nil {
-			return fmt.Errorf("the follower of a removed container goes on")
-		}
-		return nil
-	})
+	awaitNoFollower(t, s, c.id)
 	equalLines(t, c.log(), []string{"stdout F hello"})
 }

@@ -118,10 +118,8 @@ func TestReopen(t *testing.T) {
 	testutil.Assert(t, err == nil, "no new file after Reopen: %v", err)
 	second := o.engine.lines(7, 9)
 	o.drain()
-	_, got := readCRI(t, rotated)
-	equalLines(t, got, first)
-	_, got = readCRI(t, o.source.LogPath)
-	equalLines(t, got, second)
+	wantLines(t, rotated, first)
+	wantLines(t, o.source.LogPath, second)
 	if info, _ := os.Stat(o.source.LogPath); o.saved.get().OutputSize != info.Size() {
 		t.Errorf("the saved output size is %d, want the new file's size, %d", o.saved.get().OutputSize, info.Size())
 	}
@@ -137,8 +135,7 @@ func TestReopenKeepsTheOldFileOnAnError(t *testing.T) {
 	testutil.Fails(t, o.s.Reopen(t.Context(), "c"), errdefs.IsFailedPrecondition, "Reopen with a directory at the path")
 	want := o.engine.lines(1, 2)
 	o.drain()
-	_, got := readCRI(t, rotated)
-	equalLines(t, got, want)
+	wantLines(t, rotated, want)
 }
 
 // restart ends the service and returns a new one, as a restart of criadapter would.
@@ -210,14 +207,11 @@ func TestResumeDoesNotTrustAReusedInode(t *testing.T) {
 	o.wait(3)
 	o.restart()
 	o.keepPosition()
-	if err := os.Truncate(o.source.Path, 0); err != nil { // same inode, other content
-		t.Fatal(err)
-	}
+	empty(t, o.source.Path) // same inode, other content
 	want = append(want, o.engine.lines(4, 9)...)
 	o.start()
 	o.drain()
-	got := o.log()
-	equalLines(t, oneMarker(t, got), want)
+	equalLines(t, oneMarker(t, o.log()), want)
 }
 
 // The log of a container that ended with a damaged record is complete, also after restarts of criadapter.
@@ -338,7 +332,7 @@ func TestFileEmptiedInPlace(t *testing.T) {
 	o := follow(t, 1, 1<<20)
 	want := o.engine.lines(1, 10)
 	o.wait(10)
-	testutil.Must(t, os.Truncate(o.source.Path, 0))
+	empty(t, o.source.Path)
 	want = append(want, o.engine.lines(11, 12)...)
 	equalLines(t, o.wait(12), want)
 	o.drain()
@@ -429,14 +423,8 @@ func TestFollowerEndsWithTheContainersDir(t *testing.T) {
 	want := o.engine.lines(1, 5)
 	o.wait(5)
 	testutil.Must(t, os.RemoveAll(filepath.Dir(filepath.Dir(o.source.Path))))
-	testutil.Eventually(t, func() error {
-		if o.s.follower("c") != nil {
-			return errors.New("the follower of a removed container goes on")
-		}
-		return nil
-	})
-	got := o.log()
-	equalLines(t, got, want)
+	awaitNoFollower(t, o.s, "c")
+	equalLines(t, o.log(), want)
 }
 
 func TestSaveErrorsDoNotStopTheLog(t *testing.T) {
