@@ -28,8 +28,7 @@ func TestRigAttachToShortContainers(t *testing.T) {
 				config.Metadata.Name = fmt.Sprintf("short-%d", i)
 				config.LogPath = fmt.Sprintf("short/%d.log", i)
 				config.Stdin = input
-				id := n.create(pod, config)
-				n.start(id)
+				id := n.started(pod, config)
 				sessions.Go(func() {
 					outcome := n.attachOnce(id, line, input)
 					mu.Lock()

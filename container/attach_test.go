@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,25 +24,17 @@ type turns struct {
 	age atomic.Int64
 }
 
-// turn is the function for one of these moments, or nil. The mutex guards it, because the cache inspects containers at
-// any time.
+// turn is the function for one of these moments, or nil. It is atomic, because the cache inspects containers at any
+// time.
 type turn struct {
-	mutex sync.Mutex
-	do    func(id string)
+	do atomic.Pointer[func(id string)]
 }
 
-func (t *turn) is(do func(id string)) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	t.do = do
-}
+func (t *turn) is(do func(id string)) { t.do.Store(&do) }
 
 func (t *turn) now(id string) {
-	t.mutex.Lock()
-	do := t.do
-	t.mutex.Unlock()
-	if do != nil {
-		do(id)
+	if do := t.do.Load(); do != nil {
+		(*do)(id)
 	}
 }
 
@@ -175,8 +166,7 @@ func TestLifeOfARemovedContainer(t *testing.T) {
 		n, engine, _, _ := newTurningNode(t)
 		config := n.config("short")
 		config.Labels = map[string]string{label: "0"}
-		id := n.create(n.pod(), config)
-		n.start(id)
+		id := n.started(n.pod(), config)
 		lived := n.life(t.Context(), n.look(id))
 		testutil.Must(t, engine.RemoveContainer(t.Context(), id))
 		got := <-lived

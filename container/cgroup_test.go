@@ -10,7 +10,6 @@ import (
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -41,8 +40,7 @@ func (plainCgroup) OOMKills(string, string) (uint64, bool) { return 0, false }
 
 func (c plainCgroup) want(file, value string) {
 	c.t.Helper()
-	got, err := os.ReadFile(filepath.Join(c.dir, file))
-	testutil.Assert(c.t, err == nil && string(got) == value, "%s holds %q, %v, want %q", file, got, err, value)
+	testutil.Holds(c.t, filepath.Join(c.dir, file), value)
 }
 
 func unified(keys map[string]string) *runtimeapi.LinuxContainerResources {
@@ -76,8 +74,7 @@ func TestLimitsInCgroupFiles(t *testing.T) {
 
 	// A crash before the limits were written.
 	testutil.Must(t, os.WriteFile(filepath.Join(c.dir, "hugetlb.2MB.max"), []byte("max"), 0o644))
-	n.shutDown()
-	n.boot()
+	n.reboot(func() {})
 	n.opts.Cgroups = c
 	testutil.Must(t, n.Recover(t.Context()))
 	c.want("hugetlb.2MB.max", "2097152")
@@ -89,8 +86,7 @@ func TestUpdateOfCgroupFilesIsWholeOrNot(t *testing.T) {
 	config := n.config("sleep")
 	config.Linux = &runtimeapi.LinuxContainerConfig{Resources: unified(map[string]string{"memory.high": "100"})}
 	config.Linux.Resources.CpuShares = 512 // a limit that is unset cannot be restored
-	id := n.create(n.pod(), config)
-	n.start(id)
+	id := n.started(n.pod(), config)
 	change := &runtimeapi.LinuxContainerResources{CpuShares: 99,
 		Unified: map[string]string{"memory.high": "7", "memory.nosuch": "1"}}
 	err := n.Update(t.Context(), update(id, change))
@@ -105,25 +101,11 @@ func TestUpdateOfCgroupFilesIsWholeOrNot(t *testing.T) {
 	testutil.Assert(t, len(got) == 1 && got["memory.high"] == "100", "the cache has %v", got)
 
 	change.Unified = map[string]string{"memory.high": "7"}
-	n.failCheckpoint(id, func() {
+	n.withoutStore(func() {
 		err := n.Update(t.Context(), update(id, change))
 		testutil.Assert(t, err != nil, "Update succeeded without a checkpoint")
 	})
 	c.want("memory.high", "100")
-}
-
-// failCheckpoint makes the checkpoint refuse every change meanwhile.
-func (n *node) failCheckpoint(id string, during func()) {
-	n.t.Helper()
-	record, err := n.store.Load(n.t.Context(), n.look(id).SandboxID)
-	testutil.Must(n.t, err)
-	broken, err := checkpoint.Open(filepath.Join(n.dir, "broken"))
-	testutil.Must(n.t, err)
-	testutil.Must(n.t, broken.Save(n.t.Context(), record))
-	testutil.Must(n.t, os.RemoveAll(filepath.Join(n.dir, "broken")))
-	n.opts.Store = broken
-	during()
-	n.opts.Store = n.store
 }
 
 // If a limit in the request cannot be applied, the container does not run.

@@ -38,17 +38,14 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 func TestCheckpointInAUserNamespace(t *testing.T) {
 	n, engine := newDumpNode(t)
 	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
-	n.start(id)
+	id := n.started(pod, n.config("sleep"))
 	n.withFiles(engine, id)
 	// A late event of the start has the cache read the record again.
 	testutil.Must(t, n.store.Update(t.Context(), pod, func(r *checkpoint.Record) error {
 		r.UserNamespace = "/run/u"
 		return nil
 	}))
-	known, err := n.cache.Snapshot().Pod(pod)
-	testutil.Must(t, err)
-	mapped := *known
+	mapped := *n.knownPod(pod)
 	mapped.Status.UserNamespace = "/run/u"
 	n.cache.PutPod(mapped)
 	dir := t.TempDir()
@@ -69,8 +66,7 @@ func TestCheckpointInAUserNamespace(t *testing.T) {
 func TestCheckpointOfAPausedContainer(t *testing.T) {
 	n, engine := newDumpNode(t)
 	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
-	n.start(id)
+	id := n.started(pod, n.config("sleep"))
 	testutil.Must(t, engine.PauseContainer(t.Context(), id))
 	engine.Inject("PauseContainer", dockertest.Fault{Err: errdefs.ErrUnavailable, Times: 1})
 	err := n.CheckpointAll(t.Context(), pod, []string{id}, t.TempDir())
@@ -83,8 +79,7 @@ func TestCheckpointOfAPausedContainer(t *testing.T) {
 func TestPauseThatTheEngineDidNotDo(t *testing.T) {
 	n, engine := newDumpNode(t)
 	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
-	n.start(id)
+	id := n.started(pod, n.config("sleep"))
 	engine.Inject("PauseContainer", dockertest.Fault{Err: errdefs.ErrUnavailable, Times: 1})
 	err := n.CheckpointAll(t.Context(), pod, []string{id}, t.TempDir())
 	testutil.Assert(t, errdefs.IsUnavailable(err) && !strings.Contains(err.Error(), "not paused"), "%v", err)

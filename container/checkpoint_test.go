@@ -25,14 +25,9 @@ import (
 // newDumpNode returns a node on a fake Docker 29 with a data directory, and that engine.
 func newDumpNode(t *testing.T) (*node, *dockertest.Engine) {
 	t.Helper()
-	features := dockertest.DefaultFeatures(dockertest.Docker29)
-	features.Root = t.TempDir()
-	engine := dockertest.New(dockertest.Options{
-		Flavor: dockertest.Docker29, Features: features,
-		Images: []dockertest.Image{{Names: []string{"busybox"}}, {Names: []string{"pause"}}},
+	return newNodeOn(t, dockertest.Options{
+		Flavor: dockertest.Docker29, Features: dockertest.DefaultFeatures(dockertest.Docker29),
 	})
-	t.Cleanup(engine.Close)
-	return newNode(t, engine, "busybox", "pause"), engine
 }
 
 // withFiles gives a running container a root with changed files, which the engine lists.
@@ -158,8 +153,7 @@ func TestRestore(t *testing.T) {
 	n, engine := newDumpNode(t)
 	pod := n.pod()
 	config := n.config("sleep")
-	id := n.create(pod, config)
-	n.start(id)
+	id := n.started(pod, config)
 	n.withFiles(engine, id)
 	dir := t.TempDir()
 	testutil.Must(t, n.CheckpointAll(t.Context(), pod, []string{id}, dir))

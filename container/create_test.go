@@ -118,8 +118,7 @@ func TestCreateTwice(t *testing.T) {
 func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
-	known, err := n.cache.Snapshot().Pod(pod)
-	testutil.Must(t, err)
+	known := n.knownPod(pod)
 	full := known.Meta.Config
 	bare := *known
 	bare.Meta.Config = &runtimeapi.PodSandboxConfig{Metadata: full.GetMetadata()}
@@ -127,7 +126,7 @@ func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 	config := n.config("sleep")
 	config.LogPath = "sleep.log"
 
-	stranger := proto.Clone(full).(*runtimeapi.PodSandboxConfig)
+	stranger := proto.CloneOf(full)
 	stranger.Metadata.Uid = "another"
 	for attempt, test := range []struct {
 		config *runtimeapi.PodSandboxConfig
@@ -142,7 +141,7 @@ func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 		testutil.Equal(t, n.look(id).Meta.LogPath, test.want, "attempt %d: log path", attempt)
 	}
 	config.Metadata.Attempt = 9
-	_, err = n.Create(t.Context(), pod, config, stranger)
+	_, err := n.Create(t.Context(), pod, config, stranger)
 	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.HasPrefix(err.Error(), "sandbox_config.metadata: "),
 		"with another pod's configuration: %v", err)
 }
@@ -152,15 +151,13 @@ func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 func TestCreatePrivileged(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
-	known, err := n.cache.Snapshot().Pod(pod)
-	testutil.Must(t, err)
-	stored := known.Meta.Config
-	privileged := proto.Clone(stored).(*runtimeapi.PodSandboxConfig)
+	known := n.knownPod(pod)
+	privileged := proto.CloneOf(known.Meta.Config)
 	privileged.Linux = &runtimeapi.LinuxPodSandboxConfig{
 		SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{Privileged: true}}
-	stranger := proto.Clone(privileged).(*runtimeapi.PodSandboxConfig)
+	stranger := proto.CloneOf(privileged)
 	stranger.Metadata.Uid = "another"
-	ordinary := proto.Clone(privileged).(*runtimeapi.PodSandboxConfig)
+	ordinary := proto.CloneOf(privileged)
 	ordinary.Linux.SecurityContext.Privileged = false
 
 	for i, tt := range []struct {
@@ -283,7 +280,7 @@ func TestCreateLeavesForeignContainersAlone(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod := n.pod()
 	c := n.look(n.create(pod, n.config("sleep")))
-	spec, err := n.prepare(t.Context(), mustPod(t, n, pod), n.config("sleep"))
+	spec, err := n.prepare(t.Context(), n.knownPod(pod), n.config("sleep"))
 	testutil.Must(t, err)
 	testutil.Must(t, n.Remove(t.Context(), c.ID))
 	spec.spec.Config.Labels = nil
@@ -293,13 +290,6 @@ func TestCreateLeavesForeignContainersAlone(t *testing.T) {
 	testutil.Fails(t, err, errdefs.IsAlreadyExists, "Create")
 	_, err = engine.InspectContainer(t.Context(), foreign)
 	testutil.Check(t, err, "somebody else's container")
-}
-
-func mustPod(t *testing.T, n *node, id string) *state.Pod {
-	t.Helper()
-	pod, err := n.cache.Snapshot().Pod(id)
-	testutil.Must(t, err)
-	return pod
 }
 
 func TestCreateRollsBack(t *testing.T) {
@@ -315,11 +305,10 @@ func TestCreateRollsBack(t *testing.T) {
 	t.Run("the checkpoint cannot be written", func(t *testing.T) {
 		n, _ := newFakeNode(t)
 		pod := n.pod()
-		dir := filepath.Join(n.dir, "checkpoint")
-		testutil.Must(t, os.Rename(dir, dir+".away"))
-		_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
-		testutil.Assert(t, err != nil, "Create succeeded without a checkpoint")
-		testutil.Must(t, os.Rename(dir+".away", dir))
+		n.withoutStore(func() {
+			_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
+			testutil.Assert(t, err != nil, "Create succeeded without a checkpoint")
+		})
 		n.wantNothing(pod)
 	})
 	t.Run("the pod stops meanwhile", func(t *testing.T) {
@@ -338,13 +327,7 @@ func TestCreateRollsBack(t *testing.T) {
 func TestCreateWhileTheEngineIsAway(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod := n.pod()
-	engine.Away()
-	testutil.Eventually(n.t, func() error {
-		if n.cache.Err() == nil {
-			return errors.New("the cache has not noticed that the engine is away")
-		}
-		return nil
-	})
+	n.engineAway(engine)
 	_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
 	testutil.Assert(t, errdefs.IsUnavailable(err), "Create: %v", err)
 }
@@ -354,8 +337,7 @@ func TestCreateInAPodWithoutCheckpoint(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
 	testutil.Must(t, n.store.Delete(t.Context(), pod))
-	id := n.create(pod, n.config("sleep"))
-	n.start(id)
+	id := n.started(pod, n.config("sleep"))
 	_, err := n.store.Load(t.Context(), pod)
 	testutil.Assert(t, errdefs.IsNotFound(err), "a checkpoint was made for a pod without one: %v", err)
 	testutil.Check(t, n.Remove(t.Context(), id), "Remove")

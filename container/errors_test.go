@@ -69,15 +69,12 @@ func TestBadImageIsNamedByItsFieldInTheRequest(t *testing.T) {
 func TestTargetOfThePIDNamespace(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod := n.pod()
-	running := n.create(pod, n.config("sleep"))
-	n.start(running)
+	running := n.started(pod, n.config("sleep"))
 	other := n.running("sleep")
 	ended := n.config("sleep")
 	ended.Metadata.Name = "ended"
-	exited := n.create(pod, ended)
-	n.start(exited)
-	testutil.Must(t, engine.Exit(exited, 0))
-	n.waitState(exited, runtimeapi.ContainerState_CONTAINER_EXITED)
+	exited := n.started(pod, ended)
+	n.exit(engine, exited, 0)
 	for name, tc := range map[string]struct {
 		target string
 		is     func(error) bool

@@ -12,8 +12,7 @@ func TestRigExecSyncWithForgedEvents(t *testing.T) {
 	n := newRigNode(t)
 	config := n.config("sleep", "1000")
 	forge(config)
-	id := n.create(n.pod(), config)
-	n.start(id)
+	id := n.started(n.pod(), config)
 	for range 5 {
 		got, err := n.ExecSync(t.Context(), id,
 			ExecRequest{Command: []string{"sh", "-c", "exec >&- 2>&-; sleep 0.1; exit 3"}})

@@ -13,6 +13,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/encoding/protowire"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker/dockertest"
@@ -44,8 +45,13 @@ func (n *node) writeLog(id string, lines ...string) {
 // logged makes a created container with a log, and the engine's directory for it.
 func (n *node) logged(sandboxID string, command ...string) (id, logPath string) {
 	n.t.Helper()
-	config := n.config(command...)
-	config.LogPath = "c/0.log"
+	return n.loggedAt("c/0.log", sandboxID, n.config(command...))
+}
+
+// loggedAt is logged with a path and a configuration.
+func (n *node) loggedAt(path, sandboxID string, config *runtimeapi.ContainerConfig) (id, logPath string) {
+	n.t.Helper()
+	config.LogPath = path
 	id = n.create(sandboxID, config)
 	n.engineDir(id)
 	return id, n.look(id).Meta.LogPath
@@ -84,11 +90,7 @@ func TestExitIsPublishedAfterTheLog(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod := n.pod()
 	for i := range 20 {
-		config := n.config("sleep")
-		config.Metadata.Attempt = uint32(i)
-		config.LogPath = fmt.Sprintf("c/%d.log", i)
-		id := n.create(pod, config)
-		n.engineDir(id)
+		id, logPath := n.loggedAt(fmt.Sprintf("c/%d.log", i), pod, withAttempt(n.config("sleep"), uint32(i)))
 		n.start(id)
 		want := numbered(1, 500)
 		n.writeLog(id, want...)
@@ -96,7 +98,7 @@ func TestExitIsPublishedAfterTheLog(t *testing.T) {
 		for n.look(id).Status.Running {
 			time.Sleep(50 * time.Microsecond)
 		}
-		n.wantLog(n.look(id).Meta.LogPath, want)
+		n.wantLog(logPath, want)
 	}
 }
 
@@ -146,8 +148,7 @@ func TestRecoverOfARunningContainer(t *testing.T) {
 		n.writeLog(id, numbered(round*20+1, round*20+10)...)
 		n.restart(func() { n.writeLog(id, numbered(round*20+11, round*20+20)...) })
 	}
-	testutil.Must(t, engine.Exit(id, 0))
-	n.waitState(id, exited)
+	n.exit(engine, id, 0)
 	n.wantLog(logPath, numbered(1, 100))
 }
 
@@ -202,8 +203,7 @@ func TestRecoverDoesNotBringBackARemovedLog(t *testing.T) {
 	id, logPath := n.logged(n.pod(), "sleep")
 	n.start(id)
 	n.writeLog(id, "a line")
-	testutil.Must(t, engine.Exit(id, 0))
-	n.waitState(id, exited)
+	n.exit(engine, id, 0)
 	n.restart(func() {
 		testutil.Must(t, os.Remove(logPath))
 	})
@@ -215,11 +215,9 @@ func TestRecoverDoesNotBringBackARemovedLog(t *testing.T) {
 func TestEndStaysInTheRecord(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
-	n.start(id)
+	id := n.started(pod, n.config("sleep"))
 	before := n.look(id)
-	testutil.Must(t, engine.Exit(id, 7))
-	n.waitState(id, exited)
+	n.exit(engine, id, 7)
 	testutil.Must(t, n.ended(t.Context(), before))
 	kept, err := n.loadRecord(t.Context(), pod, id)
 	testutil.Assert(t, err == nil && kept.End != nil && kept.End.ExitCode == 7, "the record is %+v, %v", kept, err)
@@ -252,11 +250,7 @@ func TestRecoverDoesNotWaitForLogsInTurn(t *testing.T) {
 	pod := n.pod()
 	var ids []string
 	for i := range containers {
-		config := n.config("sleep")
-		config.Metadata.Attempt = uint32(i)
-		config.LogPath = fmt.Sprintf("c/%d.log", i)
-		id := n.create(pod, config)
-		n.engineDir(id)
+		id, _ := n.loggedAt(fmt.Sprintf("c/%d.log", i), pod, withAttempt(n.config("sleep"), uint32(i)))
 		n.start(id)
 		ids = append(ids, id)
 	}

@@ -45,8 +45,7 @@ func TestRemoveOnAFullDisk(t *testing.T) {
 	n, engine := newFakeNode(t)
 	fill, free := n.onSmallDisk()
 	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
-	n.start(id)
+	id := n.started(pod, n.config("sleep"))
 	fill()
 	for range 2 { // it is idempotent
 		testutil.Must(t, n.Remove(t.Context(), id), "Remove")

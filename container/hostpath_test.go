@@ -25,7 +25,7 @@ func TestMissingHostPathIsMade(t *testing.T) {
 	pod := n.pod()
 	missing, private, file := filepath.Join(n.dir, "run", "flannel"), filepath.Join(n.dir,
 		"private"), filepath.Join(n.dir, "file")
-	noErrors(t, os.Mkdir(private, 0o700), os.WriteFile(file, []byte("as it was"), 0o600))
+	testutil.Must(t, errors.Join(os.Mkdir(private, 0o700), os.WriteFile(file, []byte("as it was"), 0o600)))
 	config := n.config("sleep")
 	for i, path := range []string{missing, private, file} {
 		config.Mounts = append(config.Mounts, &runtimeapi.Mount{HostPath: path, ContainerPath: fmt.Sprintf("/m%d", i)})
@@ -44,11 +44,9 @@ func TestRigMissingHostPathIsMade(t *testing.T) {
 	missing := filepath.Join(n.dir, "run", "flannel")
 	config := n.config("sh", "-c", "echo 10.244.0.0/16 > /run/flannel/subnet.env")
 	config.Mounts = []*runtimeapi.Mount{{HostPath: missing, ContainerPath: "/run/flannel"}}
-	id := n.create(n.pod(), config)
-	n.start(id)
+	id := n.started(n.pod(), config)
 	n.waitState(id, exited)
-	content, err := os.ReadFile(filepath.Join(missing, "subnet.env"))
-	testutil.Assert(t, err == nil && string(content) == "10.244.0.0/16\n", "the file holds %q, %v", content, err)
+	testutil.Holds(t, filepath.Join(missing, "subnet.env"), "10.244.0.0/16\n")
 }
 
 func TestHostPathThatCannotBe(t *testing.T) {
@@ -56,7 +54,7 @@ func TestHostPathThatCannotBe(t *testing.T) {
 	pod := n.pod()
 	file, dangling, loop := filepath.Join(n.dir, "file"), filepath.Join(n.dir, "dangling"), filepath.Join(n.dir, "loop")
 	target := filepath.Join(n.dir, "nothing")
-	noErrors(t, os.WriteFile(file, nil, 0o600), os.Symlink(target, dangling), os.Symlink(loop, loop))
+	testutil.Must(t, errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(target, dangling), os.Symlink(loop, loop)))
 	for path, text := range map[string]string{
 		filepath.Join(file, "below"):        file + " is not a directory",
 		filepath.Join(file, "far", "below"): file + " is not a directory",
@@ -137,11 +135,6 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 	n.create(pod, n.config("sleep")) // a container without that path is created
 }
 
-func noErrors(t *testing.T, errs ...error) {
-	t.Helper()
-	testutil.Must(t, errors.Join(errs...))
-}
-
 func threads(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/task")
@@ -154,7 +147,7 @@ func TestHostPathsThatHangHoldUpNoOthers(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
 	dead, link := deadFileSystem(t, n.hostPaths), filepath.Join(t.TempDir(), "link")
-	noErrors(t, os.Symlink(dead, link))
+	testutil.Must(t, os.Symlink(dead, link))
 	n.hostPaths.patience = time.Millisecond
 	before := threads(t)
 	for _, dir := range []string{dead, link} {

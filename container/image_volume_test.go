@@ -35,15 +35,10 @@ func (v *volumes) Tidy() { v.tidied++ }
 // newImageNode is a node whose engine has a version, and two images to mount.
 func newImageNode(t *testing.T, flavor dockertest.Flavor) (*node, *dockertest.Engine, *volumes) {
 	t.Helper()
-	features := dockertest.DefaultFeatures(flavor)
-	features.Root = t.TempDir()
-	engine := dockertest.New(dockertest.Options{Features: features, Images: []dockertest.Image{
-		{Names: []string{"busybox"}}, {Names: []string{"pause"}},
-		{Names: []string{"one"}, ID: "sha256:1111" + strings.Repeat("0", 60)},
-		{Names: []string{"two"}, ID: "sha256:2222" + strings.Repeat("0", 60)},
-	}})
-	t.Cleanup(engine.Close)
-	n, v := newNode(t, engine, "busybox", "pause"), &volumes{}
+	n, engine := newNodeOn(t, dockertest.Options{Features: dockertest.DefaultFeatures(flavor)},
+		dockertest.Image{Names: []string{"one"}, ID: "sha256:1111" + strings.Repeat("0", 60)},
+		dockertest.Image{Names: []string{"two"}, ID: "sha256:2222" + strings.Repeat("0", 60)})
+	v := &volumes{}
 	n.opts.ImageVolumes = v
 	return n, engine, v
 }

@@ -25,8 +25,7 @@ const (
 
 func TestStart(t *testing.T) {
 	n, _ := newFakeNode(t)
-	id := n.create(n.pod(), n.config("sleep"))
-	n.start(id)
+	id := n.running("sleep")
 	n.wantState(id, running)
 	c := n.look(id)
 	testutil.Assert(t, c.Status.PID != 0 && !c.Status.StartedAt.IsZero(),
@@ -46,8 +45,7 @@ func (n *node) start2(id string, is func(error) bool) {
 func TestStartOfAnEndedContainer(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.running("sleep")
-	testutil.Must(t, engine.Exit(id, 3))
-	n.waitState(id, exited)
+	n.exit(engine, id, 3)
 	n.start2(id, errdefs.IsFailedPrecondition)
 }
 
@@ -153,13 +151,7 @@ func TestStopIsIdempotent(t *testing.T) {
 func TestStopAndRemoveWithoutTheEngine(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.running("sleep")
-	engine.Away()
-	testutil.Eventually(n.t, func() error {
-		if n.cache.Err() == nil {
-			return errors.New("the cache has not noticed")
-		}
-		return nil
-	})
+	n.engineAway(engine)
 	for _, id := range []string{id, "feedbeef"} {
 		testutil.Fails(t, n.Stop(t.Context(), id, 0), errdefs.IsUnavailable, "Stop %s", id)
 		testutil.Fails(t, n.Remove(t.Context(), id), errdefs.IsUnavailable, "Remove %s", id)
@@ -222,8 +214,7 @@ func TestRemove(t *testing.T) {
 func TestRemoveAtTheSameTime(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
-	n.start(id)
+	id := n.started(pod, n.config("sleep"))
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
@@ -238,8 +229,7 @@ func TestRemoveAtTheSameTime(t *testing.T) {
 func TestRemoveDuringStop(t *testing.T) {
 	n, _ := newFakeNode(t, dockertest.Program{Command: "deaf", Ignores: []string{"SIGTERM"}})
 	pod := n.pod()
-	id := n.create(pod, n.config("deaf"))
-	n.start(id)
+	id := n.started(pod, n.config("deaf"))
 	var group sync.WaitGroup
 	group.Go(func() {
 		testutil.Check(t, n.Stop(t.Context(), id, time.Hour), "Stop")
@@ -254,8 +244,7 @@ func TestRemoveDuringStop(t *testing.T) {
 func TestRemoveAgainAfterAFailure(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
-	n.start(id)
+	id := n.started(pod, n.config("sleep"))
 	for _, call := range []string{"StopContainer", "RemoveContainer"} {
 		engine.Inject(call, dockertest.Fault{Times: 1})
 		testutil.Fails(t, n.Remove(t.Context(), id), errdefs.IsUnavailable, "Remove while %s fails", call)
@@ -280,8 +269,7 @@ func TestIDPrefixes(t *testing.T) {
 func TestUnknownState(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
-	n.start(id)
+	id := n.started(pod, n.config("sleep"))
 	n.cache.UpdateContainer(id, func(s *state.ContainerStatus) { s.Unknown = true })
 	n.wantState(id, unknown)
 	n.start2(id, errdefs.IsFailedPrecondition)

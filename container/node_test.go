@@ -82,14 +82,17 @@ var appDigest = "127.0.0.1:5000/app@sha256:" + strings.Repeat("1", 64)
 func newFakeNode(t *testing.T, programs ...dockertest.Program) (*node, *dockertest.Engine) {
 	t.Helper()
 	features := dockertest.DefaultFeatures(dockertest.Docker20)
-	features.Root = t.TempDir()
 	features.CgroupVersion = 2 // as newCgroup's
-	engine := dockertest.New(dockertest.Options{
-		Features: features,
-		Images: []dockertest.Image{{Names: []string{"busybox"}}, {Names: []string{"pause"}},
-			{Names: []string{"app:1"}, Digests: []string{appDigest}}},
-		Programs: programs,
-	})
+	return newNodeOn(t, dockertest.Options{Features: features, Programs: programs},
+		dockertest.Image{Names: []string{"app:1"}, Digests: []string{appDigest}})
+}
+
+// newNodeOn is a node on an engine in memory that has the images of a container and a sandbox, and more.
+func newNodeOn(t *testing.T, opts dockertest.Options, more ...dockertest.Image) (*node, *dockertest.Engine) {
+	t.Helper()
+	opts.Features.Root = t.TempDir()
+	opts.Images = append([]dockertest.Image{{Names: []string{"busybox"}}, {Names: []string{"pause"}}}, more...)
+	engine := dockertest.New(opts)
 	t.Cleanup(engine.Close)
 	return newNode(t, engine, "busybox", "pause"), engine
 }
@@ -122,16 +125,18 @@ func (n *node) boot() {
 		Commands: n.commands,
 	})
 	n.cache.OnExit(n.FinishExit)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		testutil.FailsWith(n.t, n.cache.Run(ctx), context.Canceled, "cache")
-	}()
-	n.stopCache = func() { cancel(); <-done }
+	n.stopCache = n.background("the cache", n.cache.Run)
 	synced, cancelSync := context.WithTimeout(n.t.Context(), 20*time.Second)
 	defer cancelSync()
 	testutil.Must(n.t, n.cache.WaitSynced(synced))
+}
+
+// background runs a part of the server that ends with its context, until stop or the end of the test.
+func (n *node) background(name string, run func(context.Context) error) (stop func()) {
+	return testutil.Background(n.t, func(ctx context.Context) error {
+		testutil.FailsWith(n.t, run(ctx), context.Canceled, "%s", name)
+		return nil
+	})
 }
 
 func (n *node) shutDown() {
@@ -142,10 +147,25 @@ func (n *node) shutDown() {
 // restart is a restart of criadapter; meanwhile happens while it is away.
 func (n *node) restart(meanwhile func()) {
 	n.t.Helper()
+	n.reboot(meanwhile)
+	testutil.Must(n.t, n.Recover(n.t.Context()))
+}
+
+// reboot is a restart before Recover.
+func (n *node) reboot(meanwhile func()) {
+	n.t.Helper()
 	n.shutDown()
 	meanwhile()
 	n.boot()
-	testutil.Must(n.t, n.Recover(n.t.Context()))
+}
+
+// withoutStore does something while no record can be read or written.
+func (n *node) withoutStore(do func()) {
+	n.t.Helper()
+	dir := filepath.Join(n.dir, "checkpoint")
+	testutil.Must(n.t, os.Rename(dir, dir+".away"))
+	do()
+	testutil.Must(n.t, os.Rename(dir+".away", dir))
 }
 
 var podCount atomic.Uint32
@@ -230,9 +250,37 @@ func (n *node) start(id string) {
 // running makes a running container.
 func (n *node) running(command ...string) string {
 	n.t.Helper()
-	id := n.create(n.pod(), n.config(command...))
+	return n.started(n.pod(), n.config(command...))
+}
+
+// started makes a running container in the pod.
+func (n *node) started(sandboxID string, config *runtimeapi.ContainerConfig) string {
+	n.t.Helper()
+	id := n.create(sandboxID, config)
 	n.start(id)
 	return id
+}
+
+// exit ends the container's process, and waits until the cache shows it.
+func (n *node) exit(engine *dockertest.Engine, id string, code int) {
+	n.t.Helper()
+	testutil.Must(n.t, engine.Exit(id, code))
+	n.waitState(id, exited)
+}
+
+// engineAway ends the connection to the engine, and waits until the cache notices.
+func (n *node) engineAway(engine *dockertest.Engine) {
+	n.t.Helper()
+	engine.Away()
+	testutil.Until(n.t, "the cache notices that the engine is away", func() bool { return n.cache.Err() != nil })
+}
+
+// knownPod returns the pod as the cache shows it now.
+func (n *node) knownPod(id string) *state.Pod {
+	n.t.Helper()
+	pod, err := n.cache.Snapshot().Pod(id)
+	testutil.Must(n.t, err)
+	return pod
 }
 
 // look returns the container as the cache shows it now.

@@ -26,8 +26,7 @@ func TestUpdateWhereTheOOMScoreCannotBeLowered(t *testing.T) {
 	procs := newCgroup(t, n, "cgroup.procs")
 	testutil.Must(t,
 		os.WriteFile(filepath.Join(procs.dir, "cgroup.procs"), []byte(strconv.Itoa(sleep.Process.Pid)+"\n"), 0o644))
-	id := n.create(n.pod(), limited(n))
-	n.start(id)
+	id := n.started(n.pod(), limited(n))
 	osthread.Run(func() { // on a thread without CAP_SYS_RESOURCE
 		if err = dropSysResource(); err == nil {
 			err = n.Update(t.Context(),

@@ -49,8 +49,7 @@ func TestOutOfMemoryKillThatTheEngineMissed(t *testing.T) {
 			n.opts.Cgroups = counted
 			counted.kill(test.before)
 			pod := n.podIn(parent)
-			id := n.create(pod, n.config("sleep"))
-			n.start(id)
+			id := n.started(pod, n.config("sleep"))
 			counted.kill(test.killed)
 			testutil.Must(t, engine.Exit(id, test.exitCode))
 			n.waitState(id, runtimeapi.ContainerState_CONTAINER_EXITED)

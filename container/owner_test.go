@@ -16,7 +16,7 @@ func TestCreateLeavesContainersOfAnotherRootDirectoryAlone(t *testing.T) {
 	n, engine := newFakeNode(t)
 	n.opts.RootDirectory = "/ours"
 	pod := n.pod()
-	draft, err := n.prepare(t.Context(), mustPod(t, n, pod), n.config("sleep"))
+	draft, err := n.prepare(t.Context(), n.knownPod(pod), n.config("sleep"))
 	testutil.Must(t, err)
 	testutil.Equal(t, draft.spec.Config.Labels[translate.LabelRootDirectory], "/ours", "our container carries the mark")
 	release, err := n.cache.Reserve(draft.spec.Name) // the cache does not know it

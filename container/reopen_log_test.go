@@ -46,14 +46,12 @@ func TestReopenLogInOtherStates(t *testing.T) {
 	refused("created", errdefs.IsFailedPrecondition, id)
 	refused("unknown", errdefs.IsNotFound, "nosuch")
 	n.start(id)
-	testutil.Must(t, engine.Exit(id, 0))
-	n.waitState(id, exited)
+	n.exit(engine, id, 0)
 	n.rename(logPath, logPath+".old")
 	refused("exited", errdefs.IsFailedPrecondition, id)
 	silent := n.config("sleep")
 	silent.Metadata.Name = "silent"
-	other := n.create(pod, silent)
-	n.start(other)
+	other := n.started(pod, silent)
 	refused("without a log", errdefs.IsFailedPrecondition, other)
 }
 
@@ -64,8 +62,7 @@ func TestReopenLogBeforeRecover(t *testing.T) {
 	n.start(id)
 	n.writeLog(id, numbered(1, 10)...)
 	testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 10) })
-	n.shutDown()
-	n.boot()
+	n.reboot(func() {})
 	n.writeLog(id, numbered(11, 12)...)
 	n.rename(logPath, logPath+".old")
 	testutil.Must(t, n.ReopenLog(t.Context(), id))
@@ -86,19 +83,13 @@ func TestRecoverOfManyContainers(t *testing.T) {
 	const count = 100
 	n, _ := newFakeNode(t)
 	pod := n.pod()
-	ids := make([]string, count)
+	ids, paths := make([]string, count), make([]string, count)
 	for i := range ids {
 		config := n.config("sleep")
 		config.Metadata.Name = fmt.Sprintf("c%d", i)
-		config.LogPath = fmt.Sprintf("c%d/0.log", i)
-		ids[i] = n.create(pod, config)
-		n.engineDir(ids[i])
+		ids[i], paths[i] = n.loggedAt(fmt.Sprintf("c%d/0.log", i), pod, config)
 		n.start(ids[i])
 		n.writeLog(ids[i], numbered(1, 20)...)
-	}
-	paths := make([]string, count)
-	for i, id := range ids {
-		paths[i] = n.look(id).Meta.LogPath
 	}
 	began := time.Now()
 	n.restart(func() {
@@ -135,9 +126,7 @@ func TestStartOfAnotherShimsContainer(t *testing.T) {
 	for _, link := range []bool{false, true} {
 		t.Run(fmt.Sprintf("link=%t", link), func(t *testing.T) {
 			n, _ := newFakeNode(t)
-			n.shutDown()
-			n.linkLogs = link
-			n.boot()
+			n.reboot(func() { n.linkLogs = link })
 			id, logPath := n.foreign(n.pod())
 			n.start(id)
 			n.writeJSON(id, "hello")
@@ -160,9 +149,7 @@ func TestStartOfAnotherShimsContainer(t *testing.T) {
 
 func TestLinkedLogs(t *testing.T) {
 	n, _ := newFakeNode(t)
-	n.shutDown()
-	n.linkLogs = true
-	n.boot()
+	n.reboot(func() { n.linkLogs = true })
 	id, logPath := n.logged(n.pod(), "sleep")
 	inspect, err := n.engine.InspectContainer(t.Context(), id)
 	testutil.Require(t, err == nil && inspect.HostConfig.LogConfig.Type == logs.DriverJSONFile,
@@ -176,10 +163,8 @@ func TestLinkedLogs(t *testing.T) {
 	testutil.Assert(t, err != nil, "a new log that the kubelet has not asked for")
 	testutil.Must(t, n.ReopenLog(t.Context(), id))
 	n.writeJSON(id, "second")
-	for path, want := range map[string]string{logPath + ".old": jsonLine("first"), logPath: jsonLine("second")} {
-		text, err := os.ReadFile(path)
-		testutil.Assert(t, err == nil && string(text) == want, "%s holds %q, %v", path, text, err)
-	}
+	testutil.Holds(t, logPath+".old", jsonLine("first"))
+	testutil.Holds(t, logPath, jsonLine("second"))
 }
 
 func jsonLine(text string) string {
@@ -200,14 +185,12 @@ func (n *node) writeJSON(id, text string) {
 // foreign creates a container like another shim.
 func (n *node) foreign(sandboxID string) (id, logPath string) {
 	n.t.Helper()
-	pod, err := n.cache.Snapshot().Pod(sandboxID)
-	testutil.Must(n.t, err)
 	config := n.config("sleep")
 	config.LogPath = "c/0.log"
 	features, err := n.engine.Features(n.t.Context())
 	testutil.Must(n.t, err)
 	spec, err := translate.Container(translate.ContainerInput{
-		Config: config, Sandbox: translate.SandboxRef{ID: sandboxID, Config: pod.Meta.Config}, ImageID: n.image,
+		Config: config, Sandbox: translate.SandboxRef{ID: sandboxID, Config: n.knownPod(sandboxID).Meta.Config}, ImageID: n.image,
 		Features: features,
 	})
 	testutil.Must(n.t, err)
@@ -241,9 +224,7 @@ func TestKillInAReopeningOfALinkedLog(t *testing.T) {
 		for _, restarted := range []bool{true, false} {
 			t.Run(fmt.Sprintf("link=%t restarted=%t", link, restarted), func(t *testing.T) {
 				n, _ := newFakeNode(t)
-				n.shutDown()
-				n.linkLogs = true
-				n.boot()
+				n.reboot(func() { n.linkLogs = true })
 				id, logPath := n.logged(n.pod(), "sleep")
 				n.start(id)
 				n.writeJSON(id, "first")
@@ -257,20 +238,15 @@ func TestKillInAReopeningOfALinkedLog(t *testing.T) {
 				}
 				if restarted {
 					n.restart(cutShort)
-					again, err := os.ReadFile(logPath)
-					testutil.Assert(t, err == nil && string(again) == jsonLine("first")+jsonLine("second"),
-						"after the start the log holds %q, %v", again, err)
+					testutil.Holds(t, logPath, jsonLine("first")+jsonLine("second"), "after the start")
 				} else {
 					cutShort()
 				}
 				n.rename(logPath, logPath+".old")
 				testutil.Must(t, n.ReopenLog(t.Context(), id))
 				n.writeJSON(id, "third")
-				for path, want := range map[string]string{logPath + ".old": jsonLine("first") + jsonLine("second"),
-					logPath: jsonLine("third")} {
-					text, err := os.ReadFile(path)
-					testutil.Assert(t, err == nil && string(text) == want, "%s holds %q, %v", path, text, err)
-				}
+				testutil.Holds(t, logPath+".old", jsonLine("first")+jsonLine("second"))
+				testutil.Holds(t, logPath, jsonLine("third"))
 			})
 		}
 	}

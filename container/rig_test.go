@@ -46,8 +46,7 @@ func (n *node) shell(script string) string {
 	n.t.Helper()
 	config := n.config("sh", "-c", script)
 	config.LogPath = "c/0.log"
-	id := n.create(n.pod(), config)
-	n.start(id)
+	id := n.started(n.pod(), config)
 	return id
 }
 
@@ -134,8 +133,7 @@ func TestRigUpdate(t *testing.T) {
 	config := n.config("sleep", "1000")
 	config.Linux = &runtimeapi.LinuxContainerConfig{
 		Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 32 * mib}}
-	id := n.create(n.pod(), config)
-	n.start(id)
+	id := n.started(n.pod(), config)
 	for _, limit := range []int64{256 * mib, 16 * mib} { // far up and down again
 		err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{
 			MemoryLimitInBytes: limit, CpuShares: 512, CpuPeriod: 100_000, CpuQuota: 50_000, CpusetCpus: "0",
@@ -170,8 +168,7 @@ func TestRigUpdateOfTheOOMScore(t *testing.T) {
 		testutil.Must(t, n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{OomScoreAdj: score})))
 	}
 	pod := n.pod()
-	id := n.create(pod, config)
-	n.start(id)
+	id := n.started(pod, config)
 	testutil.Until(t, "two processes", func() bool { return len(scores(id)) == 2 })
 	change(id, 950)
 	got := scores(id)
@@ -326,7 +323,7 @@ func TestRigExecSyncInADyingContainer(t *testing.T) {
 	took := time.Since(start)
 	testutil.Assert(t, took <= longRun, "took %v", took)
 	// The command ends with the container, before the engine, and so the stop, is done with it.
-	noErrors(t, <-stopped)
+	testutil.Must(t, <-stopped)
 	n.waitState(id, exited)
 	_, err = n.exec(id, time.Minute, "true")
 	testutil.Fails(t, err, errdefs.IsFailedPrecondition, "ExecSync in an ended container")
@@ -337,7 +334,7 @@ func TestRigMountSourceThatCannotBe(t *testing.T) {
 	pod := n.pod()
 	config := n.config("true")
 	dangling, target := filepath.Join(n.dir, "dangling"), filepath.Join(n.dir, "missing")
-	noErrors(t, os.Symlink(target, dangling))
+	testutil.Must(t, os.Symlink(target, dangling))
 	config.Mounts = []*runtimeapi.Mount{{HostPath: dangling, ContainerPath: "/data"}}
 	_, err := n.Create(t.Context(), pod, config, nil)
 	testutil.Assert(t, errdefs.IsInvalidArgument(err), "Create: %v", err)

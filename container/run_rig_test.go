@@ -25,24 +25,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// view returns the output of inside.View, once through the runtime and once through the engine.
-func (n *node) view(t *testing.T, id string) (throughRuntime, throughEngine string) {
+// wantAlike checks that a command sees the same through the runtime and through the engine. It returns what it sees.
+func (n *node) wantAlike(t *testing.T, look func() string) string {
 	t.Helper()
-	look := func() string {
-		got, err := n.exec(id, time.Minute, inside.View)
-		testutil.Must(t, err)
-		testutil.Require(t, len(got.Stdout) != 0, "nothing is seen: %+v", got)
-		return string(got.Stdout) + string(got.Stderr)
-	}
 	before := n.CommandWay()
-	throughRuntime = look()
+	throughRuntime := look()
 	if now := n.CommandWay(); now.ThroughRuntime != before.ThroughRuntime+1 {
 		t.Fatalf("the command went through the engine: %s", now.EngineReason)
 	}
 	n.opts.Commands = nil
-	throughEngine = look()
+	throughEngine := look()
 	n.opts.Commands = n.commands
-	return throughRuntime, throughEngine
+	for _, line := range inside.Differences(throughRuntime, throughEngine) {
+		t.Error(line)
+	}
+	return throughRuntime
 }
 
 // A command has the same confinement through the runtime and through the engine.
@@ -84,14 +81,15 @@ func TestRigCommandsAreConfinedAlike(t *testing.T) {
 			config.Linux = &runtimeapi.LinuxContainerConfig{
 				SecurityContext: &runtimeapi.LinuxContainerSecurityContext{}}
 			change(config, config.Linux.SecurityContext)
-			id := n.create(n.pod(), config)
-			n.start(id)
-			runtime, engine := n.view(t, id)
-			for _, line := range inside.Differences(runtime, engine) {
-				t.Error(line)
-			}
+			id := n.started(n.pod(), config)
+			view := n.wantAlike(t, func() string {
+				got, err := n.exec(id, time.Minute, inside.View)
+				testutil.Must(t, err)
+				testutil.Require(t, len(got.Stdout) != 0, "nothing is seen: %+v", got)
+				return string(got.Stdout) + string(got.Stderr)
+			})
 			if t.Failed() || testing.Verbose() {
-				t.Log(runtime)
+				t.Log(view)
 			}
 		})
 	}
@@ -161,8 +159,7 @@ while true; do
 	i=$((i+1))
 done`)
 	config.WorkingDir = "/work"
-	id := n.create(n.pod(), config)
-	n.start(id)
+	id := n.started(n.pod(), config)
 	for range 24 {
 		got, err := n.exec(id, time.Minute, "test -e /proc/self/cwd/../../../../../../inside || echo outside")
 		testutil.Assert(t, err != nil || string(got.Stdout) != "outside\n", "a command works outside of its container")
@@ -234,12 +231,7 @@ func TestRigCommandsEndWithTheServer(t *testing.T) {
 		_, err := n.exec(id, time.Minute, "(sleep 611 &); sleep 612; true")
 		return err
 	})
-	testutil.Eventually(t, func() error {
-		if !n.runs(id, "sleep 611") || !n.runs(id, "sleep 612") {
-			return fmt.Errorf("the command does not run")
-		}
-		return nil
-	})
+	testutil.Until(t, "the command runs", func() bool { return n.runs(id, "sleep 611") && n.runs(id, "sleep 612") })
 	n.commands.Close()
 	testutil.Assert(t, <-ended != nil, "the command succeeded")
 	testutil.Assert(t, !n.runs(id, "sleep 61"), "the command goes on")
@@ -285,7 +277,7 @@ head -c 5; cat; exit 9`
 func TestRigTerminalsAreAlike(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
-	look := func() string {
+	view := n.wantAlike(t, func() string {
 		var output bytes.Buffer
 		sizes := make(chan Size, 1)
 		sizes <- Size{Width: 77, Height: 33}
@@ -294,19 +286,9 @@ func TestRigTerminalsAreAlike(t *testing.T) {
 		})
 		testutil.Assert(t, err == nil && code == 9, "Exec: %d, %v", code, err)
 		return output.String()
-	}
-	runtime := look()
-	if n.CommandWay().ThroughRuntime != 1 {
-		t.Fatalf("the command went through the engine: %s", n.CommandWay().EngineReason)
-	}
-	n.opts.Commands = nil
-	engine := look()
-	n.opts.Commands = n.commands
-	for _, line := range inside.Differences(runtime, engine) {
-		t.Error(line)
-	}
+	})
 	for _, part := range []string{"rows 33", "columns 77", "TERM=xterm", "more"} {
-		testutil.Assert(t, strings.Contains(runtime, part), "%q is missing: %s", part, runtime)
+		testutil.Assert(t, strings.Contains(view, part), "%q is missing: %s", part, view)
 	}
 }
 
@@ -347,12 +329,7 @@ func TestRigSessionHoldsNoRuntime(t *testing.T) {
 	})
 	cancel()
 	testutil.FailsWith(t, <-ended, context.Canceled, "Exec")
-	testutil.Eventually(t, func() error {
-		if n.runs(id, "sleep 614") {
-			return fmt.Errorf("the command goes on")
-		}
-		return nil
-	})
+	testutil.Until(t, "the command ends", func() bool { return !n.runs(id, "sleep 614") })
 }
 
 // A command that ignores the hang-up of its client goes on. All its output is discarded, and it neither waits nor gets

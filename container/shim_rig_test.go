@@ -31,8 +31,7 @@ func TestRigContainersOfAPodShareAShim(t *testing.T) {
 	for attempt := range uint32(3) {
 		config := n.config("sleep", "1000")
 		config.Metadata = &runtimeapi.ContainerMetadata{Name: "c", Attempt: attempt}
-		id := n.create(pod, config)
-		n.start(id)
+		id := n.started(pod, config)
 		testutil.Assert(t, (n.shim(id) == n.shim(pod)) == shared,
 			"shim %d, the sandbox container's is %d", n.shim(id), n.shim(pod))
 		ids = append(ids, id)

@@ -2,7 +2,6 @@ package container
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,8 +40,7 @@ func TestRigStopSignals(t *testing.T) {
 	} {
 		config := n.config("sh", "-c", countSignals)
 		config.LogPath, config.StopSignal = want+"/0.log", signal
-		id := n.create(n.pod(), config)
-		n.start(id)
+		id := n.started(n.pod(), config)
 		n.isUp(id)
 		testutil.Must(t, n.Stop(t.Context(), id, longRun))
 		n.wantState(id, exited)
@@ -99,12 +97,7 @@ func TestRigStopOfAContainerWithARestartPolicy(t *testing.T) {
 	id := n.shell(countSignals)
 	n.isUp(id)
 	engine.Docker(t, rigenv.Require(t).DockerHost, "update", "--restart", "always", id)
-	testutil.Eventually(t, func() error {
-		if !n.look(id).Status.Restarts {
-			return errors.New("the cache does not show the restart policy")
-		}
-		return nil
-	})
+	testutil.Until(t, "the cache shows the restart policy", func() bool { return n.look(id).Status.Restarts })
 	testutil.Must(t, n.Stop(t.Context(), id, longRun))
 	time.Sleep(time.Second) // the engine would start it after a tenth of a second
 	n.wantState(id, exited)
@@ -117,12 +110,7 @@ func TestRigStopOfAPausedContainer(t *testing.T) {
 	id := n.shell(countSignals)
 	n.isUp(id)
 	testutil.Must(t, n.opts.Engine.PauseContainer(t.Context(), id))
-	testutil.Eventually(t, func() error {
-		if !n.look(id).Status.Paused {
-			return errors.New("the cache does not show that the container is paused")
-		}
-		return nil
-	})
+	testutil.Until(t, "the cache shows that the container is paused", func() bool { return n.look(id).Status.Paused })
 	testutil.Must(t, n.Stop(t.Context(), id, longRun))
 	n.wantLog(n.look(id).Meta.LogPath, []string{"up", "TERM"})
 }

@@ -154,8 +154,7 @@ func TestAttachTerminal(t *testing.T) {
 	n, engine := newFakeNode(t)
 	config := n.config("shell")
 	config.Stdin, config.Tty = true, true
-	id := n.create(n.pod(), config)
-	n.start(id)
+	id := n.started(n.pod(), config)
 	check := testutil.NoMoreGoroutines(t)
 	sizes := make(chan Size, 1)
 	sizes <- Size{Width: 132, Height: 43}

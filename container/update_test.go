@@ -2,8 +2,6 @@ package container
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -87,12 +85,11 @@ func TestUpdateOfANote(t *testing.T) {
 			update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": value}})))
 		testutil.Equal(t, engine.limits.Unified["memory.low"], value, "the note")
 	}
-	dir := filepath.Join(n.dir, "checkpoint")
-	testutil.Must(t, os.Rename(dir, dir+".away"))
-	err := n.Update(t.Context(),
-		update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": "3"}}))
-	testutil.Assert(t, err != nil, "Update succeeded")
-	testutil.Must(t, os.Rename(dir+".away", dir))
+	n.withoutStore(func() {
+		err := n.Update(t.Context(),
+			update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": "3"}}))
+		testutil.Assert(t, err != nil, "Update succeeded")
+	})
 	testutil.Equal(t, engine.limits.Unified["memory.low"], "2000000", "after a failed update the note")
 }
 
@@ -126,8 +123,7 @@ func TestUpdateRefuses(t *testing.T) {
 	got := n.look(id).Status.Resources
 	testutil.Assert(t, proto.Equal(got, before), "after refused updates the cache has %v, want %v", got, before)
 	n.start(id)
-	testutil.Must(t, engine.Exit(id, 0))
-	n.waitState(id, exited)
+	n.exit(engine, id, 0)
 	testutil.Fails(t, n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})),
 		errdefs.IsFailedPrecondition, "ended container")
 }
@@ -136,11 +132,10 @@ func TestUpdateRefuses(t *testing.T) {
 func TestUpdateThatCannotBeRecorded(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), limited(n))
-	dir := filepath.Join(n.dir, "checkpoint")
-	testutil.Must(t, os.Rename(dir, dir+".away"))
-	err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib}))
-	testutil.Assert(t, err != nil, "Update succeeded")
-	testutil.Must(t, os.Rename(dir+".away", dir))
+	n.withoutStore(func() {
+		err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib}))
+		testutil.Assert(t, err != nil, "Update succeeded")
+	})
 	inspect, err := engine.InspectContainer(t.Context(), id)
 	testutil.Must(t, err)
 	if inspect.HostConfig.Memory != 64*mib || n.look(id).Status.Resources.GetLinux().GetMemoryLimitInBytes() != 64*mib {

@@ -25,8 +25,7 @@ func TestUserOfAnExitedContainer(t *testing.T) {
 			want := &docker.Identity{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}}
 			// The processes of an engine in memory have none.
 			n.cache.UpdateContainer(id, func(status *state.ContainerStatus) { status.Identity = want })
-			testutil.Must(t, engine.Exit(id, 1))
-			n.waitState(id, exited)
+			n.exit(engine, id, 1)
 			for _, when := range []string{"after its end", "after a restart"} {
 				got := n.look(id).Status.Identity
 				testutil.Assert(t, reflect.DeepEqual(got, want), "%s: %+v, want %+v", when, got, want)

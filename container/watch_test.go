@@ -17,17 +17,7 @@ import (
 )
 
 // watch runs Watch until the test ends or the returned function is called.
-func (n *node) watch() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		testutil.FailsWith(n.t, n.Watch(ctx), context.Canceled, "Watch")
-	}()
-	stop = func() { cancel(); <-done }
-	n.t.Cleanup(stop)
-	return stop
-}
+func (n *node) watch() (stop func()) { return n.background("Watch", n.Watch) }
 
 func TestContainerStartedByOthers(t *testing.T) {
 	for name, again := range map[string]func(n *node, engine *dockertest.Engine, id string) error{
@@ -47,13 +37,10 @@ func TestContainerStartedByOthers(t *testing.T) {
 			cgroup := newCgroup(t, n, "hugetlb.2MB.max", "memory.high")
 			n.watch()
 			config := n.config("sleep")
-			config.LogPath = "c/0.log"
 			config.Linux = &runtimeapi.LinuxContainerConfig{
 				Resources: unified(map[string]string{"memory.high": "1000"})}
-			id := n.create(n.pod(), config)
-			n.engineDir(id)
+			id, logPath := n.loggedAt("c/0.log", n.pod(), config)
 			n.start(id)
-			logPath := n.look(id).Meta.LogPath
 			for round := range 3 {
 				n.writeLog(id, numbered(round*10+1, round*10+10)...)
 				// a new cgroup
@@ -69,8 +56,7 @@ func TestContainerStartedByOthers(t *testing.T) {
 				})
 			}
 			n.writeLog(id, numbered(31, 40)...)
-			testutil.Must(t, engine.Exit(id, 0))
-			n.waitState(id, exited)
+			n.exit(engine, id, 0)
 			n.wantLog(logPath, numbered(1, 40))
 		})
 	}
@@ -144,8 +130,7 @@ func TestRecoverOfARunningContainerWithoutAPosition(t *testing.T) {
 		testutil.Must(t, err)
 	})
 	n.writeLog(id, numbered(21, 30)...)
-	testutil.Must(t, engine.Exit(id, 0))
-	n.waitState(id, exited)
+	n.exit(engine, id, 0)
 	n.wantLog(logPath+".old", numbered(1, 20))
 	n.wantLog(logPath, numbered(21, 30))
 }
@@ -160,14 +145,11 @@ func TestLimitsDoNotWaitForTheLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n, engine := newFakeNode(t)
 			config := n.config("sleep")
-			config.LogPath = "c/0.log"
 			config.Linux = &runtimeapi.LinuxContainerConfig{
 				Resources: unified(map[string]string{"memory.high": "1000"})}
-			id := n.create(n.pod(), config)
-			n.engineDir(id)
+			id, _ := n.loggedAt("c/0.log", n.pod(), config)
 			n.start(id)
-			n.shutDown()
-			n.boot()
+			n.reboot(func() {})
 			cgroup := newCgroup(t, n, "hugetlb.2MB.max", "memory.high")
 			engine.Inject("Features", dockertest.Fault{Block: true, Times: 1}) // following the log needs them
 			asked := engine.Calls("Features")
@@ -201,8 +183,7 @@ func TestRunsOfRemovedContainersAreForgotten(t *testing.T) {
 	}
 	pod := n.pod()
 	for _, remove := range []func(context.Context, string) error{n.Remove, engine.RemoveContainer} {
-		id := n.create(pod, n.config("sleep"))
-		n.start(id)
+		id := n.started(pod, n.config("sleep"))
 		testutil.Equal(t, runs(), 1, "runs are kept of one container")
 		testutil.Must(t, remove(t.Context(), id))
 		testutil.Must(t, n.Remove(t.Context(), id))
@@ -239,10 +220,7 @@ func TestFailedResumeIsTriedAgain(t *testing.T) {
 // Retrying cannot help a log whose driver keeps no file.
 func TestLogOfADriverThatCannotBeFollowed(t *testing.T) {
 	n, _ := newFakeNode(t)
-	config := n.config("sleep")
-	config.LogPath = "c/0.log"
-	id := n.create(n.pod(), config)
-	n.engineDir(id)
+	id, _ := n.logged(n.pod(), "sleep")
 	n.start(id)
 	for driver, done := range map[string]bool{"journald": true, "fluentd": true, "none": true, "json-file": false} {
 		c := *n.look(id)
