@@ -1,19 +1,13 @@
 package docker_test
 
 import (
-	"context"
-	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -48,36 +42,14 @@ func TestConformanceOfAPIVersions(t *testing.T) {
 	}
 }
 
-// proxyAPI serves the rig's engine on another socket, as one whose newest API
-// version is the one given.
+// proxyAPI serves the rig's engine on another socket, as one whose newest API version is the one given.
 func proxyAPI(t *testing.T, env rigenv.Env, version string) (host string) {
 	t.Helper()
-	dir, err := os.MkdirTemp(env.WorkDir, "p")
-	testutil.Must(t, err)
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(env.DockerHost, "unix://"))
-	}}
-	proxy := &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "docker"}) },
-		Transport:     transport,
-		FlushInterval: -1, // events and progress come one by one
-		ModifyResponse: func(response *http.Response) error {
+	return engine.Proxy(t, env, func(proxy *httputil.ReverseProxy) http.Handler {
+		proxy.ModifyResponse = func(response *http.Response) error {
 			response.Header.Set("Api-Version", version)
 			return nil
-		},
-	}
-	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
-	testutil.Must(t, err)
-	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(listener)
-	}()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-served
-		transport.CloseIdleConnections()
+		}
+		return proxy
 	})
-	return "unix://" + listener.Addr().String()
 }

@@ -1,9 +1,7 @@
 package sandbox_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"os"
@@ -15,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -28,36 +27,20 @@ type probeRefuser struct {
 // newProbeRefuser takes the place of the engine of env.
 func newProbeRefuser(t *testing.T, env *rigenv.Env) *probeRefuser {
 	t.Helper()
-	dir, err := os.MkdirTemp(env.WorkDir, "p") // short, for the socket in it
-	testutil.Must(t, err)
-	path, engine := filepath.Join(dir, "p.sock"), strings.TrimPrefix(env.DockerHost, "unix://")
-	listener, err := net.Listen("unix", path)
-	testutil.Must(t, err)
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", engine)
-	}}
-	proxy := &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
-		Transport: transport, FlushInterval: -1,
-	}
 	p := &probeRefuser{}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Query().Get("name"), "criadapter-probe-") {
-			p.probes.Add(1)
-			if p.refuse.Load() {
-				w.Header().Set("Content-Type", "application/json")
-				http.Error(w, `{"message":"no space left on device"}`, http.StatusInternalServerError)
-				return
+	env.DockerHost = engine.Proxy(t, *env, func(proxy *httputil.ReverseProxy) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Query().Get("name"), "criadapter-probe-") {
+				p.probes.Add(1)
+				if p.refuse.Load() {
+					w.Header().Set("Content-Type", "application/json")
+					http.Error(w, `{"message":"no space left on device"}`, http.StatusInternalServerError)
+					return
+				}
 			}
-		}
-		proxy.ServeHTTP(w, r)
-	})}
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() {
-		_ = server.Close()
-		transport.CloseIdleConnections()
+			proxy.ServeHTTP(w, r)
+		})
 	})
-	env.DockerHost = "unix://" + path
 	return p
 }
 
@@ -70,7 +53,7 @@ func TestPodsOutliveAFailedProof(t *testing.T) {
 	env.Registration = rigenv.RegistrationDaemonJSON
 	env = ownEngineOf(t, env, nil)
 	notes := filepath.Join(filepath.Dir(env.DockerRoot), "notes")
-	engine := newProbeRefuser(t, &env)
+	refuser := newProbeRefuser(t, &env)
 	r := newRigOn(t, env, "--sandbox-container=needed")
 	r.pull(env.Image("test/busybox:latest"))
 	// made checks that the pod has a sandbox container, or none if held is set. Then it runs a container in the pod.
@@ -84,17 +67,17 @@ func TestPodsOutliveAFailedProof(t *testing.T) {
 			"a container of pod %s has the host name", name)
 	}
 	old := r.run("old", 0)
-	if made(old, "old", true); engine.probes.Load() == 0 {
+	if made(old, "old", true); refuser.probes.Load() == 0 {
 		t.Fatal("the runtime was not proved by a container")
 	}
 
-	engine.refuse.Store(true)
+	refuser.refuse.Store(true)
 	r.must(r.server.Stop(t.Context()))
-	engine.probes.Store(0)
+	refuser.probes.Store(0)
 	r.must(r.server.Start(t.Context()))
 	kept := r.run("kept", 0)
-	if made(kept, "kept", true); engine.probes.Load() != 0 {
-		t.Errorf("%d containers were made to prove again what was known", engine.probes.Load())
+	if made(kept, "kept", true); refuser.probes.Load() != 0 {
+		t.Errorf("%d containers were made to prove again what was known", refuser.probes.Load())
 	}
 
 	r.must(r.server.Stop(t.Context()))
@@ -106,7 +89,7 @@ func TestPodsOutliveAFailedProof(t *testing.T) {
 	fresh := r.run("fresh", 0)
 	made(fresh, "fresh", false)
 
-	engine.refuse.Store(false)
+	refuser.refuse.Store(false)
 	testutil.Eventually(t, func() error { return r.announced(true) })
 	late := r.run("late", 0)
 	made(late, "late", true)

@@ -3,7 +3,13 @@ package engine
 import (
 	"bytes"
 	"context"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -52,4 +58,30 @@ func Docker(t testing.TB, host string, args ...string) string {
 func (e *Engine) Use(env rigenv.Env) rigenv.Env {
 	env.DockerHost, env.DockerRoot = e.Host(), e.Root()
 	return env
+}
+
+// Proxy serves the engine of env on a socket of its own until the test ends. handler may change the proxy, and returns
+// what gets the requests.
+func Proxy(t testing.TB, env rigenv.Env, handler func(*httputil.ReverseProxy) http.Handler) (host string) {
+	t.Helper()
+	dir, err := os.MkdirTemp(env.WorkDir, "p") // short, for the socket in it
+	testutil.Must(t, err)
+	path := filepath.Join(dir, "s")
+	listener, err := net.Listen("unix", path)
+	testutil.Must(t, err)
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(env.DockerHost, "unix://"))
+	}}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: handler(&httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "engine"}) },
+		Transport:     transport,
+		FlushInterval: -1, // events and progress come one by one
+	})}
+	ended := testutil.Go(func() error { return server.Serve(listener) })
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-ended
+		transport.CloseIdleConnections()
+	})
+	return "unix://" + path
 }
