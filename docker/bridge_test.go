@@ -31,7 +31,7 @@ func TestBridgeDaemonJSON(t *testing.T) {
 		"own":  {config: map[string]any{"bridge": "", "bip": "10.213.0.1/24", "mtu": 1280}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			own, _ := startEngine(t, env, "bridge-"+name, row.config)
+			own, _ := startEngine(t, env, row.config)
 			for _, bridge := range []bool{true, false} {
 				client, err := docker.Dial(docker.Options{Host: own.Host(), Bridge: bridge})
 				testutil.Must(t, err)
@@ -53,7 +53,7 @@ func TestBridgeDaemonJSON(t *testing.T) {
 // TestReloadedDaemonJSON gives a running engine another runtime, as installers of runtimes do: the client's Features
 // have it without the loss of the connection.
 func TestReloadedDaemonJSON(t *testing.T) {
-	own, env := startEngine(t, rigenv.Require(t), "reload", nil)
+	own, env := startEngine(t, rigenv.Require(t), nil)
 	client := dialRig(t, env)
 	ctx, cancel := context.WithCancel(t.Context())
 	subscribed, ended := make(chan struct{}), make(chan struct{})

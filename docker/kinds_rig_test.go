@@ -1,7 +1,6 @@
 package docker_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/user"
@@ -57,12 +56,7 @@ func wantRefusal(t *testing.T, opts engine.Options, advice string) {
 	if err := os.Chmod(opts.Dir, 0o711); err != nil { // remapped users go through
 		t.Fatal(err)
 	}
-	e, err := engine.New(opts)
-	testutil.Must(t, err)
-	t.Cleanup(func() {
-		testutil.Check(t, e.Close(context.WithoutCancel(t.Context())))
-	})
-	testutil.Must(t, e.Start(rigContext(t)))
+	e := engine.ForTest(t, opts)
 	client, err := docker.Dial(docker.Options{Host: e.Host()})
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })

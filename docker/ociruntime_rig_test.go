@@ -53,7 +53,7 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 				// With a wrong runtime in daemon.json, the engine must not find the shim instead.
 				env.Registration, config = rigenv.RegistrationDaemonJSON, map[string]any{"runtimes": c.runtimes}
 			}
-			own, _ := startEngine(t, env, "oci-"+name[:5], config)
+			own, _ := startEngine(t, env, config)
 			client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
 			testutil.Assert(t, err == nil && features.OCIRuntime.Works() == c.proven &&
 				features.OCIRuntime.RecursiveReadOnly == c.proven && features.OCIRuntime.UserNamespaces == c.proven,
@@ -85,7 +85,7 @@ done
 exec runc "$@"
 `
 	testutil.Must(t, os.WriteFile(old, []byte(script), 0o755))
-	own, _ := startEngine(t, env, "oci-old", map[string]any{
+	own, _ := startEngine(t, env, map[string]any{
 		"default-runtime": "old",
 		"runtimes": map[string]any{
 			"old": map[string]any{"path": old},
@@ -101,7 +101,7 @@ exec runc "$@"
 // TestRigNotesLiveAsLongAsContainers makes and removes a container with a note, and
 // loses one.
 func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
-	own, env := startEngine(t, rigenv.Require(t), "oci-notes", nil)
+	own, env := startEngine(t, rigenv.Require(t), nil)
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
 	testutil.Must(t, err)
 	testutil.Must(t, client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}))
@@ -159,7 +159,7 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 // the kernel's overlay.
 func TestRigUserNamespacesNeedLayers(t *testing.T) {
 	env := rigenv.Require(t)
-	own, _ := startEngine(t, env, "oci-copies", map[string]any{"storage-driver": engine.CopyDriver(env)})
+	own, _ := startEngine(t, env, map[string]any{"storage-driver": engine.CopyDriver(env)})
 	_, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
 	testutil.Must(t, err)
 	r := features.OCIRuntime

@@ -1,7 +1,6 @@
 package docker_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -25,15 +24,9 @@ import (
 func TestRigShimWithoutTheProgram(t *testing.T) {
 	env := rigenv.Require(t)
 	bin := installShim(t, env)
-	own, err := engine.New(engine.Options{
-		Dir: filepath.Join(env.WorkDir, "docker-shimgone"), Env: env, Path: bin,
-		Config: map[string]any{"runtimes": map[string]any{}},
+	own := engine.ForTest(t, engine.Options{
+		Env: env, Path: bin, Config: map[string]any{"runtimes": map[string]any{}},
 	})
-	testutil.Must(t, err)
-	t.Cleanup(func() {
-		testutil.Check(t, own.Close(context.WithoutCancel(t.Context())))
-	})
-	testutil.Must(t, own.Start(rigContext(t)))
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
 	testutil.Must(t, err)
 	if !features.Supports("1.42") {

@@ -1,41 +1,28 @@
 package docker_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/network"
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
-	"github.com/criadapter/criadapter/internal/ocinote"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // startWithShim starts an engine on whose PATH the shim is.
-func startWithShim(t *testing.T, env rigenv.Env, name string, config map[string]any) *engine.Engine {
+func startWithShim(t *testing.T, env rigenv.Env, config map[string]any) *engine.Engine {
 	t.Helper()
-	own, err := engine.New(engine.Options{
-		Dir: filepath.Join(env.WorkDir, "docker-"+name), Env: env, Config: config, Path: filepath.Dir(env.OCIRuntime),
-	})
-	testutil.Must(t, err)
-	testutil.Must(t, own.Start(rigContext(t)))
-	t.Cleanup(func() {
-		testutil.Check(t, own.Close(context.WithoutCancel(t.Context())))
-	})
-	return own
+	return engine.ForTest(t, engine.Options{Env: env, Config: config, Path: filepath.Dir(env.OCIRuntime)})
 }
 
 // TestRigShimNeedsNoConfiguration connects to an engine whose daemon.json has no word of the runtime, and on whose PATH
@@ -43,7 +30,7 @@ func startWithShim(t *testing.T, env rigenv.Env, name string, config map[string]
 func TestRigShimNeedsNoConfiguration(t *testing.T) {
 	const shim = "io.containerd.criadapter.v2"
 	env := rigenv.Require(t)
-	own := startWithShim(t, env, "shim", map[string]any{"runtimes": map[string]any{}})
+	own := startWithShim(t, env, map[string]any{"runtimes": map[string]any{}})
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
 	testutil.Must(t, err)
 	testutil.Assert(t, !slices.Contains(features.Runtimes, shim), "pods may name the runtime: %v", features.Runtimes)
@@ -54,14 +41,7 @@ func TestRigShimNeedsNoConfiguration(t *testing.T) {
 	}
 	testutil.Require(t, features.OCIRuntime.Name == shim && features.OCIRuntime.RecursiveReadOnly,
 		"the runtime is %+v", features.OCIRuntime)
-	testutil.Must(t, client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}))
-	id, err := client.CreateContainer(rigContext(t), docker.ContainerSpec{
-		Config: &container.Config{Image: env.Image(rigImage), Cmd: []string{"sleep", "1000"}, NetworkDisabled: true},
-		Host:   &container.HostConfig{NetworkMode: "none"}, Network: &network.NetworkingConfig{},
-		Note: &ocinote.Note{Hostname: "noted", Process: ocinote.Process{Groups: &[]uint32{4242}}},
-	})
-	testutil.Must(t, err)
-	testutil.Must(t, client.StartContainer(rigContext(t), id))
+	id := startNoted(t, env, client)
 	lookAtNoted(t, client, id)
 	testutil.Must(t, client.RemoveContainer(rigContext(t), id))
 	left, err := features.OCIRuntime.Notes.List()
@@ -72,7 +52,7 @@ func TestRigShimNeedsNoConfiguration(t *testing.T) {
 // runtime only by its shim, and lists no features of it.
 func TestRigRecursiveMountByTheShim(t *testing.T) {
 	env := rigenv.Require(t)
-	own := startWithShim(t, env, "shimrro", map[string]any{"runtimes": map[string]any{}})
+	own := startWithShim(t, env, map[string]any{"runtimes": map[string]any{}})
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
 	testutil.Must(t, err)
 	if !features.Supports("1.42") {
@@ -129,15 +109,9 @@ func lookAtNoted(t *testing.T, client *docker.Client, id string) {
 // runInside runs a script in a container and returns its output, with a terminal's line ends.
 func runInside(t *testing.T, client *docker.Client, id, script string) string {
 	t.Helper()
-	opts := docker.ExecOptions{Command: []string{"sh", "-c", script}, Stdout: true, Stderr: true, TTY: true}
-	execID, err := client.CreateExec(rigContext(t), id, opts)
+	output, err := runIn(t, client, id, "sh", "-c", script)
 	testutil.Must(t, err)
-	stream, err := client.AttachExec(rigContext(t), execID, opts)
-	testutil.Must(t, err)
-	defer func() { _ = stream.Close() }()
-	output, err := io.ReadAll(stream)
-	testutil.Check(t, err)
-	return string(output)
+	return output
 }
 
 func nodeNamespaces() *runtimeapi.NamespaceOption {
@@ -149,7 +123,7 @@ func nodeNamespaces() *runtimeapi.NamespaceOption {
 func TestRigDaemonJSONIsPreferredToTheShim(t *testing.T) {
 	env := rigenv.Require(t)
 	env.Registration = rigenv.RegistrationDaemonJSON
-	_, features, err := dialOCI(t, startWithShim(t, env, "both", nil), docker.OCIRuntimeRequired)
+	_, features, err := dialOCI(t, startWithShim(t, env, nil), docker.OCIRuntimeRequired)
 	testutil.Assert(t, err == nil && features.OCIRuntime.Name == "criadapter",
 		"the runtime is %+v, %v", features.OCIRuntime, err)
 }

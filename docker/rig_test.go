@@ -20,23 +20,15 @@ import (
 )
 
 // startEngine starts an engine without images for one test. It returns the engine, and an env for the engine.
-func startEngine(t *testing.T, env rigenv.Env, name string, config map[string]any) (*engine.Engine, rigenv.Env) {
+func startEngine(t *testing.T, env rigenv.Env, config map[string]any) (*engine.Engine, rigenv.Env) {
 	t.Helper()
-	own, err := engine.New(engine.Options{
-		Dir: env.WorkDir + "/docker-" + name, Env: env, Config: config,
-	})
-	testutil.Must(t, err)
-	testutil.Must(t, own.Start(rigContext(t)))
-	t.Cleanup(func() {
-		testutil.Check(t, own.Close(context.Background()))
-	})
-	env.DockerHost, env.DockerRoot = own.Host(), own.Root()
-	return own, env
+	own := engine.ForTest(t, engine.Options{Env: env, Config: config})
+	return own, own.Use(env)
 }
 
 // TestAbsence kills a real engine and starts it again.
 func TestAbsence(t *testing.T) {
-	own, env := startEngine(t, rigenv.Require(t), "absence", map[string]any{"live-restore": true})
+	own, env := startEngine(t, rigenv.Require(t), map[string]any{"live-restore": true})
 	subject := dockertest.Subject{
 		Engine: dialRig(t, env), Image: env.Image(rigImage), Pullable: env.Image("test/multi:a"),
 		Prefix: uniquePrefix("absence"),
@@ -86,7 +78,7 @@ func TestPullWithCredentials(t *testing.T) {
 // and which type its error has.
 func TestPullFromRegistryInTrouble(t *testing.T) {
 	// The shared engine may have layers from other tests' pulls.
-	_, env := startEngine(t, rigenv.Require(t), "trouble", nil)
+	_, env := startEngine(t, rigenv.Require(t), nil)
 	c := dialRig(t, env)
 	for ref, want := range map[string]error{
 		env.Image(rigenv.PrefixUnavailable + "/test/big:latest"): docker.ErrRegistryUnavailable,
@@ -109,7 +101,7 @@ func TestPullFromRegistryInTrouble(t *testing.T) {
 // TestPullCancelled shows that a transfer that stands still ends with its
 // caller.
 func TestPullCancelled(t *testing.T) {
-	_, env := startEngine(t, rigenv.Require(t), "cancel", nil)
+	_, env := startEngine(t, rigenv.Require(t), nil)
 	c := dialRig(t, env)
 	ctx, cancel := context.WithCancel(rigContext(t))
 	defer cancel()

@@ -334,14 +334,5 @@ func ownEngine(t *testing.T, config map[string]any) rigenv.Env {
 // ownEngineOf is ownEngine for an env that the test has changed.
 func ownEngineOf(t *testing.T, env rigenv.Env, config map[string]any) rigenv.Env {
 	t.Helper()
-	dir, err := os.MkdirTemp(env.WorkDir, "own")
-	testutil.Must(t, err)
-	own, err := engine.New(engine.Options{Dir: dir, Env: env, Config: config})
-	testutil.Must(t, err)
-	t.Cleanup(func() {
-		testutil.Check(t, own.Close(context.WithoutCancel(t.Context())))
-	})
-	testutil.Must(t, own.Start(t.Context()))
-	env.DockerHost, env.DockerRoot = own.Host(), own.Root()
-	return env
+	return engine.ForTest(t, engine.Options{Env: env, Config: config}).Use(env)
 }

@@ -160,7 +160,7 @@ func seccompProfiles(t *testing.T) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"allow.json": `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}`,
 		"empty.json": "{}"} {
-		testutil.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		testutil.WriteFile(t, filepath.Join(dir, name), text)
 	}
 	return dir
 }
@@ -169,7 +169,7 @@ func seccompProfiles(t *testing.T) string {
 // is the engine's refusal.
 func daemonNode(t *testing.T, env rigenv.Env, row daemonJSON) (*node, error) {
 	t.Helper()
-	e := startEngine(t, env, row.config)
+	e := engine.ForTest(t, engine.Options{Env: env, Config: row.config})
 	client, err := docker.Dial(docker.Options{Host: e.Host(), LogDriver: translate.LogDriver(row.symlink)})
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })

@@ -52,7 +52,7 @@ func newNode(t *testing.T, env rigenv.Env, host string, images ...string) *node 
 func evilNode(t *testing.T, images ...string) *node {
 	t.Helper()
 	env := rigenv.Require(t)
-	e := startEngine(t, env, map[string]any{
+	e := engine.ForTest(t, engine.Options{Env: env, Config: map[string]any{
 		"init":                  true,
 		"no-new-privileges":     true,
 		"default-shm-size":      "8M",
@@ -66,22 +66,8 @@ func evilNode(t *testing.T, images ...string) *node {
 		},
 		"log-driver": "local",
 		"log-opts":   map[string]string{"max-size": "1k", "max-file": "2", "compress": "true", "mode": "non-blocking"},
-	})
+	}})
 	return newNode(t, env, e.Host(), images...)
-}
-
-// startEngine starts an engine of the test's own with these settings in its daemon.json.
-func startEngine(t *testing.T, env rigenv.Env, config map[string]any) *engine.Engine {
-	t.Helper()
-	dir, err := os.MkdirTemp(env.WorkDir, "t")
-	testutil.Must(t, err)
-	e, err := engine.New(engine.Options{Dir: dir, Env: env, Config: config})
-	testutil.Must(t, err)
-	t.Cleanup(func() {
-		testutil.Check(t, e.Close(context.WithoutCancel(t.Context())))
-	})
-	testutil.Must(t, e.Start(t.Context()))
-	return e
 }
 
 func (n *node) context() context.Context {
