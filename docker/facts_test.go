@@ -110,9 +110,7 @@ func TestCanLowerOOMScore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			proc := t.TempDir()
 			for file, text := range c.files {
-				path := filepath.Join(proc, file)
-				testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-				testutil.Must(t, os.WriteFile(path, []byte(text), 0o600))
+				testutil.WriteFile(t, filepath.Join(proc, file), text)
 			}
 			testutil.Equal(t, canLowerOOMScore(witness(proc, 7)), c.want, "canLowerOOMScore")
 		})

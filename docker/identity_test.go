@@ -16,21 +16,16 @@ func TestInitialIdentity(t *testing.T) {
 	const spec = `{"ociVersion":"1.0.2","process":{"user":{"uid":1000,"gid":3000,"additionalGids":[3000,5000]},"args":["x"]}}`
 	root := t.TempDir()
 	bundle, first := filepath.Join(root, "moby", id), filepath.Join(root, "moby", "first")
-	write := func(file, text string) {
-		t.Helper()
-		testutil.Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
-		testutil.Must(t, os.WriteFile(file, []byte(text), 0o600))
-	}
-	write(filepath.Join(bundle, "config.json"), spec)
-	write(filepath.Join(bundle, "init.pid"), "7")
-	write(filepath.Join(first, "config.json"), `{}`)
-	write(filepath.Join(first, "init.pid"), "11")
-	write(filepath.Join(root, "proc/7/status"), "Name:\tx\nPid:\t7\nPPid:\t5\n")
-	write(filepath.Join(root, "proc/8/status"), "Name:\tx\nPid:\t8\nPPid:\t6\n")
-	write(filepath.Join(root, "proc/6/status"), "Name:\tinit\n")
-	write(filepath.Join(root, "proc/9/status"), "Name:\tx\n")
-	write(filepath.Join(root, "proc/10/status"), "Name:\tx\nPid:\t10\nPPid:\t5\n")
-	write(filepath.Join(root, "proc/5/status"), "Name:\tcontainerd-shim\n")
+	testutil.WriteFile(t, filepath.Join(bundle, "config.json"), spec)
+	testutil.WriteFile(t, filepath.Join(bundle, "init.pid"), "7")
+	testutil.WriteFile(t, filepath.Join(first, "config.json"), `{}`)
+	testutil.WriteFile(t, filepath.Join(first, "init.pid"), "11")
+	testutil.WriteFile(t, filepath.Join(root, "proc/7/status"), "Name:\tx\nPid:\t7\nPPid:\t5\n")
+	testutil.WriteFile(t, filepath.Join(root, "proc/8/status"), "Name:\tx\nPid:\t8\nPPid:\t6\n")
+	testutil.WriteFile(t, filepath.Join(root, "proc/6/status"), "Name:\tinit\n")
+	testutil.WriteFile(t, filepath.Join(root, "proc/9/status"), "Name:\tx\n")
+	testutil.WriteFile(t, filepath.Join(root, "proc/10/status"), "Name:\tx\nPid:\t10\nPPid:\t5\n")
+	testutil.WriteFile(t, filepath.Join(root, "proc/5/status"), "Name:\tcontainerd-shim\n")
 	for pid, dir := range map[string]string{"5": first, "6": "/"} {
 		testutil.Must(t, os.Symlink(dir, filepath.Join(root, "proc", pid, "cwd")))
 	}

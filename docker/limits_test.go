@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -46,9 +45,7 @@ func TestParseLimits(t *testing.T) {
 func TestWitness(t *testing.T) {
 	proc := t.TempDir()
 	for pid, name := range map[int]string{7: "dockerd", 1: "systemd"} {
-		dir := filepath.Join(proc, strconv.Itoa(pid))
-		testutil.Must(t, os.Mkdir(dir, 0o700))
-		testutil.Must(t, os.WriteFile(filepath.Join(dir, "comm"), []byte(name+"\n"), 0o600))
+		testutil.WriteFile(t, filepath.Join(proc, strconv.Itoa(pid), "comm"), name+"\n")
 	}
 	for pid, want := range map[int]string{7: "7", 1: "self", 9: "self", 0: "self"} {
 		testutil.Equal(t, witness(proc, pid), filepath.Join(proc, want), "the witness for process %d", pid)

@@ -19,8 +19,7 @@ func TestEngineBehindASocketThatIsPassedOn(t *testing.T) {
 	testutil.Must(t, os.Symlink(socket, link))
 	process := func(pid, name, files string) {
 		dir := filepath.Join(proc, pid)
-		testutil.Must(t, os.MkdirAll(dir, 0o700))
-		testutil.Must(t, os.WriteFile(filepath.Join(dir, "comm"), []byte(name+"\n"), 0o600))
+		testutil.WriteFile(t, filepath.Join(dir, "comm"), name+"\n")
 		testutil.Must(t, os.Symlink(files, filepath.Join(dir, "fd")))
 	}
 	process("1", "systemd", "/proc/self/fd")

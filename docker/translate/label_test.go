@@ -7,6 +7,7 @@ import (
 	"testing/quick"
 	"unicode/utf8"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -124,7 +125,7 @@ func TestLabelsRoundTripQuick(t *testing.T) {
 		in.Config.Labels, in.Config.Annotations = labels, annotations
 		spec, err := Sandbox(in)
 		if err != nil {
-			return class(err) == "invalid" && !(validText(labels) && validText(annotations))
+			return errdefs.IsInvalidArgument(err) && !(validText(labels) && validText(annotations))
 		}
 		got, err := PodConfig(mergeImageLabels(spec.Config, evilImage), spec.Name)
 		return err == nil && maps.Equal(got.GetLabels(), labels) && maps.Equal(got.GetAnnotations(), annotations)
@@ -280,11 +281,11 @@ func TestIdentify(t *testing.T) {
 func TestConfigsOfTheWrongKind(t *testing.T) {
 	for _, name := range []string{"nginx", "k8s_app_p_n_u_0", ""} {
 		_, err := PodConfig(nil, name)
-		testutil.Assert(t, class(err) == "invalid", "the pod of %q: %v", name, err)
+		testutil.Assert(t, errdefs.IsInvalidArgument(err), "the pod of %q: %v", name, err)
 	}
 	for _, name := range []string{"nginx", "k8s_POD_p_n_u_0", ""} {
 		_, _, err := ContainerConfig(nil, name)
-		testutil.Assert(t, class(err) == "invalid", "the container of %q: %v", name, err)
+		testutil.Assert(t, errdefs.IsInvalidArgument(err), "the container of %q: %v", name, err)
 	}
 }
 
@@ -296,7 +297,7 @@ func TestDamagedRecord(t *testing.T) {
 	}())
 	delete(spec.Config.Labels, "app")
 	_, err := PodConfig(spec.Config.Labels, spec.Name)
-	testutil.Assert(t, class(err) == "data loss", "a label is missing: %v", err)
+	testutil.Assert(t, errdefs.IsDataLoss(err), "a label is missing: %v", err)
 }
 
 // Another shim's container may have a record from its image. This record does not hide the container's labels.
@@ -318,6 +319,6 @@ func TestLabelsThatAreNoText(t *testing.T) {
 		in := sandboxInput()
 		mod(in.Config)
 		_, err := Sandbox(in)
-		wantRefusal(t, err, "invalid", field)
+		wantRefusal(t, err, field)
 	}
 }

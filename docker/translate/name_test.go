@@ -143,12 +143,12 @@ func TestMetadataRefusals(t *testing.T) {
 			in := sandboxInput()
 			tc.mod(in.Config.Metadata)
 			_, err := Sandbox(in)
-			wantRefusal(t, err, "invalid", "config.metadata."+tc.field)
+			wantRefusal(t, err, "config.metadata."+tc.field)
 
 			inContainer := containerInput()
 			inContainer.Sandbox.Config = proto.CloneOf(in.Config)
 			_, err = Container(inContainer)
-			wantRefusal(t, err, "invalid", "sandbox_config.metadata."+tc.field)
+			wantRefusal(t, err, "sandbox_config.metadata."+tc.field)
 		})
 	}
 	t.Run("longest", func(t *testing.T) {

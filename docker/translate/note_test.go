@@ -130,7 +130,7 @@ func TestWholeProfile(t *testing.T) {
 func TestRelabelledMountWithOptions(t *testing.T) {
 	in := containerInput()
 	in.Features = newEngine()
-	in.Features.OCIRuntime = docker.OCIRuntime{Name: "criadapter", RecursiveReadOnly: true}
+	in = noted(in)
 	in.Config.Linux.SecurityContext.SelinuxOptions = &runtimeapi.SELinuxOption{Level: "s0:c1,c2"}
 	in.Config.Mounts = []*runtimeapi.Mount{{
 		HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true, Readonly: true, RecursiveReadOnly: true,
@@ -163,7 +163,7 @@ func TestRecursiveMountOfNotedContainer(t *testing.T) {
 	} {
 		in := containerInput()
 		in.Features = newEngine()
-		in.Features.OCIRuntime = docker.OCIRuntime{Name: "criadapter", RecursiveReadOnly: true}
+		in = noted(in)
 		in.Config.Mounts = []*runtimeapi.Mount{{
 			HostPath: "/a", ContainerPath: "/x", Readonly: true, RecursiveReadOnly: true, MountOptions: c.options,
 		}}
