@@ -35,8 +35,7 @@ func TestAttached(t *testing.T) {
 	}
 	want()
 	for _, id := range []string{"b", "a"} {
-		_, err := n.Add(context.Background(), testPod(id))
-		must(t, err)
+		join(t, n, id)
 	}
 	want("a", "b")
 	s.script("fake.ADD", "exit 1")
@@ -72,8 +71,7 @@ func TestGCTellsWhichPodsThereAre(t *testing.T) {
 	s.configure("net.conflist", newChain)
 	s.expectVersion(n, "1.1.0")
 	for _, id := range []string{"a", "b"} {
-		_, err := n.Add(context.Background(), testPod(id))
-		must(t, err)
+		join(t, n, id)
 	}
 	s.forgetCalls()
 	s.script("fake.GC", `echo '{"code":4,"msg":"unknown CNI_COMMAND"}'; exit 1`) // a plugin without GC

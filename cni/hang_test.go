@@ -21,26 +21,19 @@ func TestHangingPluginIsStopped(t *testing.T) {
 			s.options.Timeout = time.Second
 			n := s.network()
 			if operation == "DEL" {
-				_, err := n.Add(context.Background(), testPod("p"))
-				must(t, err)
+				join(t, n, "p")
 			}
 			s.script("fake."+operation, "sleep 300")
-			failed := make(chan error, 1)
-			go func() {
-				if operation == "ADD" {
-					_, err := n.Add(context.Background(), testPod("p"))
-					failed <- err
-				} else {
-					failed <- n.Del(context.Background(), Pod{ID: "p"}, "net")
+			failed := testutil.Go(func() error {
+				if operation == "DEL" {
+					return n.Del(context.Background(), Pod{ID: "p"}, "net")
 				}
-			}()
-			select {
-			case err := <-failed:
-				testutil.Assert(t, errors.Is(err, context.DeadlineExceeded) &&
-					strings.Contains(err.Error(), "CNI plugin fake was stopped: it did not end within"), "got %v", err)
-			case <-time.After(3 * time.Minute):
-				t.Fatal("it hangs")
-			}
+				_, err := n.Add(context.Background(), testPod("p"))
+				return err
+			})
+			err := testutil.Receive(t, failed, "it hangs")
+			testutil.Assert(t, errors.Is(err, context.DeadlineExceeded) &&
+				strings.Contains(err.Error(), "CNI plugin fake was stopped: it did not end within"), "got %v", err)
 			must(t, os.Remove(filepath.Join(s.journal, "fake."+operation+".do")))
 			must(t, n.Del(context.Background(), Pod{ID: "p"}, "net"))
 		})
@@ -69,8 +62,7 @@ func TestPluginThatCannotBeKilled(t *testing.T) {
 	freezer, thaw := newFreezer(t)
 	s, n := scripted(t)
 	s.script("fake.DEL", fmt.Sprintf(`echo $$ > %s/tasks; echo FROZEN > %[1]s/freezer.state; sleep 300`, freezer))
-	_, err := n.Add(context.Background(), testPod("p"))
-	must(t, err)
+	join(t, n, "p")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	failed := testutil.Go(func() error { return n.Del(ctx, Pod{ID: "p"}, "net") })
@@ -93,8 +85,7 @@ func TestJoined(t *testing.T) {
 		testutil.Assert(t, err == nil && got == want, "%s: joined is %v, %v", when, got, err)
 	}
 	want("before", false)
-	_, err := n.Add(context.Background(), testPod("p"))
-	must(t, err)
+	join(t, n, "p")
 	want("after ADD", true)
 	other, err := n.Joined("other")
 	testutil.Assert(t, err == nil && !other, "another pod is joined: %v, %v", other, err)
@@ -120,8 +111,7 @@ func TestJoined(t *testing.T) {
 func TestDelOnly(t *testing.T) {
 	s, n := scripted(t)
 	for _, id := range []string{"cached", "lost"} {
-		_, err := n.Add(context.Background(), testPod(id))
-		must(t, err)
+		join(t, n, id)
 	}
 	must(t, os.Remove(filepath.Join(s.cache, "results", "net-lost-eth0")))
 	s.options.DelOnly = true

@@ -144,6 +144,25 @@ func (s *sandbox) cached() []string {
 	return files
 }
 
+// wantRan checks which calls the plugins got, and that nothing is kept of a pod.
+func (s *sandbox) wantRan(calls string) {
+	s.t.Helper()
+	testutil.Equal(s.t, s.calls(), calls, "ran")
+	s.wantNothingKept()
+}
+
+func (s *sandbox) wantNothingKept() {
+	s.t.Helper()
+	testutil.Assert(s.t, len(s.cached()) == 0, "left %v", s.cached())
+}
+
+// join adds testPod to its network.
+func join(t *testing.T, n *Network, id string) {
+	t.Helper()
+	_, err := n.Add(t.Context(), testPod(id))
+	must(t, err)
+}
+
 func testPod(id string) Pod {
 	return Pod{ID: id, Name: "web", Namespace: "shop", UID: "u-1", NetnsPath: "/proc/self/ns/net"}
 }

@@ -114,8 +114,7 @@ func TestAddThatOutlivesItsServerEndsBeforeDel(t *testing.T) {
 				testutil.Until(t, "the ADD goes on", func() bool { _, err := os.Stat(address); return err == nil })
 				t.Error("the ADD gave the pod an address after DEL")
 			}
-			got := s.cached()
-			testutil.Assert(t, len(got) == 0, "left %v", got)
+			s.wantNothingKept()
 		})
 	}
 }

@@ -79,9 +79,7 @@ func TestAddAndDel(t *testing.T) {
 	got = s.recorded("ports.DEL.stdin")
 	testutil.Assert(t, strings.Contains(got, `"hostPort":80`) && strings.Contains(got, `"prevResult"`),
 		"DEL got %s", got)
-	if got := s.cached(); len(got) != 0 {
-		t.Errorf("left %v", got)
-	}
+	s.wantNothingKept()
 	must(t, n.Del(ctx, Pod{ID: "p1"}, "net"), n.Del(ctx, pod, ""))
 }
 
@@ -117,9 +115,7 @@ func TestFailedAddIsUndone(t *testing.T) {
 			s.script("ports.ADD", test.script)
 			result, err := n.Add(context.Background(), testPod("p"))
 			testutil.Assert(t, err != nil && result == nil && test.check(err), "got %+v, %v", result, err)
-			testutil.Equal(t, s.calls(), "fake.ADD ports.ADD ports.DEL fake.DEL", "ran")
-			got := s.cached()
-			testutil.Assert(t, len(got) == 0, "left %v", got)
+			s.wantRan("fake.ADD ports.ADD ports.DEL fake.DEL")
 			must(t, os.Remove(filepath.Join(s.journal, "ports.ADD.do")))
 			_, err = n.Add(context.Background(), testPod("p"))
 			testutil.Check(t, err, "the next Add")
@@ -146,9 +142,7 @@ func TestUndoThatFailsIsReportedAndRepeated(t *testing.T) {
 	s.script("fake.DEL", "")
 	s.forgetCalls()
 	must(t, n.Del(ctx, Pod{ID: "p"}, ""))
-	if got := s.calls(); got != "ports.DEL fake.DEL" || len(s.cached()) != 0 {
-		t.Errorf("ran %s, left %v", got, s.cached())
-	}
+	s.wantRan("ports.DEL fake.DEL")
 }
 
 // kube-router, for one, copies a configuration without addresses and completes it a moment later.
@@ -191,20 +185,14 @@ func TestCancelKillsThePluginAndItsChildren(t *testing.T) {
 	child := filepath.Join(s.journal, "child")
 	testutil.Until(t, "plugin runs", func() bool { _, err := os.Stat(child); return err == nil })
 	cancel()
-	select {
-	case err := <-failed:
-		testutil.Assert(t, errors.Is(err, context.Canceled), "got %v", err)
-	case <-time.After(3 * time.Minute):
-		t.Fatal("Add does not return")
-	}
+	err := testutil.Receive(t, failed, "Add does not return")
+	testutil.Assert(t, errors.Is(err, context.Canceled), "got %v", err)
 	pid := strings.TrimSpace(s.recorded("child"))
 	testutil.Until(t, "end of process "+pid, func() bool {
 		stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	})
-	if got := s.calls(); got != "fake.ADD ports.DEL fake.DEL" || len(s.cached()) != 0 {
-		t.Errorf("ran %s, left %v", got, s.cached())
-	}
+	s.wantRan("fake.ADD ports.DEL fake.DEL")
 }
 
 func TestUndoIsBounded(t *testing.T) {
@@ -237,8 +225,7 @@ func TestPluginMayLeaveADaemon(t *testing.T) {
 func TestDelUsesWhatAddUsed(t *testing.T) {
 	s, n := scripted(t)
 	ctx := context.Background()
-	_, err := n.Add(ctx, testPod("p"))
-	must(t, err)
+	join(t, n, "p")
 	s.plugin("other")
 	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"renamed","plugins":[{"type":"other"}]}`)
 	s.expect(n, "renamed")
@@ -285,8 +272,7 @@ func TestDamagedCache(t *testing.T) {
 			s, n := scripted(t)
 			ctx := context.Background()
 			for _, id := range []string{"p", "other-p"} {
-				_, err := n.Add(ctx, testPod(id))
-				must(t, err)
+				join(t, n, id)
 			}
 			testutil.WriteFile(t, filepath.Join(s.cache, "results", "net-p-eth0"), content)
 			s.forgetCalls()
@@ -309,14 +295,10 @@ func TestDelAfterACrash(t *testing.T) {
 	must(t, os.Remove(filepath.Join(s.conf, "net.conflist")))
 	s.expect(n, "")
 	must(t, n.Del(ctx, Pod{ID: "p"}, ""))
-	if got := s.calls(); got != "ports.DEL fake.DEL" || len(s.cached()) != 0 {
-		t.Errorf("ran %s, left %v", got, s.cached())
-	}
+	s.wantRan("ports.DEL fake.DEL")
 	testutil.WriteFile(t, n.pending.path("q"), `{"ContainerID":"q","Netw`)
 	must(t, n.Del(ctx, Pod{ID: "q"}, ""))
-	if len(s.cached()) != 0 {
-		t.Errorf("left %v", s.cached())
-	}
+	s.wantNothingKept()
 }
 
 func TestDelTellsPluginsThatTheNamespaceIsGone(t *testing.T) {
@@ -326,8 +308,7 @@ func TestDelTellsPluginsThatTheNamespaceIsGone(t *testing.T) {
 		"below a file": plain + "/x"} {
 		t.Run(name, func(t *testing.T) {
 			s, n := scripted(t)
-			_, err := n.Add(context.Background(), testPod("p"))
-			must(t, err)
+			join(t, n, "p")
 			s.forgetCalls()
 			must(t, n.Del(context.Background(), Pod{ID: "p", NetnsPath: path}, ""))
 			testutil.Equal(t, strings.Join(s.callLines(), "|"), "ports.DEL p eth0 |fake.DEL p eth0 ", "called with")
@@ -365,9 +346,7 @@ func TestBadCallsRunNothing(t *testing.T) {
 	} {
 		testutil.Assert(t, ok, "%s: wrong error", name)
 	}
-	if len(s.callLines()) != 0 || len(s.cached()) != 0 {
-		t.Errorf("ran %s, left %v", s.calls(), s.cached())
-	}
+	s.wantRan("")
 }
 
 func TestMissingPlugin(t *testing.T) {
@@ -376,21 +355,16 @@ func TestMissingPlugin(t *testing.T) {
 	_, err := n.Add(context.Background(), testPod("p"))
 	testutil.Assert(t, errdefs.IsUnavailable(err) && strings.Contains(err.Error(), `"ports"`) &&
 		strings.Contains(err.Error(), s.bin), "Add: %v", err)
-	if len(s.callLines()) != 0 || len(s.cached()) != 0 {
-		t.Errorf("ran %s, left %v", s.calls(), s.cached())
-	}
+	s.wantRan("")
 	s.plugin("ports")
-	_, err = n.Add(context.Background(), testPod("p"))
-	must(t, err)
+	join(t, n, "p")
 	must(t, os.Remove(filepath.Join(s.bin, "ports")))
 	if err := n.Del(context.Background(), Pod{ID: "p"}, ""); !errdefs.IsUnavailable(err) || len(s.cached()) != 1 {
 		t.Errorf("Del: %v, kept %v", err, s.cached())
 	}
 	s.plugin("ports")
 	must(t, n.Del(context.Background(), Pod{ID: "p"}, ""))
-	if len(s.cached()) != 0 {
-		t.Errorf("left %v", s.cached())
-	}
+	s.wantNothingKept()
 }
 
 // Del of a pod that was never joined does not need the plugins. If the caller names the pod's network, the pod may have

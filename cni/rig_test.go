@@ -100,6 +100,14 @@ func (n *node) links() int {
 	return count
 }
 
+// wantNothing checks that no pod has an interface, an address or an entry in the cache.
+func (n *node) wantNothing() {
+	n.t.Helper()
+	if n.links() != 0 || len(n.leased()) != 0 || len(n.cached()) != 0 {
+		n.t.Errorf("left %d interfaces, %v, %v", n.links(), n.leased(), n.cached())
+	}
+}
+
 func (n *node) pod(id string) (Pod, *space) {
 	inside := newSpace(n.t)
 	return Pod{ID: id, Name: id, Namespace: "test", UID: "u", NetnsPath: inside.path}, inside
@@ -177,9 +185,7 @@ func TestDualStackPodIsReachable(t *testing.T) {
 	testutil.Check(t, n.ask("10.88.7.1:8080"), "host port")
 	must(t, n.del(pod))
 	testutil.Assert(t, n.ask("10.88.7.1:8080") != nil, "the host port answers after DEL")
-	if n.links() != 0 || len(n.leased()) != 0 || len(n.cached()) != 0 {
-		t.Errorf("left %d interfaces, %v, %v", n.links(), n.leased(), n.cached())
-	}
+	n.wantNothing()
 	must(t, n.del(pod))
 }
 
@@ -195,9 +201,7 @@ func TestFailedChainReleasesTheAddress(t *testing.T) {
 	testutil.Equal(t, n.calls(), "broken.ADD broken.DEL", "ran")
 	err = inside.do(func() error { _, err := netlink.LinkByName(interfaceName); return err })
 	testutil.Assert(t, errors.As(err, &netlink.LinkNotFoundError{}), "eth0 is left: %v", err)
-	if n.links() != 0 || len(n.leased()) != 0 || len(n.cached()) != 0 {
-		t.Errorf("left %d interfaces, %v, %v", n.links(), n.leased(), n.cached())
-	}
+	n.wantNothing()
 }
 
 func TestCancelledAddReleasesTheAddress(t *testing.T) {
@@ -220,9 +224,7 @@ func TestCancelledAddReleasesTheAddress(t *testing.T) {
 	cancel()
 	err := <-failed
 	testutil.Assert(t, errors.Is(err, context.Canceled), "got %v", err)
-	if n.links() != 0 || len(n.leased()) != 0 || len(n.cached()) != 0 {
-		t.Errorf("left %d interfaces, %v, %v", n.links(), n.leased(), n.cached())
-	}
+	n.wantNothing()
 }
 
 func TestDelAfterTheNamespaceIsGone(t *testing.T) {
@@ -277,9 +279,7 @@ func TestPodsAreJoinedInParallel(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n.links() != 0 || len(n.leased()) != 0 || len(n.cached()) != 0 {
-		t.Errorf("left %d interfaces, %v, %v", n.links(), n.leased(), n.cached())
-	}
+	n.wantNothing()
 }
 
 // The plugin host-local refuses an ADD from an exhausted range. The plugin bridge runs it and passes the error on.
