@@ -34,25 +34,10 @@ func FuzzRequests(f *testing.F) {
 				"v5.channel.k8s.io\r\n\r\n\x82\x85\x00\x00\x00\x00\xff\x00\x01\x02\x03"))
 	f.Add([]byte("GET /../exec//TOKEN%2f?a=%zz HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"))
 	f.Add([]byte("\x16\x03\x01\x02\x00\x01"))
-	s, err := Listen(Options{
-		Address: "127.0.0.1:0",
-		Runtime: fakeRuntime{exec: func(ctx context.Context, _ []string, _ Streams) (int, error) {
-			<-ctx.Done() // until the client has left
-			return 0, ctx.Err()
-		}},
-	})
-	testutil.Must(f, err)
-	served := testutil.Go(func() error { return s.Serve() })
-	f.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			f.Error(err)
-		}
-		if err := <-served; err != nil {
-			f.Error(err)
-		}
-	})
+	s := serve(f, Options{Runtime: fakeRuntime{exec: func(ctx context.Context, _ []string, _ Streams) (int, error) {
+		<-ctx.Done() // until the client has left
+		return 0, ctx.Err()
+	}}})
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		rawURL, err := s.Exec(t.Context(),
 			&runtimeapi.ExecRequest{ContainerId: containerID, Cmd: []string{"c"}, Stdin: true, Stdout: true})

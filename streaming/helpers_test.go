@@ -70,14 +70,17 @@ const (
 	sandboxID   = "a-pod"
 )
 
-// serve starts a server on loopback, which is closed at the test's end.
-func serve(t *testing.T, opts Options) *Server {
+// serve starts a server on loopback, which is closed at the test's end. The changes come before the start.
+func serve(t testing.TB, opts Options, changes ...func(*Server)) *Server {
 	t.Helper()
 	if opts.Address == "" {
 		opts.Address = "127.0.0.1:0"
 	}
 	s, err := Listen(opts)
 	testutil.Must(t, err)
+	for _, change := range changes {
+		change(s)
+	}
 	served := testutil.Go(func() error { return s.Serve() })
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

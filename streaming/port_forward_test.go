@@ -151,7 +151,7 @@ func TestRefusedPortLeavesTheSession(t *testing.T) {
 			port := listen(t, "tcp4", "127.0.0.1:0", afterTheEnd)
 			s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
 			conn := dial(t, forwardURL(t, s))
-			refused, errs := pair(t, conn, unusedPort(t), 0)
+			refused, errs := pair(t, conn, testutil.FreePort(t), 0)
 			message, err := io.ReadAll(errs)
 			testutil.Assert(t, err == nil && strings.Contains(string(message), "connection refused"),
 				"message %q, %v", message, err)
@@ -163,15 +163,6 @@ func TestRefusedPortLeavesTheSession(t *testing.T) {
 			testutil.Assert(t, err == nil && string(answer) == "got 0 bytes", "afterwards: %q, %v", answer, err)
 		})
 	}
-}
-
-// unusedPort returns a port without a listener.
-func unusedPort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testutil.Must(t, err)
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // A server that hangs up is not an error of the forwarding, because clients end their session after an error.

@@ -79,12 +79,8 @@ func TestConnectionsThatSayNothingMoreEnd(t *testing.T) {
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
-	s, err := Listen(Options{Address: "127.0.0.1:0", Runtime: fakeRuntime{}})
-	testutil.Must(t, err)
 	const limit = 3
-	s.listener.limit = limit
-	go func() { _ = s.Serve() }()
-	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	s := serve(t, Options{Runtime: fakeRuntime{}}, func(s *Server) { s.listener.limit = limit })
 	// get says whether the server answers on a new connection, which stays open.
 	get := func() (conn net.Conn, answered bool) {
 		conn = connect(t, s.base.String())
@@ -112,12 +108,10 @@ func TestConnectionsAreBounded(t *testing.T) {
 // impatient connects to a server whose timeouts for requests are 200 ms instead of ten seconds.
 func impatient(t *testing.T) net.Conn {
 	t.Helper()
-	s, err := Listen(Options{Address: "127.0.0.1:0", Runtime: fakeRuntime{}})
-	testutil.Must(t, err)
-	s.http.ReadTimeout /= 50
-	s.http.WriteTimeout /= 50
-	go func() { _ = s.Serve() }()
-	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	s := serve(t, Options{Runtime: fakeRuntime{}}, func(s *Server) {
+		s.http.ReadTimeout /= 50
+		s.http.WriteTimeout /= 50
+	})
 	conn := connect(t, s.base.String())
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	return conn
