@@ -61,12 +61,7 @@ func TestReadersDoNotWaitForWriters(t *testing.T) {
 		}
 		return err
 	})
-	select {
-	case err := <-read:
-		n.must(err)
-	case <-time.After(3 * time.Minute):
-		t.Error("the reader waits for the writer")
-	}
+	n.must(testutil.Receive(t, read, "the reader waits for the writer"))
 }
 
 func TestOwnWritesAreReadAtOnce(t *testing.T) {
