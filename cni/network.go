@@ -1,6 +1,7 @@
 package cni
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -156,15 +157,11 @@ func (n *Network) Config() Config {
 }
 
 func (o Options) withDefaults() Options {
-	if o.ConfDir == "" {
-		o.ConfDir = defaultConfDir
-	}
+	o.ConfDir = filepath.Clean(cmp.Or(o.ConfDir, defaultConfDir))
 	if len(o.BinDirs) == 0 {
 		o.BinDirs = []string{defaultBinDir}
 	}
-	if o.CacheDir == "" {
-		o.CacheDir = defaultCacheDir
-	}
+	o.CacheDir = cmp.Or(o.CacheDir, defaultCacheDir)
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
 	}
@@ -177,7 +174,6 @@ func (o Options) withDefaults() Options {
 	if o.Observe == nil {
 		o.Observe = func(ctx context.Context, _ string) (context.Context, func(error)) { return ctx, func(error) {} }
 	}
-	o.ConfDir = filepath.Clean(o.ConfDir)
 	o.BinDirs = append([]string(nil), o.BinDirs...)
 	return o
 }

@@ -1,6 +1,7 @@
 package cni
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -105,10 +106,7 @@ func (m PortMapping) validate(field string) error {
 }
 
 func (m PortMapping) protocol() string {
-	if m.Protocol == "" {
-		return "tcp"
-	}
-	return strings.ToLower(m.Protocol)
+	return strings.ToLower(cmp.Or(m.Protocol, "tcp"))
 }
 
 func invalid(field, format string, args ...any) error {

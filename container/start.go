@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,12 +121,8 @@ func (s *Service) cannotRun(ctx context.Context, c *state.Container, cause error
 	}
 	s.opts.Cache.UpdateContainer(c.ID, func(status *state.ContainerStatus) {
 		status.StartedAt, status.FinishedAt = time.Now(), time.Now()
-		if status.ExitCode == 0 {
-			status.ExitCode = cannotRunExitCode
-		}
-		if status.Error == "" {
-			status.Error = cause.Error()
-		}
+		status.ExitCode = cmp.Or(status.ExitCode, cannotRunExitCode)
+		status.Error = cmp.Or(status.Error, cause.Error())
 	})
 	return drainErr
 }

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -85,9 +86,7 @@ var _ Engine = (*Client)(nil)
 // criadapter shares files, namespaces and process ids with its engine, which
 // must therefore be on the same machine.
 func Dial(opts Options) (*Client, error) {
-	if opts.Host == "" {
-		opts.Host = defaultHost
-	}
+	opts.Host = cmp.Or(opts.Host, defaultHost)
 	if opts.RequestTimeout <= 0 {
 		opts.RequestTimeout = defaultRequestTimeout
 	}

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -108,10 +109,7 @@ type proofKey struct {
 
 func (s *session) proofKey(f facts) proofKey {
 	found := s.features.OCIRuntime
-	program := f.info.Runtimes[found.Name].Path
-	if program == "" {
-		program = shimProgram
-	}
+	program := cmp.Or(f.info.Runtimes[found.Name].Path, shimProgram)
 	return proofKey{
 		EngineID: s.engineID, Version: f.version.Version, Kernel: f.info.KernelVersion, Driver: f.info.Driver,
 		Root:  f.info.DockerRootDir,

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -16,9 +17,7 @@ import (
 // probed again later. With OCIRuntimeRequired it is an error.
 func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 	found, real, err := findOCIRuntime(f.info, s.shim)
-	if s.notes = found.Notes; s.notes == "" {
-		s.notes = ocinote.DefaultDir
-	}
+	s.notes = cmp.Or(found.Notes, ocinote.DefaultDir)
 	if found.Name == shimRuntime {
 		s.addOwnShims(f)
 	}

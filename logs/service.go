@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -73,15 +74,9 @@ type Service struct {
 
 // New returns a Service without followers. The caller must Close it.
 func New(options Options) *Service {
-	if options.batchPause == 0 {
-		options.batchPause = 20 * time.Millisecond
-	}
-	if options.lookPeriod == 0 {
-		options.lookPeriod = 500 * time.Millisecond
-	}
-	if options.retryPause == 0 {
-		options.retryPause = time.Second
-	}
+	options.batchPause = cmp.Or(options.batchPause, 20*time.Millisecond)
+	options.lookPeriod = cmp.Or(options.lookPeriod, 500*time.Millisecond)
+	options.retryPause = cmp.Or(options.retryPause, time.Second)
 	if options.sync == nil {
 		options.sync = (*os.File).Sync
 	}

@@ -2,6 +2,7 @@ package ociexec
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -141,16 +142,10 @@ func (c *Container) readOptions(bundle, namespace string, shim int) error {
 	if err := json.Unmarshal(text, &options); err != nil {
 		return unsuitable("%s: %w", filepath.Join(bundle, "options.json"), err)
 	}
-	if options.Root == "" {
-		options.Root = defaultRoot
-	}
-	if options.BinaryName == "" {
-		options.BinaryName = "runc"
-	}
-	c.root, c.systemd = filepath.Join(options.Root, namespace), options.SystemdCgroup
+	c.root, c.systemd = filepath.Join(cmp.Or(options.Root, defaultRoot), namespace), options.SystemdCgroup
 	c.environ, err = searchPaths(shim)
 	if err == nil {
-		c.program, err = lookUp(options.BinaryName, c.environ)
+		c.program, err = lookUp(cmp.Or(options.BinaryName, "runc"), c.environ)
 	}
 	return err
 }

@@ -98,9 +98,7 @@ type Cache struct {
 
 // New returns an empty cache, which Run fills.
 func New(opts Options) *Cache {
-	if opts.relistPeriod == 0 {
-		opts.relistPeriod = 5 * time.Minute
-	}
+	opts.relistPeriod = cmp.Or(opts.relistPeriod, 5*time.Minute)
 	if opts.Alive == nil {
 		opts.Alive = func(checkpoint.Record) (bool, error) { return false, nil }
 	}

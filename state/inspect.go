@@ -155,7 +155,7 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 			EngineLogPath: inspect.LogPath,
 			LogPath:       translate.LogPath(inspect.Config.Labels),
 			User:          inspect.Config.User,
-			StopSignal:    inspect.Config.StopSignal,
+			StopSignal:    cmp.Or(inspect.Config.StopSignal, "SIGTERM"),
 			UpperDir:      upperDir(inspect),
 		},
 		Status: containerStatus(inspect),
@@ -164,9 +164,6 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 	if inspect.HostConfig != nil {
 		entry.Meta.OOMScore, entry.Meta.CgroupParent = inspect.HostConfig.OomScoreAdj, inspect.HostConfig.CgroupParent
 		entry.Status.Restarts = !inspect.HostConfig.RestartPolicy.IsNone()
-	}
-	if entry.Meta.StopSignal == "" {
-		entry.Meta.StopSignal = "SIGTERM"
 	}
 	if kept, err := c.opts.Records.LoadContainer(ctx, sandboxID, inspect.ID); err != nil {
 		warnUnreadable(ctx, sandboxID, err)

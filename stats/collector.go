@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -58,9 +59,7 @@ type entry struct {
 // New returns a collector for this node. It fails with ErrInvalidArgument for an unknown group of metrics. Without a
 // visible cgroup tree, as in a container, it works and reports no stats. The caller must Close it.
 func New(opts Options) (*Collector, error) {
-	if opts.procDir == "" {
-		opts.procDir = "/proc"
-	}
+	opts.procDir = cmp.Or(opts.procDir, "/proc")
 	metrics, err := newMetricSet(opts.MetricGroups)
 	if err != nil {
 		return nil, err

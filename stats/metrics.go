@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -240,8 +241,5 @@ func (c *Collector) containerMetrics(
 // imageName is the image's name as the user wrote it, if known.
 func imageName(container *state.Container) string {
 	spec := container.Meta.Config.GetImage()
-	if name := spec.GetUserSpecifiedImage(); name != "" {
-		return name
-	}
-	return spec.GetImage()
+	return cmp.Or(spec.GetUserSpecifiedImage(), spec.GetImage())
 }

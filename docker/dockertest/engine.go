@@ -1,6 +1,7 @@
 package dockertest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -77,13 +78,10 @@ func New(opts Options) *Engine {
 	if opts.Features.APIVersion == "" {
 		opts.Features = DefaultFeatures(opts.Flavor)
 	}
-	if opts.EventLag == 0 {
-		opts.EventLag = defaultLag
-	}
 	e := &Engine{
 		flavor:     opts.Flavor,
 		features:   opts.Features,
-		lag:        max(opts.EventLag, 0),
+		lag:        max(cmp.Or(opts.EventLag, defaultLag), 0),
 		log:        newEventLog(),
 		faults:     newFaults(),
 		programs:   opts.Programs,

@@ -51,9 +51,7 @@ func (i Image) completed(flavor Flavor) *Image {
 		i.Names[n] = normal(name)
 	}
 	seed := strings.Join(i.Names, " ")
-	if i.ID == "" {
-		i.ID = "sha256:" + hexDigest("image "+seed)
-	}
+	i.ID = cmp.Or(i.ID, "sha256:"+hexDigest("image "+seed))
 	if len(i.Digests) == 0 && len(i.Names) > 0 {
 		repository, _, _ := strings.Cut(i.Names[0], ":")
 		digest := "sha256:" + hexDigest("manifest "+seed)

@@ -1,6 +1,7 @@
 package dockertest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -56,9 +57,7 @@ func (e *Engine) create(spec docker.ContainerSpec) (string, error) {
 
 // checkCreate refuses what the engine refuses.
 func (e *Engine) checkCreate(c *container) error {
-	if c.name == "" {
-		c.name = "unnamed_" + c.id[:12]
-	}
+	c.name = cmp.Or(c.name, "unnamed_"+c.id[:12])
 	if strings.ContainsFunc(c.name, notInName) || len(c.name) < 2 {
 		return fmt.Errorf("%w: Invalid container name (%s)", errdefs.ErrInvalidArgument, c.name)
 	}
@@ -92,12 +91,8 @@ func (c *container) inherit(image *Image) {
 			c.config.Cmd = image.cmd
 		}
 	}
-	if c.config.User == "" {
-		c.config.User = image.User
-	}
-	if c.config.StopSignal == "" {
-		c.config.StopSignal = image.stopSignal
-	}
+	c.config.User = cmp.Or(c.config.User, image.User)
+	c.config.StopSignal = cmp.Or(c.config.StopSignal, image.stopSignal)
 	c.config.Env = slices.Concat(image.Env, c.config.Env)
 }
 

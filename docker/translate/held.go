@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/moby/moby/api/types/container"
@@ -41,9 +42,7 @@ type KernelPod struct {
 //
 // It fails as Sandbox does.
 func WithoutContainer(in SandboxInput) (KernelPod, bool, error) {
-	if in.Image == "" {
-		in.Image = "none"
-	}
+	in.Image = cmp.Or(in.Image, "none")
 	spec, err := Sandbox(in)
 	if err != nil {
 		return KernelPod{}, false, err

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -87,18 +88,12 @@ func (l PodLimits) memory() int64 {
 // quota returns the CPU time that the pod may use in each period, both in microseconds. A quota of -1 means no limit,
 // and zero not specified.
 func (l PodLimits) quota() (quota, period int64) {
-	quota, period = l.Resources.GetCpuQuota(), l.Resources.GetCpuPeriod()
+	quota, period = l.Resources.GetCpuQuota(), cmp.Or(l.Resources.GetCpuPeriod(), defaultCPUPeriod)
 	if quota == 0 {
 		return 0, 0
 	}
-	if period == 0 {
-		period = defaultCPUPeriod
-	}
 	if quota > 0 && l.Overhead.GetCpuQuota() > 0 {
-		own := l.Overhead.GetCpuPeriod()
-		if own == 0 {
-			own = defaultCPUPeriod
-		}
+		own := cmp.Or(l.Overhead.GetCpuPeriod(), defaultCPUPeriod)
 		quota += l.Overhead.GetCpuQuota() * period / own
 	}
 	return quota, period
