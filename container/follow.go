@@ -97,9 +97,12 @@ func (s *Service) isLinked(ctx context.Context, c *state.Container) (bool, error
 	return logs.IsLinked(path, c.Meta.LogPath)
 }
 
-// restoreLink repairs a linked log after an interrupted reopen.
-func (s *Service) restoreLink(ctx context.Context, c *state.Container) error {
-	unlock, err := s.locks.Lock(ctx, c.ID) // a ReopenLog under way would look like an interrupted one
+// changeLink calls change for a log that is a link to the engine's file. Only one call at a time works on a log: two
+// copies at once would lose one, and a ReopenLog under way would look like an interrupted one.
+func (s *Service) changeLink(
+	ctx context.Context, c *state.Container, change func(enginePath, logPath string) error,
+) error {
+	unlock, err := s.locks.Lock(ctx, c.ID)
 	if err != nil {
 		return err
 	}
@@ -108,7 +111,7 @@ func (s *Service) restoreLink(ctx context.Context, c *state.Container) error {
 	if err != nil {
 		return err
 	}
-	return logs.RestoreLink(path, c.Meta.LogPath)
+	return change(path, c.Meta.LogPath)
 }
 
 // drain writes the rest of a container's log, for at most limit.
@@ -221,7 +224,7 @@ func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 		return nil
 	}
 	if linked, err := s.isLinked(ctx, c); err != nil || linked {
-		return errors.Join(err, s.restoreLink(ctx, c))
+		return errors.Join(err, s.changeLink(ctx, c, logs.RestoreLink))
 	}
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil // of another shim

@@ -8,7 +8,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/logs"
-	"github.com/criadapter/criadapter/state"
 )
 
 // ReopenLog lets a container's output go on in a new file at its log path, after the kubelet has renamed the old file.
@@ -32,7 +31,9 @@ func (s *Service) ReopenLog(ctx context.Context, id string) error {
 		return err
 	}
 	if linked {
-		return s.reopenLink(ctx, c)
+		return s.changeLink(ctx, c, func(enginePath, logPath string) error {
+			return logs.ReopenLink(ctx, enginePath, logPath)
+		})
 	}
 	err = s.opts.Logs.Reopen(ctx, c.ID)
 	if !errdefs.IsFailedPrecondition(err) {
@@ -47,18 +48,4 @@ func (s *Service) ReopenLog(ctx context.Context, id string) error {
 		return err
 	}
 	return s.opts.Logs.Reopen(ctx, c.ID)
-}
-
-// reopenLink is ReopenLog for a log that is a link to the engine's file.
-func (s *Service) reopenLink(ctx context.Context, c *state.Container) error {
-	unlock, err := s.locks.Lock(ctx, c.ID) // two copies at once would lose one
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	path, err := s.engineLog(ctx, c)
-	if err != nil {
-		return err
-	}
-	return logs.ReopenLink(ctx, path, c.Meta.LogPath)
 }
