@@ -151,17 +151,19 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 			ImageID:       inspect.Image,
 			ImageRef:      inspect.Image,
 			CreatedAt:     parseTime(inspect.Created),
-			LogDriver:     logDriver(inspect),
 			EngineLogPath: inspect.LogPath,
 			LogPath:       translate.LogPath(inspect.Config.Labels),
 			User:          inspect.Config.User,
 			StopSignal:    cmp.Or(inspect.Config.StopSignal, "SIGTERM"),
-			UpperDir:      upperDir(inspect),
 		},
 		Status: containerStatus(inspect),
 	}
 	_, entry.Meta.hidesExitCode = inspect.Config.Labels[labelExitCode]
+	if inspect.GraphDriver != nil {
+		entry.Meta.UpperDir = inspect.GraphDriver.Data["UpperDir"] // which drivers of the overlay family report
+	}
 	if inspect.HostConfig != nil {
+		entry.Meta.LogDriver = inspect.HostConfig.LogConfig.Type
 		entry.Meta.OOMScore, entry.Meta.CgroupParent = inspect.HostConfig.OomScoreAdj, inspect.HostConfig.CgroupParent
 		entry.Status.Restarts = !inspect.HostConfig.RestartPolicy.IsNone()
 	}
@@ -191,14 +193,6 @@ func addRecord(ctx context.Context, entry *Container, kept checkpoint.Container)
 	if !kept.OOMRun.IsZero() && kept.OOMRun.Equal(entry.Status.StartedAt) {
 		entry.Status = entry.Status.WithOOM()
 	}
-}
-
-// upperDir returns the directory of the writable layer, which drivers of the overlay family report.
-func upperDir(inspect *container.InspectResponse) string {
-	if inspect.GraphDriver == nil {
-		return ""
-	}
-	return inspect.GraphDriver.Data["UpperDir"]
 }
 
 func containerStatus(inspect *container.InspectResponse) ContainerStatus {
@@ -276,12 +270,4 @@ func parseTime(text string) time.Time {
 		return time.Time{}
 	}
 	return t
-}
-
-// logDriver returns the container's log driver, empty if the engine does not report it.
-func logDriver(inspect *container.InspectResponse) string {
-	if inspect.HostConfig == nil {
-		return ""
-	}
-	return inspect.HostConfig.LogConfig.Type
 }

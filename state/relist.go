@@ -42,8 +42,12 @@ func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool
 		return err
 	}
 	c.vanishUnlisted(ctx, listed, asked.seq)
-	c.showOrphans(ctx, listed)
-	c.showLost(ctx, list)
+	select {
+	case <-c.synced: // vanished keeps them from now on
+	default:
+		c.showOrphans(ctx, listed)
+		c.showLost(ctx, list)
+	}
 	return nil
 }
 

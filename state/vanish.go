@@ -59,14 +59,8 @@ func (c *Cache) lookAlive(ctx context.Context, pod *Pod) {
 	}
 }
 
-// showOrphans publishes the pods and ended containers that have a checkpoint but no engine container. It does nothing
-// after the first relist.
+// showOrphans publishes the pods and ended containers that have a checkpoint but no engine container.
 func (c *Cache) showOrphans(ctx context.Context, listed map[string]struct{}) {
-	select {
-	case <-c.synced:
-		return // vanished keeps them from now on
-	default:
-	}
 	listing, err := c.opts.Records.List(ctx)
 	if err != nil { // the listing still has the readable records
 		log.G(ctx).WithError(err).Warn("cannot read all checkpoints")
@@ -97,11 +91,6 @@ func (c *Cache) showHeads(ctx context.Context, heads []checkpoint.Record) {
 // showLost publishes pods that have neither a record nor a sandbox container as NOTREADY. They still have namespaces or
 // containers, so the kubelet must stop and remove them. It runs after showOrphans.
 func (c *Cache) showLost(ctx context.Context, list []container.Summary) {
-	select {
-	case <-c.synced:
-		return
-	default:
-	}
 	if c.opts.Unrecorded != nil {
 		c.showHeads(ctx, c.opts.Unrecorded())
 	}
