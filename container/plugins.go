@@ -77,15 +77,6 @@ func (s *Service) adjust(ctx context.Context, d *draft, id string) error {
 	return err
 }
 
-// pod returns a container's pod, nil if it is gone.
-func (s *Service) pod(c *state.Container) *state.Pod {
-	pod, err := s.opts.Cache.Snapshot().Pod(c.SandboxID)
-	if err != nil {
-		return nil
-	}
-	return pod
-}
-
 // latest returns a container as the cache has it now: plugins get its state.
 func (s *Service) latest(c *state.Container) *state.Container {
 	if now, err := s.find(c.ID); err == nil {

@@ -31,7 +31,7 @@ func (s *Service) Update(ctx context.Context, request *runtimeapi.UpdateContaine
 	if err := checkUpdatable(c); err != nil {
 		return err
 	}
-	pod := s.pod(c)
+	pod := s.opts.Cache.Snapshot().PodOf(c)
 	limits, err := s.opts.Plugins.UpdateContainer(ctx, pod, c, request.GetLinux())
 	if err != nil {
 		return err

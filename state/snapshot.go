@@ -93,6 +93,9 @@ func (s *Snapshot) ContainersOf(sandboxID string) []*Container {
 	})
 }
 
+// PodOf returns the pod of a container, nil if it is gone.
+func (s *Snapshot) PodOf(c *Container) *Pod { return s.pod(c.SandboxID) }
+
 // PodsLabelled returns the pods whose label io.kubernetes.pod.uid is uid, the newest first. The caller must not change
 // the slice.
 func (s *Snapshot) PodsLabelled(uid string) []*Pod {

@@ -18,7 +18,7 @@ func (c *Collector) Containers(
 	containers = running(containers)
 	targets := make([]target, len(containers))
 	for i, container := range containers {
-		targets[i] = containerTarget(podOf(snapshot, container), container)
+		targets[i] = containerTarget(snapshot.PodOf(container), container)
 	}
 	samples := c.sampleAll(ctx, targets, criStats)
 	all := make([]*runtimeapi.ContainerStats, 0, len(containers))
@@ -40,15 +40,6 @@ func running(containers []*state.Container) []*state.Container {
 	return some
 }
 
-// podOf returns the pod of a container, nil if it is gone.
-func podOf(snapshot *state.Snapshot, container *state.Container) *state.Pod {
-	pod, err := snapshot.Pod(container.SandboxID)
-	if err != nil {
-		return nil
-	}
-	return pod
-}
-
 // Container returns the stats of one container. A container that does not run uses 0, and still has its writable layer.
 // The usage of a running container is left out if its cgroup is gone or unreadable.
 func (c *Collector) Container(
@@ -57,7 +48,7 @@ func (c *Collector) Container(
 	if container.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return c.containerStats(container, zeroSample())
 	}
-	targets := []target{containerTarget(podOf(snapshot, container), container)}
+	targets := []target{containerTarget(snapshot.PodOf(container), container)}
 	return c.containerStats(container, c.sampleAll(ctx, targets, criStats)[0])
 }
 
