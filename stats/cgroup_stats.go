@@ -155,3 +155,17 @@ func optional(r *reader, path string) *uint64 {
 	}
 	return &n
 }
+
+// keyed returns the number behind a key in a file, nil if the file or the key is missing.
+func keyed(r *reader, path, key string) *uint64 {
+	content, err := r.read(path)
+	if err != nil {
+		return nil
+	}
+	for name, n := range pairs(content) {
+		if string(name) == key {
+			return &n
+		}
+	}
+	return nil
+}

@@ -20,7 +20,7 @@ func (g *cgroup) readV1(r *reader, want statSet, f *cgroupStats) {
 		}
 	}
 	if want.has(statOOM) && g.memory != "" {
-		g.oomV1(r, f)
+		f.oom = keyed(r, filepath.Join(g.memory, "memory.oom_control"), "oom_kill")
 	}
 	if want.has(statIO) && g.blkio != "" {
 		f.io = g.ioV1(r)
@@ -128,17 +128,5 @@ func (g *cgroup) limitsV1(r *reader, m *memoryStats) {
 	both := optional(r, filepath.Join(g.memory, "memory.memsw.limit_in_bytes"))
 	if both != nil && *both < noLimitV1 && *both >= m.limit {
 		m.swapLimit = *both - m.limit
-	}
-}
-
-func (g *cgroup) oomV1(r *reader, f *cgroupStats) {
-	content, err := r.read(filepath.Join(g.memory, "memory.oom_control"))
-	if err != nil {
-		return
-	}
-	for key, n := range pairs(content) {
-		if string(key) == "oom_kill" {
-			f.oom = new(n)
-		}
 	}
 }

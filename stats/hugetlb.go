@@ -68,7 +68,7 @@ func (g *cgroup) hugetlbStats(r *reader, pageSizes []string) []hugetlbStats {
 		}
 		s := hugetlbStats{pageSize: size, usage: usage}
 		if g.v2 {
-			s.failures = maxEvents(r, file+".events")
+			s.failures = keyed(r, file+".events", "max")
 		} else {
 			s.peak = optional(r, file+".max_usage_in_bytes")
 			s.failures = optional(r, file+".failcnt")
@@ -76,18 +76,4 @@ func (g *cgroup) hugetlbStats(r *reader, pageSizes []string) []hugetlbStats {
 		all = append(all, s)
 	}
 	return all
-}
-
-// maxEvents returns how often the limit was hit, from an events file of version 2.
-func maxEvents(r *reader, path string) *uint64 {
-	content, err := r.read(path)
-	if err != nil {
-		return nil
-	}
-	for key, n := range pairs(content) {
-		if string(key) == "max" {
-			return new(n)
-		}
-	}
-	return nil
 }

@@ -129,11 +129,11 @@ func memoryMetrics() []metric {
 func hugetlbMetrics() []metric {
 	return []metric{
 		{groupHugetlb, "container_hugetlb_usage_bytes", "Huge pages in use, in bytes.", gauge, []string{"pagesize"},
-			both, hugetlbUsage},
+			both, hugetlb(func(h hugetlbStats) *uint64 { return &h.usage })},
 		{groupHugetlb, "container_hugetlb_max_usage_bytes", "The most huge pages ever in use, in bytes (cgroup v1).",
-			gauge, []string{"pagesize"}, both, hugetlbPeak},
+			gauge, []string{"pagesize"}, both, hugetlb(func(h hugetlbStats) *uint64 { return h.peak })},
 		{groupHugetlb, "container_hugetlb_failcnt", "How often the limit of huge pages was hit.", counter,
-			[]string{"pagesize"}, both, hugetlbFailures},
+			[]string{"pagesize"}, both, hugetlb(func(h hugetlbStats) *uint64 { return h.failures })},
 	}
 }
 

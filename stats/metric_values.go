@@ -195,21 +195,11 @@ func blkio(s *subject, emit emit) {
 	}
 }
 
-func hugetlbUsage(s *subject, emit emit) {
-	for _, h := range s.hugetlb {
-		emit(h.usage, h.pageSize)
-	}
-}
-
-func hugetlbPeak(s *subject, emit emit) {
-	for _, h := range s.hugetlb {
-		emitIfKnown(emit, h.peak, h.pageSize)
-	}
-}
-
-func hugetlbFailures(s *subject, emit emit) {
-	for _, h := range s.hugetlb {
-		emitIfKnown(emit, h.failures, h.pageSize)
+func hugetlb(get func(hugetlbStats) *uint64) func(*subject, emit) {
+	return func(s *subject, emit emit) {
+		for _, h := range s.hugetlb {
+			emitIfKnown(emit, get(h), h.pageSize)
+		}
 	}
 }
 

@@ -22,7 +22,8 @@ func (c *Collector) OOMKills(parent, id string) (kills uint64, ok bool) {
 	if dir == "" {
 		return 0, false
 	}
-	if kills, ok = oomKills(dir); !ok || kills == 0 {
+	r := &reader{}
+	if kills, ok = oomKills(r, dir); !ok || kills == 0 {
 		return kills, ok
 	}
 	entries, err := os.ReadDir(dir)
@@ -33,22 +34,17 @@ func (c *Collector) OOMKills(parent, id string) (kills uint64, ok bool) {
 		if !entry.IsDir() || id != "" && strings.Contains(entry.Name(), id) {
 			continue
 		}
-		ofLiving, _ := oomKills(filepath.Join(dir, entry.Name()))
+		ofLiving, _ := oomKills(r, filepath.Join(dir, entry.Name()))
 		kills -= min(ofLiving, kills)
 	}
 	return kills, true
 }
 
 // oomKills reads the number of killed processes from a cgroup's directory.
-func oomKills(dir string) (uint64, bool) {
-	content, err := os.ReadFile(filepath.Join(dir, "memory.events"))
-	if err != nil {
+func oomKills(r *reader, dir string) (uint64, bool) {
+	kills := keyed(r, filepath.Join(dir, "memory.events"), "oom_kill")
+	if kills == nil {
 		return 0, false
 	}
-	for key, value := range pairs(content) {
-		if string(key) == "oom_kill" {
-			return value, true
-		}
-	}
-	return 0, false
+	return *kills, true
 }

@@ -3,16 +3,8 @@ package stats
 // sum adds up a sandbox and the running containers of its pod. Limits and pressure cannot be added. A value that is
 // unknown for one is unknown in the sum.
 func sum(sandbox sample, containers []sample) sample {
-	total := sample{
-		cgroup: sandbox.cgroup,
-		cgroupStats: cgroupStats{
-			taken:     sandbox.taken,
-			cpu:       &cpuStats{},
-			memory:    noMemory(),
-			processes: &pidsStats{},
-		},
-		nanoCores: new(uint64),
-	}
+	total := zeroSample()
+	total.cgroup, total.taken = sandbox.cgroup, sandbox.taken
 	total.add(sandbox)
 	for _, container := range containers {
 		if !container.sandboxed { // the sandbox's sample has it
