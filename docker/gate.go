@@ -2,11 +2,13 @@ package docker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/api/types/network"
 )
 
 // newerField is a field of a request that came with an API version above the oldest supported one. Older engines ignore
@@ -37,14 +39,16 @@ var newerFields = []newerField{
 	{"NetworkingConfig.EndpointsConfig with several networks", "1.44", func(s ContainerSpec) bool {
 		return s.Network != nil && len(s.Network.EndpointsConfig) > 1
 	}},
-	{"NetworkingConfig.EndpointsConfig.MacAddress", "1.44", usesMACAddress},
+	{"NetworkingConfig.EndpointsConfig.MacAddress", "1.44",
+		onEndpoint(func(e *network.EndpointSettings) bool { return len(e.MacAddress) > 0 })},
 	{"HostConfig.Mounts.VolumeOptions.Subpath", "1.45",
 		onMount(func(m mount.Mount) bool { return m.VolumeOptions != nil && m.VolumeOptions.Subpath != "" })},
 	{"HostConfig.Mounts.TmpfsOptions.Options", "1.46",
 		onMount(func(m mount.Mount) bool { return m.TmpfsOptions != nil && len(m.TmpfsOptions.Options) > 0 })},
 	{"HostConfig.Mounts.Type image", "1.48",
 		onMount(func(m mount.Mount) bool { return m.Type == mount.TypeImage || m.ImageOptions != nil })},
-	{"NetworkingConfig.EndpointsConfig.GwPriority", "1.48", usesGatewayPriority},
+	{"NetworkingConfig.EndpointsConfig.GwPriority", "1.48",
+		onEndpoint(func(e *network.EndpointSettings) bool { return e.GwPriority != 0 })},
 	{"HostConfig.Umask", "1.56", onHost(func(h *container.HostConfig) bool { return h.Umask != nil })},
 }
 
@@ -57,51 +61,29 @@ func onHost(used func(*container.HostConfig) bool) func(ContainerSpec) bool {
 }
 
 func onMount(used func(mount.Mount) bool) func(ContainerSpec) bool {
-	return onHost(func(h *container.HostConfig) bool {
-		for _, m := range h.Mounts {
-			if used(m) {
-				return true
-			}
-		}
-		return false
-	})
+	return onHost(func(h *container.HostConfig) bool { return slices.ContainsFunc(h.Mounts, used) })
 }
 
 func onBind(used func(*mount.BindOptions) bool) func(ContainerSpec) bool {
 	return onMount(func(m mount.Mount) bool { return m.BindOptions != nil && used(m.BindOptions) })
 }
 
+func onEndpoint(used func(*network.EndpointSettings) bool) func(ContainerSpec) bool {
+	return func(s ContainerSpec) bool {
+		if s.Network == nil {
+			return false
+		}
+		for _, endpoint := range s.Network.EndpointsConfig {
+			if endpoint != nil && used(endpoint) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
 func requestsCDI(h *container.HostConfig) bool {
-	for _, request := range h.DeviceRequests {
-		if request.Driver == "cdi" {
-			return true
-		}
-	}
-	return false
-}
-
-func usesMACAddress(s ContainerSpec) bool {
-	if s.Network == nil {
-		return false
-	}
-	for _, endpoint := range s.Network.EndpointsConfig {
-		if endpoint != nil && len(endpoint.MacAddress) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func usesGatewayPriority(s ContainerSpec) bool {
-	if s.Network == nil {
-		return false
-	}
-	for _, endpoint := range s.Network.EndpointsConfig {
-		if endpoint != nil && endpoint.GwPriority != 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.DeviceRequests, func(r container.DeviceRequest) bool { return r.Driver == "cdi" })
 }
 
 // CheckSpec refuses the fields of a container that an engine with those features

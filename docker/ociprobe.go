@@ -244,11 +244,9 @@ func (p probe) lookForGroup(pid int) error {
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(string(status)) {
-		if groups, ok := strings.CutPrefix(line, "Groups:"); ok &&
-			slices.Contains(strings.Fields(groups), strconv.Itoa(probeGroup)) {
-			return nil
-		}
+	groups, _ := statusField(string(status), "Groups")
+	if slices.Contains(strings.Fields(groups), strconv.Itoa(probeGroup)) {
+		return nil
 	}
 	return fmt.Errorf("a container of the runtime %s was started without what its note in %s holds", p.runtime.Name,
 		p.runtime.Notes)
