@@ -28,7 +28,7 @@ import (
 // ErrFailedPrecondition where the engine cannot checkpoint, saying what is missing, and for a container that does not
 // run. After an error there is no archive.
 func (s *Service) Checkpoint(ctx context.Context, id, location string) (err error) {
-	if err := s.checkCRIU(ctx); err != nil {
+	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return err
 	}
 	if !filepath.IsAbs(location) {
@@ -73,7 +73,7 @@ func notWritable(err error) error {
 // containers are paused meanwhile, so that the checkpoints show one moment. The containers run on afterwards, also
 // after an error. A container that is paused already fails with ErrFailedPrecondition and stays paused.
 func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []string, dir string) (err error) {
-	if err := s.checkCRIU(ctx); err != nil {
+	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return err
 	}
 	containers, err := s.runningIn(sandboxID, ids)
@@ -186,15 +186,6 @@ func (s *Service) checkUsers(c *state.Container) error {
 	}
 	return fmt.Errorf("container %s is in a user namespace of its pod's own and cannot be checkpointed: %w", c.ID,
 		errdefs.ErrFailedPrecondition)
-}
-
-// checkCRIU fails where the engine cannot checkpoint.
-func (s *Service) checkCRIU(ctx context.Context) error {
-	features, err := s.opts.Engine.Features(ctx)
-	if err != nil {
-		return err
-	}
-	return features.CheckCheckpoint()
 }
 
 // dump writes all of a container into a directory.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/container/dump"
+	"github.com/criadapter/criadapter/docker"
 )
 
 // restoreName is the name of the checkpoint in the engine's directory of a container that is to be restored.
@@ -29,7 +30,7 @@ func (s *Service) Restore(
 	ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig,
 	dir string,
 ) (id string, err error) {
-	if err := s.checkCRIU(ctx); err != nil {
+	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return "", err
 	}
 	kept, err := dump.Read(dir)

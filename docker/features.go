@@ -1,6 +1,9 @@
 package docker
 
-import "slices"
+import (
+	"context"
+	"slices"
+)
 
 // Features describes the engine of one connection. It is immutable: a new connection, or a reload of daemon.json, gives
 // a new value.
@@ -114,13 +117,14 @@ func (f Features) MissingProgramCode() int {
 	return 127
 }
 
-// CheckCheckpoint fails with ErrFailedPrecondition, saying what is missing,
-// where containers cannot be checkpointed and restored.
-func (f Features) CheckCheckpoint() error {
-	if f.NoCheckpoint == "" {
-		return nil
+// CheckCheckpoint fails with ErrFailedPrecondition, saying what is missing, where engine cannot checkpoint and restore
+// containers.
+func CheckCheckpoint(ctx context.Context, engine System) error {
+	features, err := engine.Features(ctx)
+	if err != nil || features.NoCheckpoint == "" {
+		return err
 	}
-	return refusal("containers cannot be checkpointed or restored here, the node lacks: %s", f.NoCheckpoint)
+	return refusal("containers cannot be checkpointed or restored here, the node lacks: %s", features.NoCheckpoint)
 }
 
 // Supports reports whether the negotiated API version is at least the given

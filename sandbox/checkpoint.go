@@ -40,7 +40,7 @@ const podOptionsVersion = 1
 // containers keep running, even after an error. If the engine cannot checkpoint, Checkpoint fails with
 // ErrFailedPrecondition and says what is missing. After an error the directory is empty again.
 func (s *Service) Checkpoint(ctx context.Context, id, dir string, containerIDs []string) (err error) {
-	if err := s.checkCRIU(ctx); err != nil {
+	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return err
 	}
 	if err := checkEmpty(dir); err != nil {
@@ -63,15 +63,6 @@ func (s *Service) Checkpoint(ctx context.Context, id, dir string, containerIDs [
 		return err
 	}
 	return s.describePod(pod, containerIDs, dir)
-}
-
-// checkCRIU fails where the engine cannot checkpoint.
-func (s *Service) checkCRIU(ctx context.Context) error {
-	features, err := s.opts.Engine.Features(ctx)
-	if err != nil {
-		return err
-	}
-	return features.CheckCheckpoint()
 }
 
 // describePod writes the pod's configuration and the names of the checkpointed containers.
@@ -131,7 +122,7 @@ func (s *Service) Restore(
 	ctx context.Context, dir string, config *runtimeapi.PodSandboxConfig, handler string,
 	configs []*runtimeapi.ContainerConfig,
 ) (id string, containers map[string]string, err error) {
-	if err := s.checkCRIU(ctx); err != nil {
+	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return "", nil, err
 	}
 	if err := checkNames(dir, configs); err != nil {
