@@ -131,11 +131,7 @@ func testResize(t *testing.T, s *suite) {
 	size := docker.TerminalSize{Width: 132, Height: 43}
 	testutil.Check(t, s.Engine.ResizeContainer(withPatience(t), id, size), "ResizeContainer")
 	opts := docker.ExecOptions{Command: []string{"cat"}, TTY: true, Stdin: true, Stdout: true}
-	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
-	testutil.Must(t, err)
-	stream, err := s.Engine.AttachExec(withPatience(t), execID, opts)
-	testutil.Must(t, err)
-	defer func() { _ = stream.Close() }()
+	execID, _ := s.startExec(withPatience(t), t, id, opts)
 	// The exec has its terminal only a moment after its start.
 	testutil.Until(t, "the exec is resized", func() bool {
 		return s.Engine.ResizeExec(withPatience(t), execID, size) == nil

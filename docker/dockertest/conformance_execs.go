@@ -19,19 +19,29 @@ func (s *suite) exec(
 	t *testing.T, containerID string, opts docker.ExecOptions,
 ) (stdout, stderr string, state docker.ExecState) {
 	t.Helper()
-	id, err := s.Engine.CreateExec(withPatience(t), containerID, opts)
-	testutil.Must(t, err, "CreateExec")
-	stream, err := s.Engine.AttachExec(withPatience(t), id, opts)
-	testutil.Must(t, err, "AttachExec")
-	defer func() { _ = stream.Close() }()
+	id, stream := s.startExec(withPatience(t), t, containerID, opts)
 	var out, errs bytes.Buffer
 	testutil.Must(t, docker.Demultiplex(&out, &errs, stream), "Demultiplex")
 	// The engine learns of the end a moment after the streams end.
 	testutil.Until(t, "the command ends", func() bool {
-		state, err = s.Engine.InspectExec(withPatience(t), id)
+		now, err := s.Engine.InspectExec(withPatience(t), id)
+		state = now
 		return err == nil && !state.Running
 	})
 	return out.String(), errs.String(), state
+}
+
+// startExec starts a command whose stream ends with ctx, and at the end of the test.
+func (s *suite) startExec(
+	ctx context.Context, t *testing.T, containerID string, opts docker.ExecOptions,
+) (execID string, stream docker.Stream) {
+	t.Helper()
+	execID, err := s.Engine.CreateExec(withPatience(t), containerID, opts)
+	testutil.Must(t, err, "CreateExec")
+	stream, err = s.Engine.AttachExec(ctx, execID, opts)
+	testutil.Must(t, err, "AttachExec")
+	t.Cleanup(func() { _ = stream.Close() })
+	return execID, stream
 }
 
 func testExec(t *testing.T, s *suite) {
@@ -48,12 +58,8 @@ func testExec(t *testing.T, s *suite) {
 func testExecInput(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(longCommand))
 	opts := docker.ExecOptions{Command: []string{"cat"}, Stdin: true, Stdout: true}
-	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
-	testutil.Must(t, err)
-	stream, err := s.Engine.AttachExec(withPatience(t), execID, opts)
-	testutil.Must(t, err)
-	defer func() { _ = stream.Close() }()
-	_, err = io.WriteString(stream, "there and back")
+	_, stream := s.startExec(withPatience(t), t, id, opts)
+	_, err := io.WriteString(stream, "there and back")
 	testutil.Must(t, err)
 	testutil.Must(t, stream.CloseWrite())
 	var out bytes.Buffer
@@ -64,11 +70,7 @@ func testExecInput(t *testing.T, s *suite) {
 func testExecTTY(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(longCommand))
 	opts := docker.ExecOptions{Command: []string{"sh", "-c", talkativeCommand}, TTY: true, Stdout: true, Stderr: true}
-	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
-	testutil.Must(t, err)
-	stream, err := s.Engine.AttachExec(withPatience(t), execID, opts)
-	testutil.Must(t, err)
-	defer func() { _ = stream.Close() }()
+	_, stream := s.startExec(withPatience(t), t, id, opts)
 	raw, err := io.ReadAll(stream)
 	testutil.Must(t, err)
 	// A terminal ends lines with CR LF.
@@ -109,15 +111,11 @@ func testExecMissingProgram(t *testing.T, s *suite) {
 func testExecContext(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(longCommand))
 	opts := docker.ExecOptions{Command: []string{"sh", "-c", longCommand}, Stdout: true}
-	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
-	testutil.Must(t, err)
 	ctx, cancel := context.WithCancel(withPatience(t))
 	defer cancel()
-	stream, err := s.Engine.AttachExec(ctx, execID, opts)
-	testutil.Must(t, err)
-	defer func() { _ = stream.Close() }()
+	execID, stream := s.startExec(ctx, t, id, opts)
 	time.AfterFunc(100*time.Millisecond, cancel)
-	_, err = io.ReadAll(stream)
+	_, err := io.ReadAll(stream)
 	wantError(t, "reading when the context has ended", err, context.Canceled)
 	state, err := s.Engine.InspectExec(withPatience(t), execID)
 	testutil.Assert(t, err == nil && state.Running, "the command ended with its stream: %+v, %v", state, err)
