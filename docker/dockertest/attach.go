@@ -20,12 +20,8 @@ type attachment struct {
 // AttachContainer implements docker.Attachments. The container writes the text of Print. A program with Echo also
 // writes its input.
 func (e *Engine) AttachContainer(ctx context.Context, id string, opts docker.AttachOptions) (docker.Stream, error) {
-	leave, err := e.enter(ctx, "AttachContainer", id)
+	a, err := ask(ctx, e, "AttachContainer", id, func() (*attachment, error) { return e.attach(id, opts) })
 	if err != nil {
-		return nil, err
-	}
-	a, err := e.attach(id, opts)
-	if err := leave(err); err != nil {
 		return nil, err
 	}
 	s := &attachedStream{ctx: ctx, engine: e, attachment: a}
@@ -41,29 +37,25 @@ func (e *Engine) attach(id string, opts docker.AttachOptions) (*attachment, erro
 		return nil, err
 	}
 	// A stopped container can be attached as well, for its next start.
-	a := &attachment{container: c, opts: opts, output: newOutput()}
+	a := &attachment{container: c, opts: opts, output: newOutput(opts.Stdout, opts.Stderr, c.config.Tty)}
 	c.attached = append(c.attached, a)
 	return a, nil
 }
 
 // Print makes a container write to its log and to attached clients.
 func (e *Engine) Print(id, stdout, stderr string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c, err := e.find(id)
-	if err != nil {
-		return err
-	}
-	c.print(stdout, stderr)
-	return nil
+	return e.withContainer(id, func(c *container) error {
+		c.print(stdout, stderr)
+		return nil
+	})
 }
 
 // print writes to the container's log and to attached clients. The caller holds the engine's lock.
 func (c *container) print(stdout, stderr string) {
 	c.log = append(c.log, printed{streamStdout, stdout}, printed{streamStderr, stderr})
 	for _, a := range c.attached {
-		a.write(streamStdout, stdout)
-		a.write(streamStderr, stderr)
+		a.output.print(streamStdout, stdout)
+		a.output.print(streamStderr, stderr)
 	}
 }
 
@@ -75,43 +67,25 @@ type printed struct {
 
 // ContainerLogs implements docker.Attachments.
 func (e *Engine) ContainerLogs(ctx context.Context, id string, opts docker.AttachOptions) (io.ReadCloser, error) {
-	leave, err := e.enter(ctx, "ContainerLogs", id)
-	if err != nil {
-		return nil, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c, err := e.find(id)
-	if err != nil {
-		return nil, leave(err)
-	}
-	read := &attachment{container: c, opts: opts, output: newOutput()}
-	for _, piece := range c.log {
-		read.write(piece.stream, piece.text)
-	}
-	read.output.end()
-	return io.NopCloser(readerFunc(read.output.read)), leave(nil)
+	return ask(ctx, e, "ContainerLogs", id, func() (io.ReadCloser, error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		c, err := e.find(id)
+		if err != nil {
+			return nil, err
+		}
+		read := newOutput(opts.Stdout, opts.Stderr, c.config.Tty)
+		for _, piece := range c.log {
+			read.print(piece.stream, piece.text)
+		}
+		read.end()
+		return io.NopCloser(readerFunc(read.read)), nil
+	})
 }
 
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// write adds text to the output if the client asked for the stream. Without a TTY it adds the engine's frame header
-// first.
-func (a *attachment) write(number byte, text string) {
-	wanted := a.opts.Stdout
-	if number == streamStderr {
-		wanted = a.opts.Stderr
-	}
-	if text == "" || !wanted {
-		return
-	}
-	if !a.container.config.Tty {
-		a.output.write(frameHeader(number, len(text)))
-	}
-	a.output.write([]byte(text))
-}
 
 // frameHeader returns the header of one piece of multiplexed output.
 func frameHeader(number byte, n int) []byte {
@@ -128,22 +102,19 @@ func (e *Engine) ResizeContainer(ctx context.Context, id string, size docker.Ter
 
 // ResizeExec implements docker.Attachments.
 func (e *Engine) ResizeExec(ctx context.Context, execID string, size docker.TerminalSize) error {
-	leave, err := e.enter(ctx, "ResizeExec", execID)
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	x, ok := e.execs[execID]
-	switch {
-	case !ok:
-		err = fmt.Errorf("%w: No such exec instance: %s", errdefs.ErrNotFound, execID)
-	case !x.running:
-		err = fmt.Errorf("%w: exec %s is not running", errdefs.ErrConflict, execID)
-	default:
+	return e.call(ctx, "ResizeExec", execID, func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		x, ok := e.execs[execID]
+		switch {
+		case !ok:
+			return fmt.Errorf("%w: No such exec instance: %s", errdefs.ErrNotFound, execID)
+		case !x.running:
+			return fmt.Errorf("%w: exec %s is not running", errdefs.ErrConflict, execID)
+		}
 		x.terminal = size
-	}
-	return leave(err)
+		return nil
+	})
 }
 
 // ContainerTerminal returns the last size set for a container's terminal, or zero.
@@ -187,13 +158,7 @@ type attachedStream struct {
 	detach     func() bool
 }
 
-func (s *attachedStream) Read(p []byte) (int, error) {
-	n, err := s.attachment.output.read(p)
-	if err == io.EOF && s.ctx.Err() != nil {
-		err = s.ctx.Err()
-	}
-	return n, err
-}
+func (s *attachedStream) Read(p []byte) (int, error) { return s.attachment.output.readIn(s.ctx, p) }
 
 // Write reaches only a container that was created with OpenStdin. Otherwise it discards the input, like the real
 // engine.

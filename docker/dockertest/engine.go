@@ -189,6 +189,16 @@ func (e *Engine) call(ctx context.Context, call, object string, do func() error)
 	return leave(do())
 }
 
+// ask is call for a request with an answer.
+func ask[T any](ctx context.Context, e *Engine, call, object string, do func() (T, error)) (answer T, err error) {
+	leave, err := e.enter(ctx, call, object)
+	if err != nil {
+		return answer, err
+	}
+	answer, err = do()
+	return answer, leave(err)
+}
+
 // LastAnswer implements docker.System.
 func (e *Engine) LastAnswer() time.Time { return load(&e.answered) }
 

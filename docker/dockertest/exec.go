@@ -26,12 +26,7 @@ type execution struct {
 
 // CreateExec implements docker.Execs.
 func (e *Engine) CreateExec(ctx context.Context, containerID string, opts docker.ExecOptions) (string, error) {
-	leave, err := e.enter(ctx, "CreateExec", containerID)
-	if err != nil {
-		return "", err
-	}
-	id, err := e.createExec(containerID, opts)
-	return id, leave(err)
+	return ask(ctx, e, "CreateExec", containerID, func() (string, error) { return e.createExec(containerID, opts) })
 }
 
 func (e *Engine) createExec(containerID string, opts docker.ExecOptions) (string, error) {
@@ -51,7 +46,8 @@ func (e *Engine) createExec(containerID string, opts docker.ExecOptions) (string
 	if !found {
 		program.Exits = true
 	}
-	x := &execution{id: e.newID(), container: c, opts: opts, program: program, output: newOutput()}
+	x := &execution{id: e.newID(), container: c, opts: opts, program: program,
+		output: newOutput(opts.Stdout, opts.Stderr, opts.TTY)}
 	e.execs[x.id] = x
 	return x.id, nil
 }
@@ -60,12 +56,8 @@ func (e *Engine) createExec(containerID string, opts docker.ExecOptions) (string
 // cannot be started (Program.Start) has its error as output and 126 as exit
 // code.
 func (e *Engine) AttachExec(ctx context.Context, execID string, _ docker.ExecOptions) (docker.Stream, error) {
-	leave, err := e.enter(ctx, "AttachExec", execID)
+	x, err := ask(ctx, e, "AttachExec", execID, func() (*execution, error) { return e.startExec(execID) })
 	if err != nil {
-		return nil, err
-	}
-	x, err := e.startExec(execID)
-	if err := leave(err); err != nil {
 		return nil, err
 	}
 	return newStream(ctx, e, x), nil
@@ -86,13 +78,13 @@ func (e *Engine) startExec(execID string) (*execution, error) {
 	x.started = true
 	if failure := x.program.Start; failure != nil {
 		x.exitCode = 126
-		x.write(streamStdout, failure.Error()+"\r\n")
+		x.output.print(streamStdout, failure.Error()+"\r\n")
 		x.output.end()
 		return x, nil
 	}
 	x.running, x.pid = true, e.newPID()
-	x.write(streamStdout, x.program.Stdout)
-	x.write(streamStderr, x.program.Stderr)
+	x.output.print(streamStdout, x.program.Stdout)
+	x.output.print(streamStderr, x.program.Stderr)
 	if x.program.Exits && !x.program.Echo {
 		e.later(x.program.ExitAfter, func() { e.endExecution(x, x.program.ExitCode) })
 	}
@@ -121,12 +113,7 @@ func (e *Engine) endInput(x *execution) {
 
 // InspectExec implements docker.Execs.
 func (e *Engine) InspectExec(ctx context.Context, execID string) (docker.ExecState, error) {
-	leave, err := e.enter(ctx, "InspectExec", execID)
-	if err != nil {
-		return docker.ExecState{}, err
-	}
-	state, err := e.execState(execID)
-	return state, leave(err)
+	return ask(ctx, e, "InspectExec", execID, func() (docker.ExecState, error) { return e.execState(execID) })
 }
 
 func (e *Engine) execState(execID string) (docker.ExecState, error) {
@@ -145,21 +132,6 @@ const (
 	streamStderr = 2
 )
 
-// write adds to the output, as the engine frames it without a TTY.
-func (x *execution) write(number byte, text string) {
-	wanted := x.opts.Stdout
-	if number == streamStderr {
-		wanted = x.opts.Stderr
-	}
-	if text == "" || !wanted {
-		return
-	}
-	if !x.opts.TTY {
-		x.output.write(frameHeader(number, len(text)))
-	}
-	x.output.write([]byte(text))
-}
-
 // stream is the caller's end of a command.
 type stream struct {
 	ctx    context.Context
@@ -175,13 +147,7 @@ func newStream(ctx context.Context, e *Engine, x *execution) *stream {
 	return s
 }
 
-func (s *stream) Read(p []byte) (int, error) {
-	n, err := s.exec.output.read(p)
-	if err == io.EOF && s.ctx.Err() != nil {
-		err = s.ctx.Err()
-	}
-	return n, err
-}
+func (s *stream) Read(p []byte) (int, error) { return s.exec.output.readIn(s.ctx, p) }
 
 func (s *stream) Write(p []byte) (int, error) {
 	s.engine.mu.Lock()
@@ -190,7 +156,7 @@ func (s *stream) Write(p []byte) (int, error) {
 		return 0, fmt.Errorf("%w: the command takes no input", io.ErrClosedPipe)
 	}
 	if s.exec.program.Echo {
-		s.exec.write(streamStdout, string(p))
+		s.exec.output.print(streamStdout, string(p))
 	}
 	return len(p), nil
 }

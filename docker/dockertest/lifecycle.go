@@ -18,12 +18,7 @@ import (
 
 // CreateContainer implements docker.Containers.
 func (e *Engine) CreateContainer(ctx context.Context, spec docker.ContainerSpec) (string, error) {
-	leave, err := e.enter(ctx, "CreateContainer", spec.Name)
-	if err != nil {
-		return "", err
-	}
-	id, err := e.create(spec)
-	return id, leave(err)
+	return ask(ctx, e, "CreateContainer", spec.Name, func() (string, error) { return e.create(spec) })
 }
 
 func (e *Engine) create(spec docker.ContainerSpec) (string, error) {
