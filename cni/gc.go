@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/containernetworking/cni/libcni"
@@ -81,11 +83,7 @@ func (n *Network) validAttachments(network string, pods []string) ([]types.GCAtt
 			valid[types.GCAttachment{ContainerID: a.ContainerID, IfName: a.IfName}] = true
 		}
 	}
-	list := make([]types.GCAttachment, 0, len(valid)) // an empty list becomes [] in JSON, not null
-	for a := range valid {
-		list = append(list, a)
-	}
-	return list, nil
+	return slices.AppendSeq([]types.GCAttachment{}, maps.Keys(valid)), nil // an empty list becomes [] in JSON, not null
 }
 
 // keptOfAll returns the pending ADDs and the cached attachments of all pods. An ADD that ends moves to the cache, so

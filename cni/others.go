@@ -114,10 +114,7 @@ func (a *Attachment) CopyTo(dir, netnsPath string) error {
 func entriesOf(dir, id string) ([]string, error) {
 	results := filepath.Join(dir, "results")
 	entries, err := os.ReadDir(results)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading the CNI cache: %w", err)
 	}
 	var paths []string

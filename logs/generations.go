@@ -34,10 +34,7 @@ var errRotating = errors.New("the engine rotates its log files faster than they 
 func generations(path string) ([]generation, error) {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if ignoreNotExist(err) != nil {
 		return nil, fmt.Errorf("reading the directory of the engine's log: %w", err)
 	}
 	var list []generation

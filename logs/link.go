@@ -44,8 +44,7 @@ func Link(enginePath, logPath string) error {
 func putLink(enginePath, path string) error {
 	defer step.At("log link: put")()
 	// Hidden, so that collectors do not take it for a rotated log.
-	dir, base := filepath.Split(path)
-	fresh := filepath.Join(dir, "."+base)
+	fresh := hidden(path, "")
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the leftover of an unfinished link: %w", err)
 	}
@@ -92,7 +91,7 @@ func ReopenLink(ctx context.Context, enginePath, logPath string) error {
 		}
 	}
 	if len(links) > 0 {
-		if err := moveOut(ctx, enginePath, links[0], copyPath(logPath)); err != nil {
+		if err := moveOut(ctx, enginePath, links[0], hidden(logPath, copySuffix)); err != nil {
 			return fmt.Errorf("copying the engine's log to %s: %w", links[0], err)
 		}
 	}
@@ -103,10 +102,7 @@ func ReopenLink(ctx context.Context, enginePath, logPath string) error {
 func linksTo(enginePath, logPath string) ([]string, error) {
 	dir, base := filepath.Split(logPath)
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if ignoreNotExist(err) != nil {
 		return nil, fmt.Errorf("reading the log directory: %w", err)
 	}
 	var links []string

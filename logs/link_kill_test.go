@@ -36,7 +36,7 @@ func TestReopenLinkThroughKills(t *testing.T) {
 	kills := map[string]func(t *testing.T, enginePath, rotatedPath, logPath string){
 		"before the copy": func(*testing.T, string, string, string) {},
 		"in the copy": func(t *testing.T, enginePath, _, logPath string) {
-			testutil.WriteFile(t, copyPath(logPath), linkedRecords(1, 50)+"{")
+			testutil.WriteFile(t, hidden(logPath, copySuffix), linkedRecords(1, 50)+"{")
 		},
 		"after the copy's rename": func(t *testing.T, enginePath, rotatedPath, _ string) {
 			replace(t, rotatedPath, linkedRecords(1, 100))

@@ -25,7 +25,7 @@ const rotatedFormat = "20060102-150405"
 // RestoreLink repairs a linked log after an interrupted ReopenLink. It does nothing to a log that was not linked. It
 // must not run during ReopenLink.
 func RestoreLink(enginePath, logPath string) error {
-	if err := os.Remove(copyPath(logPath)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(hidden(logPath, copySuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the leftover of an unfinished copy: %w", err)
 	}
 	candidates, err := rotatedLogs(logPath)
@@ -107,8 +107,11 @@ func beginsWith(whole, start io.Reader) (bool, error) {
 	}
 }
 
-// copyPath is the path for the copy of a linked log. It is hidden, so that collectors do not take it for a rotated log.
-func copyPath(logPath string) string {
-	dir, base := filepath.Split(logPath)
-	return filepath.Join(dir, "."+base+".copy")
+// copySuffix ends the name of the hidden copy of a linked log.
+const copySuffix = ".copy"
+
+// hidden is the path of a file beside path that collectors do not take for a rotated log.
+func hidden(path, suffix string) string {
+	dir, base := filepath.Split(path)
+	return filepath.Join(dir, "."+base+suffix)
 }

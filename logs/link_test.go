@@ -51,7 +51,7 @@ func TestReopenLinkFails(t *testing.T) {
 	enginePath, logPath := linked(t, "first\n")
 	rotated := logPath + ".20240101-000000"
 	testutil.Must(t, os.Rename(logPath, rotated))
-	testutil.Must(t, os.MkdirAll(filepath.Join(copyPath(logPath), "taken"), 0o755))
+	testutil.Must(t, os.MkdirAll(filepath.Join(hidden(logPath, copySuffix), "taken"), 0o755))
 	err := ReopenLink(t.Context(), enginePath, logPath)
 	testutil.Assert(t, err != nil, "no error")
 	_, err = os.Lstat(logPath)

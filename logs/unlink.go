@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -54,7 +53,7 @@ func EngineHistory(enginePath string) (int64, error) {
 // Unlink prepares an empty CRI log beside a link to the engine's json-file. A follower fills it with the last history
 // bytes of the engine's files, plus the rest of the line in which they begin.
 func Unlink(enginePath, logPath string, history int64) (_ *Unlinked, err error) {
-	u := &Unlinked{path: logPath, fresh: freshPath(logPath)}
+	u := &Unlinked{path: logPath, fresh: hidden(logPath, ".new")}
 	if u.Position, u.history, err = positionBefore(enginePath, history); err != nil {
 		return nil, fmt.Errorf("looking for the history of the engine's log: %w", err)
 	}
@@ -100,12 +99,6 @@ func Relink(enginePath, logPath string) error {
 		return fmt.Errorf("renaming the container's log: %w", err)
 	}
 	return putLink(enginePath, logPath)
-}
-
-// freshPath is hidden, so that collectors do not take it for a rotated log.
-func freshPath(logPath string) string {
-	dir, base := filepath.Split(logPath)
-	return filepath.Join(dir, "."+base+".new")
 }
 
 // positionBefore returns a position with about history bytes after it in the engine's files, and the exact number.

@@ -34,13 +34,6 @@ func describePod(pod *state.Pod) *api.PodSandbox {
 	}
 }
 
-func podID(pod *state.Pod) string {
-	if pod == nil {
-		return ""
-	}
-	return pod.ID
-}
-
 func podNamespaces(pod *state.Pod) []*api.LinuxNamespace {
 	var all []*api.LinuxNamespace
 	add := func(kind, path string) {

@@ -15,7 +15,7 @@ func wantUntil(t *testing.T, before, now *state.Snapshot, want ...string) {
 	t.Helper()
 	var got []string
 	for _, change := range knownOf(before).until(knownOf(now)) {
-		got = append(got, fmt.Sprintf("%v %s of %q", change.Type, change.ID, podID(change.Pod)))
+		got = append(got, fmt.Sprintf("%v %s of %q", change.Type, change.ID, describePod(change.Pod).GetId()))
 	}
 	slices.Sort(got)
 	testutil.Assert(t, slices.Equal(got, want), "the difference is %q, want %q", got, want)

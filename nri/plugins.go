@@ -12,10 +12,7 @@ import (
 // its name is an error: NRI cannot start with it.
 func Plugins(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	var names []string

@@ -159,7 +159,8 @@ func (s *Service) changed(ctx context.Context, change state.Change) {
 	case change.Type == state.Deleted:
 		s.reported.removal(ctx, change.ID, func() { // another program has removed it
 			s.tell(ctx, "RemoveContainer", func() error {
-				return s.removed(ctx, change.Pod, &api.Container{Id: change.ID, PodSandboxId: podID(change.Pod)})
+				return s.removed(ctx, change.Pod,
+					&api.Container{Id: change.ID, PodSandboxId: describePod(change.Pod).GetId()})
 			})
 		})
 		s.reported.forget(change.ID)
