@@ -103,9 +103,7 @@ func TestCorruptFilesAreQuarantined(t *testing.T) {
 			var corrupt *corruptError
 			testutil.Require(t, errors.As(err, &corrupt) && errdefs.IsDataLoss(err),
 				"error is %v, want a *corruptError that is DataLoss", err)
-			if moved, err := os.ReadFile(corrupt.path); err != nil || !bytes.Equal(moved, content) {
-				t.Errorf("the quarantine holds %q (%v)", moved, err)
-			}
+			testutil.Holds(t, corrupt.path, string(content), "the quarantine")
 			testutil.Assert(t, filepath.Dir(corrupt.path) == filepath.Join(dir, "quarantine"),
 				"the file is now %s", corrupt.path)
 			requireFiles(t, dir, "zzz.json")
@@ -165,9 +163,7 @@ func TestSaveAndDeleteQuarantineACorruptFile(t *testing.T) {
 			listing, err := s.List(t.Context())
 			testutil.Require(t, err == nil && len(listing.Quarantined) == 1,
 				"List reports %+v, %v; want one quarantined file", listing.Quarantined, err)
-			if content, err := os.ReadFile(listing.Quarantined[0].Path); string(content) != "rubbish" {
-				t.Errorf("the quarantine holds %q (%v)", content, err)
-			}
+			testutil.Holds(t, listing.Quarantined[0].Path, "rubbish", "the quarantine")
 		})
 	}
 }
@@ -189,9 +185,7 @@ func TestCorruptFileThatCannotBeMovedStays(t *testing.T) {
 		!errdefs.IsDataLoss(err) {
 		t.Errorf("List returned %+v, %+v, %v", listing.Records, listing.Quarantined, err)
 	}
-	if content, err := os.ReadFile(filepath.Join(dir, "abc.json")); string(content) != "rubbish" {
-		t.Errorf("the file holds %q (%v)", content, err)
-	}
+	testutil.Holds(t, filepath.Join(dir, "abc.json"), "rubbish")
 }
 
 func TestTwoCorruptFilesOfOneSandboxAreBothKept(t *testing.T) {
@@ -268,9 +262,7 @@ func TestDirIsSyncedLast(t *testing.T) {
 		synced++
 		testutil.Assert(t, synchronised == dir, "%s was synced, want %s", synchronised, dir)
 		requireFiles(t, dir, "abc.json")
-		content, err := os.ReadFile(filepath.Join(dir, "abc.json"))
-		testutil.Assert(t, err == nil && bytes.Equal(content, fileOf(t, fullRecord("abc"))),
-			"at the sync the file holds %q (%v)", content, err)
+		testutil.Holds(t, filepath.Join(dir, "abc.json"), string(fileOf(t, fullRecord("abc"))), "at the sync")
 		return nil
 	})
 	mustSave(t, s, fullRecord("abc"))

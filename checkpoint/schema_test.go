@@ -80,9 +80,7 @@ func TestNewerRecordIsLeftAlone(t *testing.T) {
 			}
 			requireRecord(t, listing.Refused[0], want)
 			requireFiles(t, dir, "abc.json", "zzz.json")
-			if kept, err := os.ReadFile(filepath.Join(dir, "abc.json")); !bytes.Equal(kept, content) {
-				t.Errorf("the file was changed (%v) to %q", err, kept)
-			}
+			testutil.Holds(t, filepath.Join(dir, "abc.json"), string(content), "the file was changed")
 		})
 	}
 }
@@ -110,9 +108,7 @@ func TestOlderRecordIsUpgradedByItsNextWrite(t *testing.T) {
 	mustWrite(t, dir, "abc.json", older)
 	s := mustOpen(t, dir)
 	want := mustLoad(t, s, "abc")
-	if kept, err := os.ReadFile(filepath.Join(dir, "abc.json")); !bytes.Equal(kept, older) {
-		t.Errorf("reading changed the file (%v) to %q", err, kept)
-	}
+	testutil.Holds(t, filepath.Join(dir, "abc.json"), string(older), "reading changed the file")
 	testutil.Must(t, s.Update(t.Context(), "abc", func(r *Record) error { r.Attempt++; return nil }))
 	want.Attempt++
 	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), want)

@@ -128,6 +128,14 @@ func serviceOf(t *testing.T, cache *state.Cache) *Service {
 	return s
 }
 
+// run runs the service until the end of the test.
+func run(t *testing.T, s *Service) {
+	testutil.Background(t, func(ctx context.Context) error {
+		s.Run(ctx, nil)
+		return nil
+	})
+}
+
 // join connects the plugin. The caller must call leave.
 func (f *follower) join(t *testing.T, s *Service) (leave func()) {
 	t.Helper()
@@ -156,10 +164,7 @@ func TestLostChanges(t *testing.T) {
 	runs(cache, "stopped", "left", "ended", "gone")
 	runs(cache, "removed", "last")
 	runs(cache, "busy")
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); s.Run(ctx, nil) }()
-	defer func() { cancel(); <-done }()
+	run(t, s)
 
 	f := &follower{synced: make(chan struct{}), entered: make(chan struct{}), answer: make(chan struct{})}
 	defer f.join(t, s)()
@@ -198,11 +203,8 @@ func TestSocketWithoutAMode(t *testing.T) {
 	s.opts.Socket = "@" + strings.ReplaceAll(t.TempDir(), "/", "-") // it has no file
 	s, err = New(s.opts)
 	testutil.Must(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); s.Run(ctx, nil) }()
-	defer func() { cancel(); <-done }()
-	testutil.Assert(t, errdefs.IsUnavailable(s.ready(ctx)), "NRI has started: %v", s.failed)
+	run(t, s)
+	testutil.Assert(t, errdefs.IsUnavailable(s.ready(t.Context())), "NRI has started: %v", s.failed)
 	conn, err := net.Dial("unix", s.opts.Socket)
 	if err == nil {
 		t.Errorf("a plugin can connect")
@@ -216,10 +218,7 @@ func TestEndsOfEachRun(t *testing.T) {
 	cache := state.New(state.Options{})
 	s := serviceOf(t, cache)
 	runs(cache, "pod", "c")
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); s.Run(ctx, nil) }()
-	defer func() { cancel(); <-done }()
+	run(t, s)
 	f := &follower{synced: make(chan struct{})}
 	defer f.join(t, s)()
 	pod, err := cache.Snapshot().Pod("pod")

@@ -64,12 +64,12 @@ func TestInterfacesWithoutAProcess(t *testing.T) {
 		t.Skip("needs root to make and mount a network namespace")
 	}
 	dir := filepath.Join(t.TempDir(), "netns")
-	must(t, netns.ShareDir(dir))
+	testutil.Must(t, netns.ShareDir(dir))
 	set := netns.Set{Network: filepath.Join(dir, "pod")}
-	must(t, set.Make(t.Context()))
+	testutil.Must(t, set.Make(t.Context()))
 	t.Cleanup(func() {
-		must(t, set.Unpin())
-		must(t, unix.Unmount(dir, unix.MNT_DETACH))
+		testutil.Must(t, set.Unpin())
+		testutil.Must(t, unix.Unmount(dir, unix.MNT_DETACH))
 	})
 	n := newTestNode(t, v1Cgroupfs)
 	n.bare(set.Network)

@@ -32,7 +32,7 @@ func BenchmarkContainers(b *testing.B) {
 // addContainer adds a container whose cgroups are links to the first container's cgroups.
 func (n *node) addContainer(t testing.TB, id string, pid int) {
 	t.Helper()
-	must(t, filepath.WalkDir(n.root, func(path string, entry fs.DirEntry, err error) error {
+	testutil.Must(t, filepath.WalkDir(n.root, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && strings.Contains(entry.Name(), "c1") {
 			name := strings.Replace(entry.Name(), "c1", id, 1)
 			return os.Symlink(path, filepath.Join(filepath.Dir(path), name))
@@ -40,7 +40,7 @@ func (n *node) addContainer(t testing.TB, id string, pid int) {
 		return err
 	}))
 	cgroup, err := os.ReadFile(filepath.Join(n.proc, strconv.Itoa(containerPID), "cgroup"))
-	must(t, err)
+	testutil.Must(t, err)
 	n.write(t, strconv.Itoa(pid)+"/cgroup", strings.ReplaceAll(string(cgroup), "c1", id))
 	container := n.container
 	container.ID, container.Status.PID = id, pid

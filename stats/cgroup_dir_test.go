@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -32,8 +31,7 @@ func TestCgroupDir(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			proc := t.TempDir()
-			testutil.Must(t, os.Mkdir(filepath.Join(proc, "7"), 0o755))
-			testutil.Must(t, os.WriteFile(filepath.Join(proc, "7", "cgroup"), []byte(tc.content), 0o644))
+			testutil.WriteFile(t, filepath.Join(proc, "7", "cgroup"), tc.content)
 			c := &Collector{proc: proc, trees: tc.trees}
 			dir, unified, err := c.CgroupDir(id, 7, "hugetlb")
 			testutil.Assert(t, dir == tc.dir && unified == tc.unified && errdefs.IsNotFound(err) == (tc.dir == ""),

@@ -100,13 +100,13 @@ func TestNewWithoutCgroups(t *testing.T) {
 	} {
 		n := newTestNode(t, v2Systemd)
 		if table == "" {
-			must(t, os.RemoveAll(filepath.Join(n.proc, "self")))
+			testutil.Must(t, os.RemoveAll(filepath.Join(n.proc, "self")))
 		} else {
 			n.write(t, "self/mountinfo", table)
 		}
 		var err error
 		n.Collector, err = New(Options{procDir: n.proc})
-		must(t, err)
+		testutil.Must(t, err)
 		t.Cleanup(n.Close)
 		list := n.containers(t)
 		testutil.Assert(t, len(list) == 0, "%s: %v", name, list)
@@ -138,6 +138,6 @@ func FuzzMounts(f *testing.F) {
 func parseMounts(t *testing.T, content string) []*mountinfo.Info {
 	t.Helper()
 	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(content), nil)
-	must(t, err)
+	testutil.Must(t, err)
 	return mounts
 }

@@ -95,7 +95,7 @@ func TestStatsThatAreMissing(t *testing.T) {
 			}
 			if test.remove == nil {
 				path := filepath.Join(n.root, "kubepods.slice", "kubepods-poda.slice", "docker-c1.scope", "memory.stat")
-				must(t, os.WriteFile(path, []byte("new_line 1\n"), 0o644))
+				testutil.Must(t, os.WriteFile(path, []byte("new_line 1\n"), 0o644))
 			}
 			list := n.containers(t)
 			testutil.Assert(t, len(list) == 1 && test.left(list[0]), "got %v", list)
@@ -106,7 +106,7 @@ func TestStatsThatAreMissing(t *testing.T) {
 func removeEverywhere(t *testing.T, root, name string) {
 	t.Helper()
 	removed := 0
-	must(t, filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+	testutil.Must(t, filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && entry.Name() == name {
 			removed++
 			return os.Remove(path)
@@ -121,11 +121,11 @@ func removeEverywhere(t *testing.T, root, name string) {
 func TestContainersThatAreGone(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *node){
 		"process before the first sample": func(t *testing.T, n *node) {
-			must(t, os.RemoveAll(filepath.Join(n.proc, "5000002")))
+			testutil.Must(t, os.RemoveAll(filepath.Join(n.proc, "5000002")))
 		},
 		"cgroup": func(t *testing.T, n *node) {
 			testutil.Require(t, len(n.containers(t)) == 1, "not there before")
-			must(t, os.RemoveAll(n.root))
+			testutil.Must(t, os.RemoveAll(n.root))
 		},
 		"process is another's": func(t *testing.T, n *node) {
 			n.write(t, "5000002/cgroup", "0::/kubepods/poda/c2\n4:memory:/user.slice\n")
@@ -162,7 +162,7 @@ func TestContainersThatAreGone(t *testing.T) {
 func TestTheCgroupIsRemembered(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
 	testutil.Require(t, len(n.containers(t)) == 1, "not there")
-	must(t, os.Remove(filepath.Join(n.proc, "5000002", "cgroup")))
+	testutil.Must(t, os.Remove(filepath.Join(n.proc, "5000002", "cgroup")))
 	testutil.Assert(t, len(n.containers(t)) == 1, "looked up again")
 	n.container.Status.PID = 5000003 // after a restart
 	n.cache.PutContainer(n.container)

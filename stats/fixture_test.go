@@ -85,11 +85,7 @@ func newTestNode(t testing.TB, kind string, groups ...string) *node {
 	n.write(t, strconv.Itoa(sandboxPID)+"/cgroup", what.sandbox)
 	n.write(t, strconv.Itoa(containerPID)+"/cgroup", what.container)
 
-	var err error
-	n.Collector, err = New(Options{procDir: n.proc, MetricGroups: groups})
-	must(t, err)
-	n.pageSizes = []string{"2MB", "1GB"}
-	t.Cleanup(n.Close)
+	n.collect(t, groups...)
 	n.pod = state.Pod{
 		ID: "s1",
 		Meta: state.PodMeta{
@@ -133,17 +129,25 @@ func newTestNode(t testing.TB, kind string, groups ...string) *node {
 func unpack(t testing.TB, name, dir string) {
 	t.Helper()
 	archive, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
-	must(t, err)
+	testutil.Must(t, err)
 	files, err := txtar.FS(archive)
-	must(t, err)
-	must(t, os.CopyFS(dir, files))
+	testutil.Must(t, err)
+	testutil.Must(t, os.CopyFS(dir, files))
+}
+
+// collect starts the node's collector.
+func (n *node) collect(t testing.TB, groups ...string) {
+	t.Helper()
+	var err error
+	n.Collector, err = New(Options{procDir: n.proc, MetricGroups: groups})
+	testutil.Must(t, err)
+	n.pageSizes = []string{"2MB", "1GB"}
+	t.Cleanup(n.Close)
 }
 
 func (n *node) write(t testing.TB, name, content string) {
 	t.Helper()
-	path := filepath.Join(n.proc, name)
-	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	must(t, os.WriteFile(path, []byte(content), 0o644))
+	testutil.WriteFile(t, filepath.Join(n.proc, name), content)
 }
 
 // name gives the node's block devices names, by their numbers.
@@ -151,7 +155,7 @@ func (n *node) name(t testing.TB, names map[string]string) {
 	t.Helper()
 	n.blockDevices = t.TempDir()
 	for number, name := range names {
-		must(t, os.Symlink("../../devices/virtual/block/"+name, filepath.Join(n.blockDevices, number)))
+		testutil.Must(t, os.Symlink("../../devices/virtual/block/"+name, filepath.Join(n.blockDevices, number)))
 	}
 }
 
@@ -178,9 +182,4 @@ func (n *node) remembered() map[entryKey]bool {
 		keys[key] = true
 	}
 	return keys
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	testutil.Must(t, err)
 }

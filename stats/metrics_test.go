@@ -32,7 +32,7 @@ func TestMetrics(t *testing.T) {
 			n.cache.PutContainer(n.container)
 			n.write(t, "5000002/fd/0", "")
 			n.write(t, "5000002/fd/1", "")
-			must(t, os.Symlink("socket:[4711]", filepath.Join(n.proc, "5000002", "fd", "2")))
+			testutil.Must(t, os.Symlink("socket:[4711]", filepath.Join(n.proc, "5000002", "fd", "2")))
 			n.name(t, map[string]string{"253:0": "vda"})
 			n.metricsOnce(t) // it starts a count of the layer
 			n.layers.work.Wait()
@@ -53,10 +53,10 @@ func (n *node) compareExposition(t *testing.T, name string) {
 	got := n.exposition(t)
 	golden := filepath.Join("testdata", name)
 	if *update {
-		must(t, os.WriteFile(golden, []byte(got), 0o644))
+		testutil.Must(t, os.WriteFile(golden, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	must(t, err)
+	testutil.Must(t, err)
 	testutil.Assert(t, got == string(want), "not as in %s (-update writes it anew):\n%s", golden, got)
 }
 
@@ -239,7 +239,7 @@ func TestNoMetrics(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
 	var err error
 	n.metrics, err = newMetricSet([]string{})
-	must(t, err)
+	testutil.Must(t, err)
 	got := n.metricsOnce(t)
 	testutil.Assert(t, len(got) == 0 && len(n.MetricDescriptors()) == 0, "got %v", got)
 }
@@ -253,11 +253,11 @@ func TestUnknownMetricGroup(t *testing.T) {
 // A container that ends while its pod is read is left out. The pod stays.
 func TestMetricsOfWhatIsGone(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
-	must(t, os.RemoveAll(filepath.Join(n.root, "kubepods.slice", "kubepods-poda.slice", "docker-c1.scope")))
+	testutil.Must(t, os.RemoveAll(filepath.Join(n.root, "kubepods.slice", "kubepods-poda.slice", "docker-c1.scope")))
 	pods := n.metricsOnce(t)
 	testutil.Assert(t, len(pods) == 1 && len(pods[0].ContainerMetrics) == 0 && len(pods[0].Metrics) != 0,
 		"got %v", pods)
-	must(t, os.RemoveAll(n.root))
+	testutil.Must(t, os.RemoveAll(n.root))
 	pods = n.metricsOnce(t)
 	testutil.Assert(t, len(pods) == 0, "got %v", pods)
 }

@@ -87,7 +87,7 @@ func TestPodsNetwork(t *testing.T) {
 		"another namespace": func() { n.pod.Status.NetnsPath = "/proc/self/ns/net" },
 		"no file": func() {
 			n.pod.Status.NetnsPath = ""
-			must(t, os.RemoveAll(filepath.Join(n.proc, "5000001", "net")))
+			testutil.Must(t, os.RemoveAll(filepath.Join(n.proc, "5000001", "net")))
 		},
 	} {
 		change()
@@ -113,7 +113,7 @@ func TestPodsThatAreASumOfUnknowns(t *testing.T) {
 		if err != nil || len(paths) != 1 {
 			t.Fatal(paths, err)
 		}
-		must(t, os.Remove(paths[0]))
+		testutil.Must(t, os.Remove(paths[0]))
 		testutil.Assert(t, !known(onlyPod(t, n).Linux),
 			"without %s of the container, the sandbox's value is reported for the pod", file)
 	}
@@ -123,7 +123,7 @@ func TestPodsThatAreASumOfUnknowns(t *testing.T) {
 // cannot be read is unknown.
 func TestPodsThatAreGone(t *testing.T) {
 	n := newTestNode(t, v1Cgroupfs)
-	must(t, os.RemoveAll(n.root))
+	testutil.Must(t, os.RemoveAll(n.root))
 	list := n.pods(t)
 	testutil.Assert(t, len(list) == 0, "without its cgroup: %v", list)
 	unknown := n.Pod(t.Context(), n.cache.Snapshot(), &n.pod)

@@ -17,13 +17,13 @@ func TestReader(t *testing.T) {
 	for _, size := range []int{0, 1, firstBuffer - 1, firstBuffer, firstBuffer + 1, 5 * firstBuffer, 10} {
 		path := filepath.Join(dir, "file")
 		want := bytes.Repeat([]byte("x"), size)
-		must(t, os.WriteFile(path, want, 0o600))
+		testutil.Must(t, os.WriteFile(path, want, 0o600))
 		got, err := r.read(path)
 		testutil.Assert(t, err == nil && bytes.Equal(got, want), "%d bytes: got %d, %v", size, len(got), err)
 	}
 	huge := filepath.Join(dir, "huge")
-	must(t, os.WriteFile(huge, nil, 0o600))
-	must(t, os.Truncate(huge, maxFile+1))
+	testutil.Must(t, os.WriteFile(huge, nil, 0o600))
+	testutil.Must(t, os.Truncate(huge, maxFile+1))
 	_, err := r.read(huge)
 	testutil.Assert(t, errors.Is(err, io.ErrShortBuffer), "a huge file: %v", err)
 	_, err = r.read(filepath.Join(dir, "missing"))

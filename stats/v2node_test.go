@@ -57,9 +57,9 @@ func newV2Node(t *testing.T, view cgroupView) *node {
 	unpack(t, "v2node", n.root)
 	unended := filepath.Join(n.root, v2Pods[1].scope(v2Pods[1].sandbox), "io.stat")
 	content, err := os.ReadFile(unended)
-	must(t, err)
+	testutil.Must(t, err)
 	content = bytes.TrimSuffix(content, []byte("\n")) // an archive ends every file with a newline
-	must(t, os.WriteFile(unended, content, 0o644))
+	testutil.Must(t, os.WriteFile(unended, content, 0o644))
 	shown := n.root
 	if !strings.HasPrefix(view.root, "/..") {
 		shown = filepath.Join(n.root, view.root) // the mount begins at that cgroup
@@ -73,11 +73,8 @@ func newV2Node(t *testing.T, view cgroupView) *node {
 		n.write(t, strconv.Itoa(pod.containerPID)+"/cgroup", "0::"+view.prefix+pod.scope(pod.container)+pod.below+"\n")
 		pod.put(n.cache)
 	}
-	n.Collector, err = New(Options{procDir: n.proc})
-	must(t, err)
-	n.pageSizes = []string{"2MB", "1GB"}
+	n.collect(t)
 	n.name(t, map[string]string{"259:0": "nvme0n1", "253:0": "dm-0", "253:1": "dm-1"})
-	t.Cleanup(n.Close)
 	return n
 }
 
@@ -226,11 +223,8 @@ func TestEnginesPathsFromACgroupNamespace(t *testing.T) {
 				testutil.Assert(t, procs == "" && parent == "", "got %q and %q, want nothing", procs, parent)
 				return
 			}
-			content, err := os.ReadFile(procs)
-			testutil.Assert(t, err == nil && string(content) == "6000002\n", "%s holds %q, %v", procs, content, err)
-			content, err = os.ReadFile(filepath.Join(parent, "cpu.max"))
-			testutil.Assert(t, err == nil && string(content) == "50000 100000\n",
-				"cpu.max in %s: %q, %v", parent, content, err)
+			testutil.Holds(t, procs, "6000002\n")
+			testutil.Holds(t, filepath.Join(parent, "cpu.max"), "50000 100000\n")
 		})
 	}
 }

@@ -25,18 +25,18 @@ func newLayer(t *testing.T) (root, upper string) {
 	t.Helper()
 	root = t.TempDir()
 	upper = filepath.Join(root, "overlay2", "0123", "diff")
-	must(t, os.MkdirAll(filepath.Join(upper, "below"), 0o755))
+	testutil.Must(t, os.MkdirAll(filepath.Join(upper, "below"), 0o755))
 	file := filepath.Join(upper, "below", "file")
-	must(t, os.WriteFile(file, make([]byte, 40<<10), 0o644))
-	must(t, os.Link(file, filepath.Join(upper, "link")))
-	must(t, os.WriteFile(filepath.Join(upper, "empty"), nil, 0o644))
+	testutil.Must(t, os.WriteFile(file, make([]byte, 40<<10), 0o644))
+	testutil.Must(t, os.Link(file, filepath.Join(upper, "link")))
+	testutil.Must(t, os.WriteFile(filepath.Join(upper, "empty"), nil, 0o644))
 	return root, upper
 }
 
 func TestCountDir(t *testing.T) {
 	_, upper := newLayer(t)
 	got, err := countDir(t.Context(), upper)
-	must(t, err)
+	testutil.Must(t, err)
 	testutil.Assert(t, got.inodes == 4 && got.bytes >= 40<<10 && got.bytes <= 64<<10, "got %+v", got)
 	_, err = countDir(t.Context(), filepath.Join(upper, "missing"))
 	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "a missing directory: %v", err)
@@ -60,7 +60,7 @@ func TestWritableLayer(t *testing.T) {
 	layer := n.containers(t)[0].WritableLayer
 	testutil.Assert(t, layer.GetFsId().GetMountpoint() == root && layer.GetInodesUsed().GetValue() == 4 &&
 		layer.GetUsedBytes().GetValue() >= 40<<10, "got %v", layer)
-	must(t, os.WriteFile(filepath.Join(upper, "more"), make([]byte, 1<<20), 0o644))
+	testutil.Must(t, os.WriteFile(filepath.Join(upper, "more"), make([]byte, 1<<20), 0o644))
 	n.containers(t)
 	n.layers.work.Wait()
 	again := n.containers(t)[0].WritableLayer
@@ -74,7 +74,7 @@ func TestWritableLayer(t *testing.T) {
 	testutil.Assert(t, again.GetUsedBytes().GetValue() >= 1<<20 && again.GetInodesUsed().GetValue() == 5,
 		"after a while: %v", again)
 
-	must(t, os.RemoveAll(root))
+	testutil.Must(t, os.RemoveAll(root))
 	n.layers.mu.Lock()
 	n.layers.layers["c1"].due = time.Now()
 	n.layers.mu.Unlock()
