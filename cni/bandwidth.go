@@ -121,26 +121,20 @@ func parseDecimal(s string) (*big.Rat, error) {
 // maxExponent is beyond what any quantity in the permitted range can need with maxDigits digits.
 const maxExponent = 100
 
+// The exponents of 10 and of 2 that suffixes stand for.
+var (
+	decimalSuffixes = map[string]int{
+		"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+	}
+	binarySuffixes = map[string]uint{"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+)
+
 func parseSuffix(s string) (*big.Rat, error) {
-	switch s {
-	case "":
-		return decimalPower(0), nil
-	case "n":
-		return decimalPower(-9), nil
-	case "u":
-		return decimalPower(-6), nil
-	case "m":
-		return decimalPower(-3), nil
+	if exponent, ok := decimalSuffixes[s]; ok {
+		return decimalPower(exponent), nil
 	}
-	if len(s) == 1 {
-		if i := strings.Index("kMGTPE", s); i >= 0 {
-			return decimalPower(3 * (i + 1)), nil
-		}
-	}
-	if len(s) == 2 && s[1] == 'i' {
-		if i := strings.IndexByte("KMGTPE", s[0]); i >= 0 {
-			return binaryPower(10 * (i + 1)), nil
-		}
+	if exponent, ok := binarySuffixes[s]; ok {
+		return new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), exponent)), nil
 	}
 	if s[0] != 'e' && s[0] != 'E' {
 		return nil, fmt.Errorf("unknown suffix %q", s)
@@ -158,10 +152,6 @@ func decimalPower(exponent int) *big.Rat {
 		return new(big.Rat).SetFrac(big.NewInt(1), power)
 	}
 	return new(big.Rat).SetInt(power)
-}
-
-func binaryPower(exponent int) *big.Rat {
-	return new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), uint(exponent)))
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -55,7 +55,7 @@ func podNamespaces(pod *state.Pod) []*api.LinuxNamespace {
 func describeState(c *state.Container) *api.Container {
 	config := c.Meta.Config
 	described := &api.Container{
-		Id: c.ID, PodSandboxId: c.SandboxID, Name: config.GetMetadata().GetName(), State: stateOf(c),
+		Id: c.ID, PodSandboxId: c.SandboxID, Name: config.GetMetadata().GetName(), State: states[c.Status.State()],
 		Labels: config.GetLabels(), Annotations: maps.Clone(config.GetAnnotations()), Pid: uint32(c.Status.PID),
 		CreatedAt: c.Meta.CreatedAt.UnixNano(), ExitCode: int32(c.Status.ExitCode), StatusMessage: c.Status.Error,
 		Image: &api.Image{Name: config.GetImage().GetUserSpecifiedImage(), ConfigDigest: c.Meta.ImageID},
@@ -92,17 +92,11 @@ func limitsOf(c *state.Container) *runtimeapi.LinuxContainerResources {
 
 const stateExited = runtimeapi.ContainerState_CONTAINER_EXITED
 
-func stateOf(c *state.Container) api.ContainerState {
-	switch c.Status.State() {
-	case runtimeapi.ContainerState_CONTAINER_CREATED:
-		return api.ContainerState_CONTAINER_CREATED
-	case runtimeapi.ContainerState_CONTAINER_RUNNING:
-		return api.ContainerState_CONTAINER_RUNNING
-	case stateExited:
-		return api.ContainerState_CONTAINER_STOPPED
-	default:
-		return api.ContainerState_CONTAINER_UNKNOWN
-	}
+// states are NRI's names of states. Any other state is unknown.
+var states = map[runtimeapi.ContainerState]api.ContainerState{
+	runtimeapi.ContainerState_CONTAINER_CREATED: api.ContainerState_CONTAINER_CREATED,
+	runtimeapi.ContainerState_CONTAINER_RUNNING: api.ContainerState_CONTAINER_RUNNING,
+	stateExited: api.ContainerState_CONTAINER_STOPPED,
 }
 
 // describe describes a container as the engine has it, with the adjustments of earlier plugins.

@@ -108,32 +108,16 @@ func newMetricSet(groups []string) (metricSet, error) {
 	for _, m := range metricTable() {
 		if slices.Contains(groups, m.group) {
 			set.table = append(set.table, m)
-			set.stats |= statsOfGroup(m.group)
+			set.stats |= groupStats[m.group]
 		}
 	}
 	return set, nil
 }
 
-// statsOfGroup returns the cgroup stats that a group of metrics needs.
-func statsOfGroup(group string) statSet {
-	switch group {
-	case groupMemory:
-		return statMemoryDetail
-	case groupOOM:
-		return statOOM
-	case groupPressure:
-		return statPressure
-	case groupProcess:
-		return statProcesses
-	case groupDiskIO:
-		return statIO
-	case groupSpec:
-		return statReservation
-	case groupHugetlb:
-		return statHugetlb
-	default:
-		return 0
-	}
+// groupStats are the cgroup stats that a group of metrics needs.
+var groupStats = map[string]statSet{
+	groupMemory: statMemoryDetail, groupOOM: statOOM, groupPressure: statPressure, groupProcess: statProcesses,
+	groupDiskIO: statIO, groupSpec: statReservation, groupHugetlb: statHugetlb,
 }
 
 // collect returns the metrics of a subject. They have no time stamp, which means the time of the scrape. Prometheus

@@ -114,18 +114,11 @@ func parseTaskState(content []byte) string {
 	if end < 0 || len(content) < end+3 {
 		return ""
 	}
-	switch content[end+2] {
-	case 'R':
-		return "running"
-	case 'S', 'I':
-		return "sleeping"
-	case 'D':
-		return "uninterruptible"
-	case 'T', 't':
-		return "stopped"
-	default:
-		return ""
-	}
+	return stateNames[content[end+2]]
+}
+
+var stateNames = map[byte]string{
+	'R': "running", 'S': "sleeping", 'I': "sleeping", 'D': "uninterruptible", 'T': "stopped", 't': "stopped",
 }
 
 // countDescriptors counts the open files of processes. It ignores a process that has ended. If one cannot be read for

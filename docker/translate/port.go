@@ -25,7 +25,7 @@ func checkPort(field string, m *runtimeapi.PortMapping) error {
 	if m == nil {
 		return invalid(field, "is missing")
 	}
-	if _, ok := protocol(m.GetProtocol()); !ok {
+	if _, ok := protocols[m.GetProtocol()]; !ok {
 		return invalid(field+".protocol", "%d is neither TCP, UDP nor SCTP", m.GetProtocol())
 	}
 	if p := m.GetContainerPort(); p < 0 || p > maxPort {
@@ -45,17 +45,8 @@ func checkPort(field string, m *runtimeapi.PortMapping) error {
 	return nil
 }
 
-func protocol(p runtimeapi.Protocol) (network.IPProtocol, bool) {
-	switch p {
-	case runtimeapi.Protocol_TCP:
-		return network.TCP, true
-	case runtimeapi.Protocol_UDP:
-		return network.UDP, true
-	case runtimeapi.Protocol_SCTP:
-		return network.SCTP, true
-	default:
-		return "", false
-	}
+var protocols = map[runtimeapi.Protocol]network.IPProtocol{
+	runtimeapi.Protocol_TCP: network.TCP, runtimeapi.Protocol_UDP: network.UDP, runtimeapi.Protocol_SCTP: network.SCTP,
 }
 
 // publish turns checked mappings into Docker's. In CRI a host port of 0 means no host port. In Docker it means any free
@@ -66,8 +57,7 @@ func publish(mappings []*runtimeapi.PortMapping, features docker.Features) (netw
 		if m.GetHostPort() == 0 {
 			continue
 		}
-		proto, _ := protocol(m.GetProtocol())
-		port, ok := network.PortFrom(uint16(m.GetContainerPort()), proto)
+		port, ok := network.PortFrom(uint16(m.GetContainerPort()), protocols[m.GetProtocol()])
 		if !ok {
 			continue
 		}
