@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/containerd/errdefs"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/logs"
 )
@@ -16,12 +15,9 @@ import (
 // running, container runtime can choose to either create a new log file and return nil, or return an error. Once it
 // returns error, new container log file MUST NOT be created."
 func (s *Service) ReopenLog(ctx context.Context, id string) error {
-	c, err := s.find(id)
+	c, err := s.running(id)
 	if err != nil {
 		return err
-	}
-	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		return wrongState(c, "running")
 	}
 	if c.Meta.LogPath == "" {
 		return fmt.Errorf("container %s was created without config.log_path: %w", c.ID, errdefs.ErrFailedPrecondition)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 )
 
@@ -53,12 +55,9 @@ func podmanRefusal() error {
 }
 
 func isPodman(version client.ServerVersionResult) bool {
-	for _, component := range version.Components {
-		if component.Name == "Podman Engine" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(version.Components, func(c system.ComponentVersion) bool {
+		return c.Name == "Podman Engine"
+	})
 }
 
 // checkVisible refuses an engine whose process or root is not visible here.

@@ -57,9 +57,12 @@ func (p profileFields) resolve() (profile, error) {
 	return out, nil
 }
 
-// sandboxSeccomp returns the seccomp profile of a sandbox. field is the path of
-// the security context, here and below.
-func sandboxSeccomp(field string, sc *runtimeapi.LinuxSandboxSecurityContext) (profile, error) {
+// seccompOf returns the seccomp profile of a sandbox or container. field is the path of the security context, here and
+// below.
+func seccompOf(field string, sc interface {
+	GetSeccomp() *runtimeapi.SecurityProfile
+	GetSeccompProfilePath() string
+}) (profile, error) {
 	return profileFields{
 		name: field + ".seccomp", value: sc.GetSeccomp(),
 		deprecatedName: field + ".seccomp_profile_path", deprecated: sc.GetSeccompProfilePath(),
@@ -70,14 +73,6 @@ func sandboxSeccomp(field string, sc *runtimeapi.LinuxSandboxSecurityContext) (p
 // deprecated field.
 func sandboxApparmor(field string, sc *runtimeapi.LinuxSandboxSecurityContext) (profile, error) {
 	return profileFields{name: field + ".apparmor", value: sc.GetApparmor()}.resolve()
-}
-
-// containerSeccomp returns the seccomp profile of a container.
-func containerSeccomp(field string, sc *runtimeapi.LinuxContainerSecurityContext) (profile, error) {
-	return profileFields{
-		name: field + ".seccomp", value: sc.GetSeccomp(),
-		deprecatedName: field + ".seccomp_profile_path", deprecated: sc.GetSeccompProfilePath(),
-	}.resolve()
 }
 
 // containerApparmor returns the AppArmor profile of a container.

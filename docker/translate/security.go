@@ -27,7 +27,7 @@ func noNewPrivileges(on bool) string { return "no-new-privileges=" + strconv.For
 // be.
 func sandboxSecurity(field string, in SandboxInput, host *container.HostConfig) error {
 	sc := in.Config.GetLinux().GetSecurityContext()
-	seccomp, err := sandboxSeccomp(field, sc)
+	seccomp, err := seccompOf(field, sc)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func containerSecurity(field string, in ContainerInput, host *container.HostConf
 // Privileged containers have none of them (CRI text). Docker lifts them too,
 // but newer engines apply a profile that is named all the same.
 func confinement(field string, in ContainerInput, sc *runtimeapi.LinuxContainerSecurityContext) ([]string, error) {
-	seccomp, err := containerSeccomp(field, sc)
+	seccomp, err := seccompOf(field, sc)
 	if err != nil {
 		return nil, err
 	}
