@@ -48,8 +48,3 @@ func (e *refusedError) Error() string {
 
 // Unwrap makes the error match errdefs.ErrFailedPrecondition.
 func (e *refusedError) Unwrap() error { return errdefs.ErrFailedPrecondition }
-
-// notFound is the error for a sandbox without a record.
-func notFound(sandboxID string) error {
-	return fmt.Errorf("sandbox %s has no checkpoint: %w", sandboxID, errdefs.ErrNotFound)
-}

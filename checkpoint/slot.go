@@ -102,7 +102,7 @@ func (s *Store) current(ctx context.Context, sandboxID string, sl *slot) (*versi
 func (s *Store) load(ctx context.Context, sandboxID string, sl *slot) (*version, error) {
 	v, err := s.current(ctx, sandboxID, sl)
 	if err == nil && v == nil {
-		err = notFound(sandboxID)
+		err = fmt.Errorf("sandbox %s has no checkpoint: %w", sandboxID, errdefs.ErrNotFound)
 	}
 	return v, err
 }

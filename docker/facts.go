@@ -35,6 +35,9 @@ func readFacts(ctx context.Context, api *client.Client) (facts, error) {
 // directories.
 const apiCDI = "1.44"
 
+// containerdStore is the mark that engines with the containerd image store put into the storage driver's status.
+var containerdStore = [2]string{"driver-type", "io.containerd.snapshotter.v1"}
+
 // features condenses the facts for the other packages.
 func (f facts) features(apiVersion string) Features {
 	info := f.info
@@ -53,7 +56,7 @@ func (f facts) features(apiVersion string) Features {
 		CgroupVersion:        cgroupVersion,
 		CgroupDriver:         info.CgroupDriver,
 		StorageDriver:        info.Driver,
-		ContainerdImageStore: hasContainerdStore(info.DriverStatus),
+		ContainerdImageStore: slices.Contains(info.DriverStatus, containerdStore),
 		Root:                 info.DockerRootDir,
 		Runtimes:             slices.Sorted(maps.Keys(runtimes)),
 		SandboxedRuntimes:    sandboxedRuntimes(runtimes, info.DefaultRuntime),
@@ -84,12 +87,6 @@ func (f facts) features(apiVersion string) Features {
 		}
 	}
 	return out
-}
-
-// hasContainerdStore reads the mark that engines with the containerd image
-// store put into the storage driver's status.
-func hasContainerdStore(status [][2]string) bool {
-	return slices.Contains(status, [2]string{"driver-type", "io.containerd.snapshotter.v1"})
 }
 
 // seccompProfile returns the profile in the security option seccomp, empty for the engine's own ("default" on 20.10).

@@ -24,10 +24,6 @@ type buffers struct {
 	in, out []byte
 }
 
-func newBuffers() *buffers {
-	return &buffers{in: make([]byte, batchSize), out: make([]byte, 0, 2*batchSize)}
-}
-
 // copier writes one engine file at a time to the CRI log. It keeps no bytes between calls: bytes before offset are
 // written, and later bytes are read again. So the next call repeats a failed write.
 type copier struct {

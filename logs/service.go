@@ -86,7 +86,7 @@ func New(options Options) *Service {
 	// Followers of logs outlive the requests that start them.
 	background := log.WithLogger(context.Background(), log.L.WithField("component", "logs"))
 	s := &Service{options: options, followers: map[string]*follower{}}
-	s.buffers.New = func() any { return newBuffers() }
+	s.buffers.New = func() any { return &buffers{in: make([]byte, batchSize), out: make([]byte, 0, 2*batchSize)} }
 	s.ctx, s.cancel = context.WithCancel(background)
 	s.watch = &watcher{ctx: s.ctx, log: log.G(background), pause: options.batchPause}
 	return s

@@ -3,6 +3,7 @@ package ociexec
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,9 +25,7 @@ func fakeProcess(t *testing.T, proc, name string, change map[string]string) {
 		"CapBnd": "000001ffffffffff", "CapPrm": "000001ffffffffff", "CapEff": "000001ffffffffff", "label": "unconfined",
 		"personality": "00000000", "timerslack_ns": "50000", "coredump_filter": "00000033", "loginuid": "4294967295",
 	}
-	for field, value := range change {
-		fields[field] = value
-	}
+	maps.Copy(fields, change)
 	dir := filepath.Join(proc, name)
 	testutil.Must(t, os.MkdirAll(filepath.Join(dir, "ns"), 0o700))
 	testutil.Must(t, os.MkdirAll(filepath.Join(dir, "attr"), 0o700))

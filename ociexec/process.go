@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -49,9 +50,7 @@ func readProcess(path string) (object, error) {
 // runs in the container's working directory, and TERM is xterm if the command has a terminal.
 func (c *Container) spec(command Command) ([]byte, error) {
 	process := object{}
-	for name, value := range c.process {
-		process[name] = value
-	}
+	maps.Copy(process, c.process)
 	environ, err := terminalEnviron(process, command.Terminal)
 	if err != nil {
 		return nil, err

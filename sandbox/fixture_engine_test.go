@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -142,10 +144,7 @@ func (e *engine) InspectContainer(ctx context.Context, id string) (*container.In
 // end ends all processes and the engine.
 func (e *engine) end() {
 	e.mu.Lock()
-	var ids []string
-	for id := range e.processes {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(e.processes))
 	e.mu.Unlock()
 	for _, id := range ids {
 		e.endProcess(id)

@@ -41,7 +41,9 @@ func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	c.vanishUnlisted(ctx, listed, asked.seq)
+	for _, id := range c.unlisted(listed, asked.seq) {
+		c.missing(ctx, id)
+	}
 	select {
 	case <-c.synced: // vanished keeps them from now on
 	default:
@@ -112,13 +114,7 @@ func (c *Cache) agrees(summary container.Summary) bool {
 	return entry.Status.Running == running && (running || ended)
 }
 
-// vanishUnlisted handles the entries that the engine's list lacks, except those written after the list was requested.
-func (c *Cache) vanishUnlisted(ctx context.Context, listed map[string]struct{}, seq uint64) {
-	for _, id := range c.unlisted(listed, seq) {
-		c.missing(ctx, id)
-	}
-}
-
+// unlisted returns the entries that the engine's list lacks, except those written after the list was requested.
 func (c *Cache) unlisted(listed map[string]struct{}, seq uint64) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"reflect"
 	"strconv"
@@ -76,10 +77,8 @@ func TestParseIOStatOfUnusedDevices(t *testing.T) {
 }
 
 func TestParseBlkio(t *testing.T) {
-	got := map[blkioKey]uint64{}
-	for key, n := range parseBlkio([]byte("8:0 Read 1\n8:0 Write 2\n8:0 Sync 3\n8:0 Total 6\nTotal 6\n8:1 Read x\n")) {
-		got[key] = n
-	}
+	got := maps.Collect(
+		parseBlkio([]byte("8:0 Read 1\n8:0 Write 2\n8:0 Sync 3\n8:0 Total 6\nTotal 6\n8:1 Read x\n")))
 	want := map[blkioKey]uint64{{device{8, 0}, false}: 1, {device{8, 0}, true}: 2}
 	testutil.Assert(t, reflect.DeepEqual(got, want), "got %v, want %v", got, want)
 }

@@ -26,10 +26,6 @@ type eventStream struct {
 	wake   chan struct{}
 }
 
-func newEventLog() *eventLog {
-	return &eventLog{streams: make(map[*eventStream]struct{})}
-}
-
 // add publishes an event.
 func (l *eventLog) add(event docker.Event) {
 	l.mu.Lock()

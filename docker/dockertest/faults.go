@@ -55,8 +55,6 @@ type injection struct {
 	fault Fault
 }
 
-func newFaults() *faults { return &faults{calls: make(map[string]int)} }
-
 func (f *faults) add(call string, fault Fault) (remove func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -82,8 +82,6 @@ func repositoryOf(name, fallback string) string {
 	return reference.FamiliarName(named)
 }
 
-func sameName(a, b string) bool { return normal(a) == normal(b) }
-
 // findImage looks an image up by name, digest, id or the beginning of its id.
 // The caller holds the lock.
 func (e *Engine) findImage(ref string) (*Image, error) {

@@ -52,7 +52,7 @@ func (e *Engine) Behave(programs ...Program) {
 func (e *Engine) program(image string, command []string) (Program, bool) {
 	line := strings.Join(command, " ")
 	for _, p := range e.programs {
-		if (p.Command == "" || p.Command == line) && (p.Image == "" || sameName(p.Image, image)) {
+		if (p.Command == "" || p.Command == line) && (p.Image == "" || normal(p.Image) == normal(image)) {
 			return p, true
 		}
 	}

@@ -62,10 +62,7 @@ func checkSysctl(field, name, value string) error {
 			}
 		}
 	}
-	if err := checkText(field, strings.ReplaceAll(value, "\t", " ")); err != nil {
-		return err
-	}
-	return nil
+	return checkText(field, strings.ReplaceAll(value, "\t", " "))
 }
 
 func isNetworkSysctl(name string) bool { return strings.HasPrefix(name, "net.") }
