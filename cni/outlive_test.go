@@ -145,12 +145,11 @@ func TestCancelledAddHasEndedBeforeDel(t *testing.T) {
 	s.script("fake.ADD", fmt.Sprintf(slowAdd, "setsid"))
 	s.script("fake.DEL", `[ -z "$(tr '\0' ' ' < /proc/$(cat "$dir/child")/environ)" ] || touch "$dir/early"`)
 	ctx, cancel := context.WithCancel(context.Background())
-	failed := make(chan error, 1)
 	n := s.network()
-	go func() {
+	failed := testutil.Go(func() error {
 		_, err := n.Add(ctx, testPod("p"))
-		failed <- err
-	}()
+		return err
+	})
 	child := s.pids("child")[0]
 	cancel()
 	testutil.Assert(t, <-failed != nil, "Add succeeded")

@@ -154,11 +154,7 @@ func TestLimitsDoNotWaitForTheLog(t *testing.T) {
 			engine.Inject("Features", dockertest.Fault{Block: true, Times: 1}) // following the log needs them
 			asked := engine.Calls("Features")
 			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				_ = takeUp(n, ctx) // cancel interrupts it
-			}()
+			done := testutil.Go(func() error { return takeUp(n, ctx) })
 			testutil.Until(t, "the log's turn", func() bool { return engine.Calls("Features") > asked })
 			cgroup.want("memory.high", "1000")
 			testutil.Check(t, n.Update(t.Context(),
@@ -166,7 +162,7 @@ func TestLimitsDoNotWaitForTheLog(t *testing.T) {
 					&runtimeapi.LinuxContainerResources{
 						Unified: map[string]string{"memory.high": "2000"}})))
 			cancel()
-			<-done
+			<-done // with the error of ctx
 			cgroup.want("memory.high", "2000")
 		})
 	}

@@ -55,18 +55,7 @@ func TestBridgeDaemonJSON(t *testing.T) {
 func TestReloadedDaemonJSON(t *testing.T) {
 	own, env := startEngine(t, rigenv.Require(t), nil)
 	client := dialRig(t, env)
-	ctx, cancel := context.WithCancel(t.Context())
-	subscribed, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = client.Events(ctx,
-			docker.EventsOptions{Handle: func(docker.Event) {}, Subscribed: func() { close(subscribed) }})
-	}()
-	defer func() {
-		cancel()
-		<-ended
-	}()
-	<-subscribed
+	watchEvents(t, client)
 	for _, name := range []string{"added", "another"} {
 		path := filepath.Join(filepath.Dir(own.LogPath()), "daemon.json")
 		text, err := os.ReadFile(path)
@@ -83,4 +72,17 @@ func TestReloadedDaemonJSON(t *testing.T) {
 			return err == nil && slices.Contains(features.Runtimes, name)
 		})
 	}
+}
+
+// watchEvents makes the client subscribe to events until stop is called or the test ends.
+func watchEvents(t *testing.T, client *docker.Client) (stop func()) {
+	t.Helper()
+	subscribed := make(chan struct{})
+	stop = testutil.Background(t, func(ctx context.Context) error {
+		_ = client.Events(ctx,
+			docker.EventsOptions{Handle: func(docker.Event) {}, Subscribed: func() { close(subscribed) }})
+		return nil
+	})
+	<-subscribed
+	return stop
 }

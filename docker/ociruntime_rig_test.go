@@ -1,7 +1,6 @@
 package docker_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -124,13 +123,7 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	testutil.Assert(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 	// Another client removes a container while events report it.
 	id := notedContainer(t, client, env)
-	events, stop := context.WithCancel(t.Context())
-	subscribed, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ended <- client.Events(events,
-			docker.EventsOptions{Subscribed: func() { close(subscribed) }, Handle: func(docker.Event) {}})
-	}()
-	<-subscribed
+	stop := watchEvents(t, client)
 	raw, err := mobyclient.New(mobyclient.WithHost(own.Host()))
 	testutil.Must(t, err)
 	defer raw.Close()
@@ -143,7 +136,6 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 		return nil
 	})
 	stop()
-	<-ended
 	// Another client has removed a container. Notes of another engine are left alone.
 	testutil.Must(t, notes.Save(ids[1], ours))
 	foreign := strings.Repeat("f0", 32)

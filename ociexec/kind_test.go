@@ -25,12 +25,11 @@ func TestHangingRuntimeBlocksNoOther(t *testing.T) {
 	asked := filepath.Join(t.TempDir(), "asked")
 	hanging := fakeRuntime(t, ">"+asked+"; exec sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
 	environ := []string{"PATH=" + os.Getenv("PATH")}
-	go func() {
+	ended := testutil.Go(func() error {
 		_, err := k.of(ctx, hanging, environ)
-		ended <- err
-	}()
+		return err
+	})
 	testutil.Until(t, "the runtime is asked", func() bool {
 		_, err := os.Stat(asked)
 		return err == nil

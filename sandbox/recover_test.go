@@ -182,9 +182,8 @@ func TestRecoverLeavesAPodAloneThatIsStopped(t *testing.T) {
 		n.restart()
 		unlock, err := n.locks.Lock(n.Context(), id)
 		n.must(err)
-		recovered := make(chan error, 1)
 		n.must(netns.Open(path).Unpin()) // the stop has done that
-		go func() { recovered <- n.Recover(n.Context()) }()
+		recovered := testutil.Go(func() error { return n.Recover(n.Context()) })
 		synctest.Wait()
 		n.savePhase(n.Context(), n.pod(id), checkpoint.PhaseStopped)
 		unlock()

@@ -72,11 +72,10 @@ func TestKillDuringStopPodSandbox(t *testing.T) {
 		id := r.run(fmt.Sprintf("pod-%d", round), 0)
 		ids = append(ids, id)
 		address := r.status(id).GetNetwork().GetIp()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = r.runtime().StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
-		}()
+		done := testutil.Go(func() error {
+			_, err := r.runtime().StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+			return err
+		})
 		time.Sleep(time.Duration(round) * 15 * time.Millisecond)
 		r.server.Kill()
 		<-done

@@ -99,17 +99,15 @@ func TestSaveOfAChangingFile(t *testing.T) {
 			_ = os.Rename(next, name)
 		}
 	}()
-	saved := make(chan error)
-	go func() {
+	saved := testutil.Go(func() error {
 		w := tar.NewWriter(io.Discard)
 		for range 5000 {
 			if err := save(t.Context(), w, root, []string{"/f"}); err != nil {
-				saved <- err
-				return
+				return err
 			}
 		}
-		saved <- nil
-	}()
+		return nil
+	})
 	testutil.Check(t, testutil.Receive(t, saved, "a save is blocked"))
 	close(ended)
 	<-stopped

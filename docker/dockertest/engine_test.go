@@ -267,15 +267,14 @@ func TestAwayEndsWhatWaits(t *testing.T) {
 			testutil.Must(t, err)
 			stream, err := e.AttachExec(testContext(t), execID, docker.ExecOptions{})
 			testutil.Must(t, err)
-			stopped, watched, read := make(chan error, 1), make(chan error, 1), make(chan error, 1)
-			go func() { stopped <- e.StopContainer(context.Background(), id, time.Hour) }()
-			go func() {
-				watched <- e.Events(context.Background(), docker.EventsOptions{Handle: func(docker.Event) {}})
-			}()
-			go func() {
+			stopped := testutil.Go(func() error { return e.StopContainer(context.Background(), id, time.Hour) })
+			watched := testutil.Go(func() error {
+				return e.Events(context.Background(), docker.EventsOptions{Handle: func(docker.Event) {}})
+			})
+			read := testutil.Go(func() error {
 				_, err := stream.Read(make([]byte, 1))
-				read <- err
-			}()
+				return err
+			})
 			time.Sleep(20 * time.Millisecond)
 			away(e)
 			testutil.Fails(t, <-stopped, errdefs.IsUnavailable, "StopContainer")
