@@ -71,10 +71,8 @@ func events(t *testing.T, e *dockertest.Engine) func() []docker.EventKind {
 	t.Helper()
 	var mu sync.Mutex
 	var kinds []docker.EventKind
-	ctx, cancel := context.WithCancel(context.Background())
-	ended, subscribed := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
+	subscribed := make(chan struct{})
+	testutil.Background(t, func(ctx context.Context) error {
 		_ = e.Events(ctx, docker.EventsOptions{
 			Subscribed: func() { close(subscribed) },
 			Handle: func(event docker.Event) {
@@ -83,8 +81,8 @@ func events(t *testing.T, e *dockertest.Engine) func() []docker.EventKind {
 				kinds = append(kinds, event.Kind)
 			},
 		})
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
+		return nil
+	})
 	<-subscribed
 	return func() []docker.EventKind {
 		mu.Lock()
