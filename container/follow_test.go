@@ -48,6 +48,14 @@ func (n *node) logged(sandboxID string, command ...string) (id, logPath string) 
 	return n.loggedAt("c/0.log", sandboxID, n.config(command...))
 }
 
+// startLogged starts a container with a log in a pod of its own.
+func (n *node) startLogged(command string) (id, logPath string) {
+	n.t.Helper()
+	id, logPath = n.logged(n.pod(), command)
+	n.start(id)
+	return id, logPath
+}
+
 // loggedAt is logged with a path and a configuration.
 func (n *node) loggedAt(path, sandboxID string, config *runtimeapi.ContainerConfig) (id, logPath string) {
 	n.t.Helper()
@@ -109,8 +117,7 @@ func TestStopAndRemoveCompleteTheLog(t *testing.T) {
 		"remove": func(id string) error { return n.Remove(t.Context(), id) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			id, logPath := n.logged(n.pod(), "sleep")
-			n.start(id)
+			id, logPath := n.startLogged("sleep")
 			n.writeLog(id, numbered(1, 300)...)
 			testutil.Must(t, end(id))
 			n.wantLog(logPath, numbered(1, 300))
@@ -142,8 +149,7 @@ func TestFailedStartEndsTheLog(t *testing.T) {
 
 func TestRecoverOfARunningContainer(t *testing.T) {
 	n, engine := newFakeNode(t)
-	id, logPath := n.logged(n.pod(), "sleep")
-	n.start(id)
+	id, logPath := n.startLogged("sleep")
 	for round := range 5 {
 		n.writeLog(id, numbered(round*20+1, round*20+10)...)
 		n.restart(func() { n.writeLog(id, numbered(round*20+11, round*20+20)...) })
@@ -154,8 +160,7 @@ func TestRecoverOfARunningContainer(t *testing.T) {
 
 func TestRecoverOfAContainerThatEndedMeanwhile(t *testing.T) {
 	n, engine := newFakeNode(t)
-	id, logPath := n.logged(n.pod(), "sleep")
-	n.start(id)
+	id, logPath := n.startLogged("sleep")
 	n.writeLog(id, numbered(1, 10)...)
 	n.restart(func() {
 		n.writeLog(id, numbered(11, 20)...)
@@ -187,8 +192,7 @@ func TestRecoverDropsRecordsOfContainersThatAreGone(t *testing.T) {
 // Where another shim's log is a link to the engine's own file it stays one.
 func TestRecoverLeavesLinksAlone(t *testing.T) {
 	n, _ := newFakeNode(t)
-	id, logPath := n.logged(n.pod(), "sleep")
-	n.start(id)
+	id, logPath := n.startLogged("sleep")
 	n.restart(func() {
 		n.writeLog(id, "a line")
 		testutil.Must(t, os.Remove(logPath))
@@ -200,8 +204,7 @@ func TestRecoverLeavesLinksAlone(t *testing.T) {
 // The kubelet removes the log of an ended container before the container.
 func TestRecoverDoesNotBringBackARemovedLog(t *testing.T) {
 	n, engine := newFakeNode(t)
-	id, logPath := n.logged(n.pod(), "sleep")
-	n.start(id)
+	id, logPath := n.startLogged("sleep")
 	n.writeLog(id, "a line")
 	n.exit(engine, id, 0)
 	n.restart(func() {

@@ -20,8 +20,7 @@ import (
 
 func TestReopenLog(t *testing.T) {
 	n, _ := newFakeNode(t)
-	id, logPath := n.logged(n.pod(), "sleep")
-	n.start(id)
+	id, logPath := n.startLogged("sleep")
 	n.writeLog(id, numbered(1, 10)...)
 	testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 10) })
 	n.rename(logPath, logPath+".old")
@@ -58,8 +57,7 @@ func TestReopenLogInOtherStates(t *testing.T) {
 // The kubelet may call ReopenContainerLog right after a start of criadapter.
 func TestReopenLogBeforeRecover(t *testing.T) {
 	n, _ := newFakeNode(t)
-	id, logPath := n.logged(n.pod(), "sleep")
-	n.start(id)
+	id, logPath := n.startLogged("sleep")
 	n.writeLog(id, numbered(1, 10)...)
 	testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 10) })
 	n.reboot(func() {})
@@ -190,8 +188,8 @@ func (n *node) foreign(sandboxID string) (id, logPath string) {
 	features, err := n.engine.Features(n.t.Context())
 	testutil.Must(n.t, err)
 	spec, err := translate.Container(translate.ContainerInput{
-		Config: config, Sandbox: translate.SandboxRef{ID: sandboxID, Config: n.knownPod(sandboxID).Meta.Config}, ImageID: n.image,
-		Features: features,
+		Config: config, ImageID: n.image, Features: features,
+		Sandbox: translate.SandboxRef{ID: sandboxID, Config: n.knownPod(sandboxID).Meta.Config},
 	})
 	testutil.Must(n.t, err)
 	spec.Host.LogConfig = container.LogConfig{Type: logs.DriverJSONFile}
@@ -225,8 +223,7 @@ func TestKillInAReopeningOfALinkedLog(t *testing.T) {
 			t.Run(fmt.Sprintf("link=%t restarted=%t", link, restarted), func(t *testing.T) {
 				n, _ := newFakeNode(t)
 				n.reboot(func() { n.linkLogs = true })
-				id, logPath := n.logged(n.pod(), "sleep")
-				n.start(id)
+				id, logPath := n.startLogged("sleep")
 				n.writeJSON(id, "first")
 				text, err := os.ReadFile(logPath)
 				testutil.Must(t, err)

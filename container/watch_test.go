@@ -192,8 +192,7 @@ func TestFailedResumeIsTriedAgain(t *testing.T) {
 	for name, ended := range map[string]bool{"running": false, "ended meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
 			n, engine := newFakeNode(t)
-			id, logPath := n.logged(n.pod(), "sleep")
-			n.start(id)
+			id, logPath := n.startLogged("sleep")
 			n.writeLog(id, numbered(1, 10)...)
 			testutil.Eventually(t, func() error { return n.hasLines(logPath, 10) })
 			n.restart(func() {
@@ -216,8 +215,7 @@ func TestFailedResumeIsTriedAgain(t *testing.T) {
 // Retrying cannot help a log whose driver keeps no file.
 func TestLogOfADriverThatCannotBeFollowed(t *testing.T) {
 	n, _ := newFakeNode(t)
-	id, _ := n.logged(n.pod(), "sleep")
-	n.start(id)
+	id, _ := n.startLogged("sleep")
 	for driver, done := range map[string]bool{"journald": true, "fluentd": true, "none": true, "json-file": false} {
 		c := *n.look(id)
 		c.Meta.LogDriver = driver
