@@ -28,7 +28,6 @@ func fakeProcess(t *testing.T, proc, name string, change map[string]string) {
 	maps.Copy(fields, change)
 	dir := filepath.Join(proc, name)
 	testutil.Must(t, os.MkdirAll(filepath.Join(dir, "ns"), 0o700))
-	testutil.Must(t, os.MkdirAll(filepath.Join(dir, "attr"), 0o700))
 	testutil.Must(t, os.Symlink(fields["net"], filepath.Join(dir, "ns/net")))
 	var status strings.Builder
 	for field, value := range fields {
@@ -43,7 +42,7 @@ func fakeProcess(t *testing.T, proc, name string, change map[string]string) {
 			testutil.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(value+"\n"), 0o600))
 		}
 	}
-	testutil.Must(t, os.WriteFile(filepath.Join(dir, "attr/current"), []byte(fields["label"]+"\n"), 0o600))
+	testutil.WriteFile(t, filepath.Join(dir, "attr/current"), fields["label"]+"\n")
 }
 
 // A command that would inherit something else from this program than from the shim goes through the engine.
@@ -114,9 +113,7 @@ func TestSameIOPriority(t *testing.T) {
 func TestOpenFilesAreBoundedByTheShim(t *testing.T) {
 	proc := t.TempDir()
 	for name, text := range map[string]string{"self": "9 9", "7": "1024 4096", "8": "2048 999999"} {
-		testutil.Must(t, os.MkdirAll(filepath.Join(proc, name), 0o700))
-		line := "Max open files " + text + " files\n"
-		testutil.Must(t, os.WriteFile(filepath.Join(proc, name, "limits"), []byte(line), 0o600))
+		testutil.WriteFile(t, filepath.Join(proc, name, "limits"), "Max open files "+text+" files\n")
 	}
 	limits, err := inheritedLimits(proc, 7, 8)
 	testutil.Must(t, err)

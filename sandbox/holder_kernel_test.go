@@ -308,8 +308,7 @@ func TestPodOfTheKernelWhoseShmIsUnmounted(t *testing.T) {
 		"unmounted":     func(*node, string, string) {},
 		"mounted twice": func(n *node, _, shm string) { n.must(unix.Mount("shm", shm, "tmpfs", 0, "")) },
 		"files in its place": func(n *node, _, shm string) {
-			n.must(os.MkdirAll(filepath.Join(shm, "a/b"), 0o700))
-			n.must(os.WriteFile(filepath.Join(shm, "a/b/c"), nil, 0o600))
+			testutil.WriteFile(n, filepath.Join(shm, "a/b/c"), "")
 			n.must(os.Symlink("/etc", filepath.Join(shm, "link")))
 		},
 		"files beside it": func(n *node, dir, _ string) { n.must(os.WriteFile(filepath.Join(dir, "new"), nil, 0o600)) },
@@ -322,8 +321,7 @@ func TestPodOfTheKernelWhoseShmIsUnmounted(t *testing.T) {
 		},
 	}, func(n *node, mess func(n *node, dir, shm string)) {
 		precious := filepath.Join(n.dir, "precious", "file")
-		n.must(os.Mkdir(filepath.Dir(precious), 0o700))
-		n.must(os.WriteFile(precious, nil, 0o600))
+		testutil.WriteFile(n, precious, "")
 		id := n.run("web")
 		ns := n.pod(id).Status.Namespaces
 		n.must(unix.Unmount(ns.Shm, unix.MNT_DETACH))

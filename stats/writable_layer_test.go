@@ -25,9 +25,8 @@ func newLayer(t *testing.T) (root, upper string) {
 	t.Helper()
 	root = t.TempDir()
 	upper = filepath.Join(root, "overlay2", "0123", "diff")
-	testutil.Must(t, os.MkdirAll(filepath.Join(upper, "below"), 0o755))
 	file := filepath.Join(upper, "below", "file")
-	testutil.Must(t, os.WriteFile(file, make([]byte, 40<<10), 0o644))
+	testutil.WriteFile(t, file, strings.Repeat("\x00", 40<<10))
 	testutil.Must(t, os.Link(file, filepath.Join(upper, "link")))
 	testutil.Must(t, os.WriteFile(filepath.Join(upper, "empty"), nil, 0o644))
 	return root, upper
