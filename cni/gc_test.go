@@ -195,10 +195,7 @@ func TestCancelledAddBehindGC(t *testing.T) {
 	s, n := scripted(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	n.gate.Lock()
-	failed := testutil.Go(func() error {
-		_, err := n.Add(ctx, testPod("late"))
-		return err
-	})
+	failed := testutil.Try(func() (*Result, error) { return n.Add(ctx, testPod("late")) })
 	time.Sleep(100 * time.Millisecond)
 	cancel()
 	n.gate.Unlock()

@@ -146,10 +146,7 @@ func TestCancelledAddHasEndedBeforeDel(t *testing.T) {
 	s.script("fake.DEL", `[ -z "$(tr '\0' ' ' < /proc/$(cat "$dir/child")/environ)" ] || touch "$dir/early"`)
 	ctx, cancel := context.WithCancel(context.Background())
 	n := s.network()
-	failed := testutil.Go(func() error {
-		_, err := n.Add(ctx, testPod("p"))
-		return err
-	})
+	failed := testutil.Try(func() (*Result, error) { return n.Add(ctx, testPod("p")) })
 	child := s.pids("child")[0]
 	cancel()
 	testutil.Assert(t, <-failed != nil, "Add succeeded")

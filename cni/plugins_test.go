@@ -178,10 +178,7 @@ func TestCancelKillsThePluginAndItsChildren(t *testing.T) {
 	s, n := scripted(t)
 	s.script("fake.ADD", `sleep 300 & echo $! > "$dir/child.new"; mv "$dir/child.new" "$dir/child"; wait`)
 	ctx, cancel := context.WithCancel(context.Background())
-	failed := testutil.Go(func() error {
-		_, err := n.Add(ctx, testPod("p"))
-		return err
-	})
+	failed := testutil.Try(func() (*Result, error) { return n.Add(ctx, testPod("p")) })
 	child := filepath.Join(s.journal, "child")
 	testutil.Until(t, "plugin runs", func() bool { _, err := os.Stat(child); return err == nil })
 	cancel()

@@ -213,10 +213,7 @@ func TestCancelledAddReleasesTheAddress(t *testing.T) {
 	pod, _ := n.pod("pod1")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	failed := testutil.Go(func() error {
-		_, err := n.add(ctx, pod)
-		return err
-	})
+	failed := testutil.Try(func() (*Result, error) { return n.add(ctx, pod) })
 	testutil.Until(t, "last plugin runs", func() bool { return n.calls() == "slow.ADD" })
 	if len(n.leased()) != 2 {
 		t.Errorf("leased %v before the cancel", n.leased())

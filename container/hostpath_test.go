@@ -110,10 +110,7 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 	n.hostPaths.patience = 50 * time.Millisecond
 	before := threads(t)
 	for range retries {
-		failed := testutil.Go(func() error {
-			_, err := n.Create(context.Background(), pod, config, nil)
-			return err
-		})
+		failed := testutil.Try(func() (string, error) { return n.Create(context.Background(), pod, config, nil) })
 		err := testutil.Receive(t, failed, "Create hangs")
 		testutil.Require(t, errdefs.IsUnavailable(err) &&
 			strings.Contains(err.Error(), "config.mounts[0].host_path") &&

@@ -227,9 +227,8 @@ func (n *node) keeper() int {
 func TestRigCommandsEndWithTheServer(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
-	ended := testutil.Go(func() error {
-		_, err := n.exec(id, time.Minute, "(sleep 611 &); sleep 612; true")
-		return err
+	ended := testutil.Try(func() (*ExecResult, error) {
+		return n.exec(id, time.Minute, "(sleep 611 &); sleep 612; true")
 	})
 	testutil.Until(t, "the command runs", func() bool { return n.runs(id, "sleep 611") && n.runs(id, "sleep 612") })
 	n.commands.Close()
@@ -243,10 +242,7 @@ func TestRigCommandsEndWithTheServer(t *testing.T) {
 func TestRigKilledKeeper(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
-	ended := testutil.Go(func() error {
-		_, err := n.exec(id, time.Minute, "sleep 613; true")
-		return err
-	})
+	ended := testutil.Try(func() (*ExecResult, error) { return n.exec(id, time.Minute, "sleep 613; true") })
 	testutil.Eventually(t, func() error {
 		if !n.runs(id, "sleep 613") {
 			return fmt.Errorf("the command does not run")
@@ -313,9 +309,8 @@ func TestRigSessionHoldsNoRuntime(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := testutil.Go(func() error {
-		_, err := n.Exec(ctx, id, []string{"sleep", "614"}, Streams{Stdout: io.Discard})
-		return err
+	ended := testutil.Try(func() (int, error) {
+		return n.Exec(ctx, id, []string{"sleep", "614"}, Streams{Stdout: io.Discard})
 	})
 	testutil.Eventually(t, func() error {
 		if !n.runs(id, "sleep 614") {
@@ -349,9 +344,8 @@ func TestRigNohupOutlivesItsClient(t *testing.T) {
 				file := name + way
 				ctx, leave := context.WithCancel(t.Context())
 				var output testutil.Buffer
-				ended := testutil.Go(func() error {
-					_, err := n.Exec(ctx, id, []string{"sh", "-c", script, file}, Streams{Stdout: &output, TTY: tty})
-					return err
+				ended := testutil.Try(func() (int, error) {
+					return n.Exec(ctx, id, []string{"sh", "-c", script, file}, Streams{Stdout: &output, TTY: tty})
 				})
 				testutil.Until(t, "the command is up", func() bool { return strings.Contains(output.String(), "up") })
 				leave()

@@ -70,9 +70,8 @@ func TestExecTerminal(t *testing.T) {
 	sizes <- Size{Width: 132, Height: 43}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	done := testutil.Go(func() error {
-		_, err := n.Exec(ctx, id, []string{"shell"}, Streams{Stdout: io.Discard, TTY: true, Resize: sizes})
-		return err
+	done := testutil.Try(func() (int, error) {
+		return n.Exec(ctx, id, []string{"shell"}, Streams{Stdout: io.Discard, TTY: true, Resize: sizes})
 	})
 	testutil.Until(t, "the terminal is resized", func() bool {
 		got := engine.ExecTerminals(id)

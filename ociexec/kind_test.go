@@ -26,10 +26,7 @@ func TestHangingRuntimeBlocksNoOther(t *testing.T) {
 	hanging := fakeRuntime(t, ">"+asked+"; exec sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
 	environ := []string{"PATH=" + os.Getenv("PATH")}
-	ended := testutil.Go(func() error {
-		_, err := k.of(ctx, hanging, environ)
-		return err
-	})
+	ended := testutil.Try(func() (string, error) { return k.of(ctx, hanging, environ) })
 	testutil.Until(t, "the runtime is asked", func() bool {
 		_, err := os.Stat(asked)
 		return err == nil

@@ -169,10 +169,7 @@ func TestSetUpEndsAfterItsTime(t *testing.T) {
 func TestCloseRollsBackWhatIsUnderWay(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		n.slowAdd()
-		result := testutil.Go(func() error {
-			_, err := n.Run(n.Context(), podConfig("web"), "")
-			return err
-		})
+		result := testutil.Try(func() (string, error) { return n.Run(n.Context(), podConfig("web"), "") })
 		synctest.Wait()
 		n.Close()
 		testutil.FailsWith(n, <-result, context.Canceled, "Run")

@@ -30,10 +30,7 @@ func TestKillDuringRunPodSandbox(t *testing.T) {
 	for round := range rounds {
 		name := fmt.Sprintf("pod-%d", round)
 		after := time.Duration(random.Int64N(int64(usual) * 5 / 4))
-		done := testutil.Go(func() error {
-			_, err := r.tryRun(r.config(name, 0), "")
-			return err
-		})
+		done := testutil.Try(func() (string, error) { return r.tryRun(r.config(name, 0), "") })
 		time.Sleep(after)
 		r.server.Kill()
 		if err := <-done; err != nil {
@@ -72,9 +69,8 @@ func TestKillDuringStopPodSandbox(t *testing.T) {
 		id := r.run(fmt.Sprintf("pod-%d", round), 0)
 		ids = append(ids, id)
 		address := r.status(id).GetNetwork().GetIp()
-		done := testutil.Go(func() error {
-			_, err := r.runtime().StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
-			return err
+		done := testutil.Try(func() (*runtimeapi.StopPodSandboxResponse, error) {
+			return r.runtime().StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 		})
 		time.Sleep(time.Duration(round) * 15 * time.Millisecond)
 		r.server.Kill()

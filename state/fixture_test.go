@@ -237,10 +237,7 @@ func (n *node) wantPod(id string, want runtimeapi.PodSandboxState) {
 
 // refreshing refreshes a container in a goroutine, which sends the result.
 func (n *node) refreshing(id string) <-chan error {
-	return testutil.Go(func() error {
-		_, err := n.cache.RefreshContainer(n.Context(), id)
-		return err
-	})
+	return testutil.Try(func() (*Container, error) { return n.cache.RefreshContainer(n.Context(), id) })
 }
 
 // wantUnknown checks that an id is neither a pod nor a container.

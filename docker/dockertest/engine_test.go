@@ -269,10 +269,7 @@ func TestAwayEndsWhatWaits(t *testing.T) {
 			watched := testutil.Go(func() error {
 				return e.Events(context.Background(), docker.EventsOptions{Handle: func(docker.Event) {}})
 			})
-			read := testutil.Go(func() error {
-				_, err := stream.Read(make([]byte, 1))
-				return err
-			})
+			read := testutil.Try(func() (int, error) { return stream.Read(make([]byte, 1)) })
 			time.Sleep(20 * time.Millisecond)
 			away(e)
 			testutil.Fails(t, <-stopped, errdefs.IsUnavailable, "StopContainer")

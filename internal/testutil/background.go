@@ -27,3 +27,11 @@ func Go(run func() error) <-chan error {
 	go func() { ended <- run() }()
 	return ended
 }
+
+// Try is Go for a call whose result does not matter.
+func Try[T any](run func() (T, error)) <-chan error {
+	return Go(func() error {
+		_, err := run()
+		return err
+	})
+}
