@@ -93,6 +93,12 @@ func (n *node) wantLog(path string, want []string) {
 	testutil.Assert(n.t, slices.Equal(got, want), "the log holds %d lines, want %d: %.300q", len(got), len(want), got)
 }
 
+// waitLog waits until the log has these lines and no others.
+func (n *node) waitLog(path string, want []string) {
+	n.t.Helper()
+	testutil.Until(n.t, "the whole log", func() bool { return slices.Equal(contents(n.t, path), want) })
+}
+
 // A client that sees the exit finds the whole log.
 func TestExitIsPublishedAfterTheLog(t *testing.T) {
 	n, engine := newFakeNode(t)

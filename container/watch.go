@@ -99,9 +99,10 @@ func (s *Service) forgetGone(ctx context.Context, pod *state.Pod) {
 	}
 }
 
-// lookAfter restores the limits and the log of a running container, unless that was done since its start.
+// lookAfter restores the limits and the log of a container, unless that was done since its start. A short run may have
+// ended already.
 func (s *Service) lookAfter(ctx context.Context, id string) {
-	if c, began := s.beginRun(ctx, id); began && c.Status.Running && !s.resumeLog(ctx, c) {
+	if c, began := s.beginRun(ctx, id); began && !s.resumeLog(ctx, c) {
 		s.retryLog(ctx, id)
 	}
 }

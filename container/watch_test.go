@@ -57,9 +57,25 @@ func TestContainerStartedByOthers(t *testing.T) {
 			}
 			n.writeLog(id, numbered(31, 40)...)
 			n.exit(engine, id, 0)
-			n.wantLog(logPath, numbered(1, 40))
+			n.waitLog(logPath, numbered(1, 40)) // the exit may come before the last run is followed
 		})
 	}
+}
+
+// TestShortRunStartedByOthers: the output of a run that ends before Watch looks after it is in the log, too.
+func TestShortRunStartedByOthers(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id, logPath := n.loggedAt("c/0.log", n.pod(), n.config("sleep"))
+	n.start(id)
+	n.writeLog(id, numbered(1, 10)...)
+	n.exit(engine, id, 0)
+	n.wantLog(logPath, numbered(1, 10))
+	testutil.Must(t, engine.StartContainer(t.Context(), id))
+	n.waitState(id, running)
+	n.writeLog(id, numbered(11, 20)...)
+	n.exit(engine, id, 0)
+	n.watch()
+	n.waitLog(logPath, numbered(1, 20))
 }
 
 // The records of containers that others remove (docker container prune) must not pile up for the life of the pod.
