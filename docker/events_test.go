@@ -129,20 +129,24 @@ func TestEventsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler func(*fakeServer) http.HandlerFunc
 		want    error
+		within  time.Duration // the request timeout, which includes the connection; 0: the default
 	}{
-		"400": {func(*fakeServer) http.HandlerFunc {
+		"400": {handler: func(*fakeServer) http.HandlerFunc {
 			return answer(400, `{"message":"bad filter"}`)
-		}, errdefs.ErrInvalidArgument},
-		"500": {func(*fakeServer) http.HandlerFunc { return answer(500, `{"message":"no"}`) }, errdefs.ErrInternal},
-		"hung up": {func(*fakeServer) http.HandlerFunc {
+		}, want: errdefs.ErrInvalidArgument},
+		"500": {handler: func(*fakeServer) http.HandlerFunc {
+			return answer(500, `{"message":"no"}`)
+		}, want: errdefs.ErrInternal},
+		"hung up": {handler: func(*fakeServer) http.HandlerFunc {
 			return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-		}, errdefs.ErrUnavailable},
-		"no answer": {func(f *fakeServer) http.HandlerFunc { return f.hang() }, errdefs.ErrUnavailable},
+		}, want: errdefs.ErrUnavailable},
+		"no answer": {func(f *fakeServer) http.HandlerFunc { return f.hang() }, errdefs.ErrUnavailable,
+			300 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeServer(t)
 			f.handle("GET /events", c.handler(f))
-			err := f.dial(300*time.Millisecond).Events(testContext(t), EventsOptions{
+			err := f.dial(c.within).Events(testContext(t), EventsOptions{
 				Subscribed: func() { t.Error("Subscribed was called") },
 				Handle:     func(Event) { t.Error("Handle was called") },
 			})
