@@ -3,7 +3,6 @@ package server
 import (
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,29 +17,9 @@ import (
 // go test ./server -run TestDocument -update
 var update = flag.Bool("update", false, "write the table of RPCs into docs/fields.md")
 
-const (
-	document   = "../docs/fields.md"
-	tableBegin = "<!-- rpcs -->\n"
-	tableEnd   = "<!-- /rpcs -->"
-)
-
 // TestDocumentTellsTheTruthAboutRPCs holds the table of RPCs in docs/fields.md to what the server answers.
 func TestDocumentTellsTheTruthAboutRPCs(t *testing.T) {
-	content, err := os.ReadFile(document)
-	wantOK(t, err)
-	before, rest, found := strings.Cut(string(content), tableBegin)
-	table, after, closed := strings.Cut(rest, tableEnd)
-	testutil.Require(t, found && closed, "%s has no %s … %s", document, strings.TrimSpace(tableBegin), tableEnd)
-	want := rpcTable(t)
-	if table == want {
-		return
-	}
-	if !*update {
-		t.Fatalf(
-			"the table of RPCs in %s is not what the server answers, run: go test ./server -run TestDocument -update",
-			document)
-	}
-	wantOK(t, os.WriteFile(document, []byte(before+tableBegin+want+tableEnd+after), 0o644))
+	testutil.Section(t, "../docs/fields.md", "rpcs", rpcTable(t), *update)
 }
 
 // TestNoRPCIsUnimplemented counts the RPCs that are answered.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -34,17 +33,5 @@ func markdown() string {
 
 // TestDocument compares the table in docs/fields.md with the rows. With -update it writes the table.
 func TestDocument(t *testing.T) {
-	const document = "../../docs/fields.md"
-	content, err := os.ReadFile(document)
-	testutil.Must(t, err)
-	before, rest, found := strings.Cut(string(content), "<!-- fields -->\n")
-	table, after, closed := strings.Cut(rest, "<!-- /fields -->")
-	testutil.Require(t, found && closed, "%s has no <!-- fields --> … <!-- /fields -->", document)
-	if table == markdown() {
-		return
-	}
-	testutil.Require(t, *update,
-		"the table of fields in %s is out of date, run: go test ./server/fields -update", document)
-	written := before + "<!-- fields -->\n" + markdown() + "<!-- /fields -->" + after
-	testutil.Must(t, os.WriteFile(document, []byte(written), 0o644))
+	testutil.Section(t, "../../docs/fields.md", "fields", markdown(), *update)
 }
