@@ -25,9 +25,9 @@ func subscribe(t *testing.T, conn *grpc.ClientConn) eventStream {
 	t.Helper()
 	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(),
 		&runtimeapi.GetEventsRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	_, err = stream.Header()
-	wantOK(t, err)
+	testutil.Must(t, err)
 	return stream
 }
 
@@ -35,7 +35,7 @@ func subscribe(t *testing.T, conn *grpc.ClientConn) eventStream {
 func next(t *testing.T, stream eventStream) (string, *runtimeapi.ContainerEventResponse) {
 	t.Helper()
 	event, err := stream.Recv()
-	wantOK(t, err)
+	testutil.Must(t, err)
 	kind := strings.TrimSuffix(strings.TrimPrefix(event.GetContainerEventType().String(), "CONTAINER_"), "_EVENT")
 	return kind + " " + event.GetContainerId(), event
 }
@@ -46,21 +46,21 @@ func TestEventsOfAPodsLife(t *testing.T) {
 	stream := subscribe(t, w.conn)
 	ctx := t.Context()
 	run, err := w.runtime.RunPodSandbox(ctx, w.podRequest("web"))
-	wantOK(t, err)
+	testutil.Must(t, err)
 	w.pod = run.GetPodSandboxId()
 	create, err := w.runtime.CreateContainer(ctx, w.containerRequest("main"))
-	wantOK(t, err)
+	testutil.Must(t, err)
 	w.container = create.GetContainerId()
 	_, err = w.runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: w.container})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	_, err = w.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: w.container, Timeout: 1})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	_, err = w.runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: w.container})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	_, err = w.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: w.pod})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	_, err = w.runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: w.pod})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	last := int64(0)
 	for _, want := range []struct {
 		event      string
@@ -100,9 +100,9 @@ func TestEventsWaitWhileNothingHappens(t *testing.T) {
 	conn := n.dial(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	_, err = stream.Header()
-	wantOK(t, err)
+	testutil.Must(t, err)
 	received := testutil.Go(func() error {
 		_, err := stream.Recv()
 		return err
@@ -172,7 +172,7 @@ func TestEventsWaitForTheFirstSync(t *testing.T) {
 	n.firstSync, n.longestSync = time.Millisecond, time.Millisecond
 	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(),
 		&runtimeapi.GetEventsRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	event, err := stream.Recv()
 	testutil.Assert(t, status.Code(err) == codes.Unavailable, "received %v, %v", event, err)
 }

@@ -17,18 +17,18 @@ func TestCachedListsFollowTheCache(t *testing.T) {
 	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
 	for round := range 6 {
 		containers, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
-		wantOK(t, err)
+		testutil.Must(t, err)
 		pods, err := n.ListPodSandbox(t.Context(),
 			&runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{}})
-		wantOK(t, err)
+		testutil.Must(t, err)
 		got, want := len(containers.GetContainers()), len(n.cache.Snapshot().Containers())
 		testutil.Assert(t, got == want, "round %d: %d containers, want %d", round, got, want)
 		for range 2 {
 			receivedContainers, err := client.ListContainers(t.Context(),
 				&runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{}})
-			wantOK(t, err)
+			testutil.Must(t, err)
 			receivedPods, err := client.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
-			wantOK(t, err)
+			testutil.Must(t, err)
 			if !proto.Equal(receivedContainers, containers) || !proto.Equal(receivedPods, pods) {
 				t.Errorf("round %d: received %v and %v, want %v and %v", round, receivedContainers, receivedPods,
 					containers, pods)
@@ -38,7 +38,7 @@ func TestCachedListsFollowTheCache(t *testing.T) {
 			&runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
 				LabelSelector: map[string]string{"index": "1"},
 			}})
-		wantOK(t, err)
+		testutil.Must(t, err)
 		if got := len(some.GetContainers()); got == 0 || got >= len(containers.GetContainers()) {
 			t.Errorf("round %d: the filter lets %d of %d containers pass", round, got, len(containers.GetContainers()))
 		}
@@ -63,9 +63,9 @@ func TestCodecEncodesOtherMessagesItself(t *testing.T) {
 	for _, message := range []proto.Message{kept, proto.Clone(kept), &runtimeapi.VersionResponse{Version: "1"},
 		&runtimeapi.ListContainersResponse{}} {
 		encoded, err := c.Marshal(message)
-		wantOK(t, err)
+		testutil.Must(t, err)
 		decoded := message.ProtoReflect().New().Interface()
-		wantOK(t, c.Unmarshal(encoded, decoded))
+		testutil.Must(t, c.Unmarshal(encoded, decoded))
 		testutil.Assert(t, proto.Equal(decoded, message), "got %v, want %v", decoded, message)
 	}
 	_, err := c.Marshal("not a message")

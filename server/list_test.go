@@ -67,7 +67,7 @@ func checkFilters[F any](t *testing.T, cases map[string]filterCase[F], list func
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, err := list(test.filter)
-			wantOK(t, err)
+			testutil.Must(t, err)
 			testutil.Assert(t, slices.Equal(got, test.want), "got %v, want %v", got, test.want)
 		})
 	}
@@ -142,27 +142,22 @@ func TestStreamsSendWhatListsReturn(t *testing.T) {
 	runtime, images := runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)
 
 	pods, err := runtime.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	podStream, err := runtime.StreamPodSandboxes(t.Context(), &runtimeapi.StreamPodSandboxesRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	sameItems(t, pods.GetItems(), podStream, (*runtimeapi.StreamPodSandboxesResponse).GetPodSandboxes)
 
 	containers, err := runtime.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	containerStream, err := runtime.StreamContainers(t.Context(), &runtimeapi.StreamContainersRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	sameItems(t, containers.GetContainers(), containerStream, (*runtimeapi.StreamContainersResponse).GetContainers)
 
 	list, err := images.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
-	wantOK(t, err)
-	imageStream, err := images.StreamImages(t.Context(), &runtimeapi.StreamImagesRequest{})
-	wantOK(t, err)
-	sameItems(t, list.GetImages(), imageStream, (*runtimeapi.StreamImagesResponse).GetImages)
-}
-
-func wantOK(t *testing.T, err error) {
-	t.Helper()
 	testutil.Must(t, err)
+	imageStream, err := images.StreamImages(t.Context(), &runtimeapi.StreamImagesRequest{})
+	testutil.Must(t, err)
+	sameItems(t, list.GetImages(), imageStream, (*runtimeapi.StreamImagesResponse).GetImages)
 }
 
 func receive[R, T any](t *testing.T, stream grpc.ServerStreamingClient[R], of func(*R) []T) []T {
@@ -173,7 +168,7 @@ func receive[R, T any](t *testing.T, stream grpc.ServerStreamingClient[R], of fu
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		wantOK(t, err)
+		testutil.Must(t, err)
 		batch := of(response)
 		testutil.Assert(t, len(batch) != 0, "an empty batch")
 		all = append(all, batch...)

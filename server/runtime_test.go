@@ -24,7 +24,7 @@ import (
 func TestVersion(t *testing.T) {
 	n := newNode()
 	got, err := n.Version(t.Context(), &runtimeapi.VersionRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	testutil.Assert(t, got.GetVersion() == "0.1.0" && got.GetRuntimeName() == "docker" &&
 		got.GetRuntimeVersion() == "20.10.24" && got.GetRuntimeApiVersion() == "1.41.0", "got %v", got)
 	n.engine.err = errAway
@@ -72,9 +72,9 @@ func TestUpdateRuntimeConfig(t *testing.T) {
 			wantInvalid(t, err, "runtime_config.network_config.pod_cidr")
 			continue
 		}
-		wantOK(t, err)
+		testutil.Must(t, err)
 		response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
-		wantOK(t, err)
+		testutil.Must(t, err)
 		testutil.Equal(t, response.GetInfo()["podCIDR"], cidr, "the status shows")
 	}
 }
@@ -83,7 +83,7 @@ func TestUpdateRuntimeConfig(t *testing.T) {
 func conditions(t *testing.T, n *node) map[string]*runtimeapi.RuntimeCondition {
 	t.Helper()
 	response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	byType := map[string]*runtimeapi.RuntimeCondition{}
 	for _, condition := range response.GetStatus().GetConditions() {
 		byType[condition.GetType()] = condition
@@ -164,7 +164,7 @@ func TestRuntimeHandlers(t *testing.T) {
 	check := func(want ...string) {
 		t.Helper()
 		response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{})
-		wantOK(t, err)
+		testutil.Must(t, err)
 		var names []string
 		for _, handler := range response.GetRuntimeHandlers() {
 			names = append(names, handler.GetName())
@@ -202,7 +202,7 @@ func TestRuntimeOfPodSandboxesIsAHandler(t *testing.T) {
 		f.Runtimes, f.OCIRuntime.Name = []string{"gvisor", "runc"}, name
 		f.SandboxedRuntimes, f.PodSandboxRuntimes = []string{"gvisor"}, []string{"gvisor"}
 		response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{})
-		wantOK(t, err)
+		testutil.Must(t, err)
 		got := slices.ContainsFunc(response.GetRuntimeHandlers(), func(h *runtimeapi.RuntimeHandler) bool {
 			return h.GetName() == "gvisor" && !h.GetFeatures().GetUserNamespaces()
 		})
@@ -233,7 +233,7 @@ func TestVerboseStatus(t *testing.T) {
 	n.opts.Warnings = func(context.Context) []string { return []string{"a checkpoint is in quarantine"} }
 	n.engine.features.NegativeOOMScore = false
 	response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	info := verbose(t, response.GetInfo())
 	testutil.Equal(t, at(t, info, "config", "DockerEndpoint"), "unix:///run/docker.sock", "the config shows")
 	testutil.Equal(t, at(t, info, "engine", "ServerVersion"), "20.10.24", "the engine shows")
@@ -279,7 +279,7 @@ func TestVerboseStatusWithoutAnEngine(t *testing.T) {
 	n := newNode()
 	n.engine.features, n.engine.err = docker.Features{}, errAway
 	response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	_, ok := response.GetInfo()["engine"]
 	testutil.Assert(t, !ok, "stats of an engine that was never there")
 	_, ok = response.GetInfo()["warnings"]
@@ -293,9 +293,9 @@ func TestStatusTellsWhatTheEngineCan(t *testing.T) {
 	for _, cdi := range []bool{false, true} {
 		n.engine.features.CDI = cdi
 		response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
-		wantOK(t, err)
+		testutil.Must(t, err)
 		var shown struct{ Abilities []fields.Ability }
-		wantOK(t, json.Unmarshal([]byte(response.GetInfo()["fields"]), &shown))
+		testutil.Must(t, json.Unmarshal([]byte(response.GetInfo()["fields"]), &shown))
 		found := map[string]bool{}
 		for _, ability := range shown.Abilities {
 			for _, field := range ability.Fields {

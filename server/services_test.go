@@ -52,9 +52,9 @@ func newStack(t *testing.T) *stack {
 	t.Cleanup(inMemory.Close)
 	engine := withDirs{Engine: inMemory, root: features.Root}
 	store, err := checkpoint.Open(filepath.Join(dir, "pods"))
-	wantOK(t, err)
+	testutil.Must(t, err)
 	images, err := image.New(image.Options{Engine: engine})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	t.Cleanup(images.Close)
 	follower := logs.New(logs.Options{})
 	t.Cleanup(follower.Close)
@@ -66,7 +66,7 @@ func newStack(t *testing.T) *stack {
 	cache.OnExit(containers.FinishExit)
 	pods, err := cni.New(
 		cni.Options{ConfDir: filepath.Join(dir, "net.d"), CacheDir: filepath.Join(dir, "cni"), DelOnly: true})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	sandboxes := sandbox.New(sandbox.Options{
 		Engine: engine, Cache: cache, Store: store, Images: images, Containers: containers, Files: files,
 		Network: pods, EngineBridge: true,
@@ -124,13 +124,13 @@ func newStackWithPod(t *testing.T) *stack {
 	t.Helper()
 	w := newStack(t)
 	run, err := w.runtime.RunPodSandbox(t.Context(), w.podRequest("web"))
-	wantOK(t, err)
+	testutil.Must(t, err)
 	w.pod = run.GetPodSandboxId()
 	create, err := w.runtime.CreateContainer(t.Context(), w.containerRequest("main"))
-	wantOK(t, err)
+	testutil.Must(t, err)
 	w.container = create.GetContainerId()
 	_, err = w.runtime.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: w.container})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	return w
 }
 
@@ -269,40 +269,40 @@ func TestPodsLife(t *testing.T) {
 	w := newStackWithPod(t)
 	ctx := t.Context()
 	pod, err := w.runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: w.pod, Verbose: true})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	testutil.Assert(t, pod.GetStatus().GetState() == runtimeapi.PodSandboxState_SANDBOX_READY &&
 		len(pod.GetContainersStatuses()) == 1 && pod.GetInfo()["info"] != "", "got %v", pod)
 	got, err := w.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: w.container[:12]})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	img, err := w.images.ImageStatus(ctx,
 		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	st := got.GetStatus()
 	testutil.Assert(t, st.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING &&
 		st.GetImageId() == img.GetImage().GetId() && st.GetImageRef() == img.GetImage().GetRepoDigests()[0] &&
 		st.GetLogPath() == filepath.Join(w.logs, "web", "main.log") && st.GetUser().GetLinux().GetUid() == 1000,
 		"got %v", st)
 	_, err = w.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: w.container, Timeout: 1})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	got, err = w.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: w.container})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	st = got.GetStatus()
 	testutil.Assert(t, st.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED && st.GetReason() == "Error" &&
 		st.GetFinishedAt() != 0, "after the stop: %v", st)
 	for range 2 { // idempotent
 		_, err = w.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: w.pod})
-		wantOK(t, err)
+		testutil.Must(t, err)
 		_, err = w.runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: w.container})
-		wantOK(t, err)
+		testutil.Must(t, err)
 	}
 	for range 2 {
 		_, err = w.runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: w.pod})
-		wantOK(t, err)
+		testutil.Must(t, err)
 	}
 	pods, err := w.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	containers, err := w.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	testutil.Assert(t, len(pods.GetItems()) == 0 && len(containers.GetContainers()) == 0,
 		"left: %v, %v", pods, containers)
 }
@@ -312,7 +312,7 @@ func TestEngineAwayIsUnavailable(t *testing.T) {
 	w := newStackWithPod(t)
 	ctx := t.Context()
 	images, err := w.images.ListImages(ctx, &runtimeapi.ListImagesRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	w.engine.Away()
 	_, runErr := w.runtime.RunPodSandbox(ctx, w.podRequest("late"))
 	_, createErr := w.runtime.CreateContainer(ctx, w.containerRequest("late"))
@@ -328,7 +328,7 @@ func TestEngineAwayIsUnavailable(t *testing.T) {
 	var ready *runtimeapi.RuntimeCondition
 	testutil.Until(t, "RuntimeReady is false without an engine", func() bool {
 		response, err := w.runtime.Status(ctx, &runtimeapi.StatusRequest{})
-		wantOK(t, err)
+		testutil.Must(t, err)
 		ready = response.GetStatus().GetConditions()[0]
 		return !ready.GetStatus()
 	})

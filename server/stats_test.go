@@ -93,21 +93,21 @@ func TestStatsStreams(t *testing.T) {
 	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
 
 	containers, err := client.ListContainerStats(t.Context(), &runtimeapi.ListContainerStatsRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	containerStream, err := client.StreamContainerStats(t.Context(), &runtimeapi.StreamContainerStatsRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	sameItems(t, containers.GetStats(), containerStream, (*runtimeapi.StreamContainerStatsResponse).GetContainerStats)
 
 	pods, err := client.ListPodSandboxStats(t.Context(), &runtimeapi.ListPodSandboxStatsRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	podStream, err := client.StreamPodSandboxStats(t.Context(), &runtimeapi.StreamPodSandboxStatsRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	sameItems(t, pods.GetStats(), podStream, (*runtimeapi.StreamPodSandboxStatsResponse).GetPodSandboxStats)
 
 	metrics, err := client.ListPodSandboxMetrics(t.Context(), &runtimeapi.ListPodSandboxMetricsRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	metricStream, err := client.StreamPodSandboxMetrics(t.Context(), &runtimeapi.StreamPodSandboxMetricsRequest{})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	sameItems(t, metrics.GetPodMetrics(), metricStream,
 		(*runtimeapi.StreamPodSandboxMetricsResponse).GetPodSandboxMetrics)
 	testutil.Assert(t, len(metrics.GetPodMetrics()) == len(newestPods),

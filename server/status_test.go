@@ -50,7 +50,7 @@ func TestContainerStatus(t *testing.T) {
 		},
 	})
 	response, err := n.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: "c1"})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	want := &runtimeapi.ContainerStatus{
 		Id:          "c1",
 		Metadata:    &runtimeapi.ContainerMetadata{Name: "main", Attempt: 2},
@@ -140,7 +140,7 @@ func TestPodSandboxStatus(t *testing.T) {
 	n.cache.UpdatePod(podID, func(st *state.PodStatus) { st.IPs = []string{"10.0.0.2", "fd00::2", "fd01::2"} })
 	before := time.Now()
 	response, err := n.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	want := &runtimeapi.PodSandboxStatus{
 		Id:        podID,
 		Metadata:  &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "u1"},
@@ -176,7 +176,7 @@ func TestTimeOfAPodSandboxStatus(t *testing.T) {
 		n.opts.Cache = slowCache{n.cache}
 		taken := time.Now()
 		response, err := n.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID})
-		wantOK(t, err)
+		testutil.Must(t, err)
 		testutil.Assert(t, response.GetTimestamp() <= taken.UnixNano(), "the status is from %v, its snapshot from %v",
 			time.Unix(0, response.GetTimestamp()), taken)
 	})
@@ -250,7 +250,7 @@ func TestVerbosePodSandboxStatus(t *testing.T) {
 	n.cache.UpdatePod(podID, func(st *state.PodStatus) { st.NetnsPath = "/run/netns/cri-1" })
 	response, err := n.PodSandboxStatus(t.Context(),
 		&runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID, Verbose: true})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	info := verbose(t, response.GetInfo())
 	for _, test := range []struct {
 		keys []string
@@ -276,7 +276,7 @@ func TestVerboseContainerStatus(t *testing.T) {
 	n.cache.UpdatePod(podID, func(st *state.PodStatus) { st.NetnsPath = "/run/netns/cri-1" })
 	response, err := n.ContainerStatus(t.Context(),
 		&runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: true})
-	wantOK(t, err)
+	testutil.Must(t, err)
 	info := verbose(t, response.GetInfo())
 	for _, test := range []struct {
 		keys []string
