@@ -243,20 +243,10 @@ func (f *flood) tidy() {
 func (f *flood) refill() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	good := func(err error) {
-		testutil.Assert(f.t, err == nil, "a good request after bad ones: %v", err)
-	}
 	_, err := f.stack.images.PullImage(ctx,
 		&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}})
-	good(err)
-	pod, err := f.stack.runtime.RunPodSandbox(ctx, f.stack.podRequest("web"))
-	good(err)
-	f.stack.pod = pod.GetPodSandboxId()
-	created, err := f.stack.runtime.CreateContainer(ctx, f.stack.containerRequest("main"))
-	good(err)
-	f.stack.container = created.GetContainerId()
-	_, err = f.stack.runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: f.stack.container})
-	good(err)
+	testutil.Check(f.t, err, "a good request after bad ones")
+	testutil.Check(f.t, f.stack.runPod(ctx), "a good request after bad ones")
 }
 
 // change changes one field, of the message or of a message below it.

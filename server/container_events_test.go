@@ -20,11 +20,10 @@ import (
 
 type eventStream = grpc.ServerStreamingClient[runtimeapi.ContainerEventResponse]
 
-// subscribe returns a stream that gets every event from now on.
-func subscribe(t *testing.T, conn *grpc.ClientConn) eventStream {
+// subscribe returns a stream that gets every event from now on, until the context ends.
+func subscribe(ctx context.Context, t *testing.T, conn *grpc.ClientConn) eventStream {
 	t.Helper()
-	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(),
-		&runtimeapi.GetEventsRequest{})
+	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 	testutil.Must(t, err)
 	_, err = stream.Header()
 	testutil.Must(t, err)
@@ -43,17 +42,10 @@ func next(t *testing.T, stream eventStream) (string, *runtimeapi.ContainerEventR
 // TestEventsOfAPodsLife takes a pod through all services and reads what the kubelet reads of each event.
 func TestEventsOfAPodsLife(t *testing.T) {
 	w := newStack(t)
-	stream := subscribe(t, w.conn)
+	stream := subscribe(t.Context(), t, w.conn)
 	ctx := t.Context()
-	run, err := w.runtime.RunPodSandbox(ctx, w.podRequest("web"))
-	testutil.Must(t, err)
-	w.pod = run.GetPodSandboxId()
-	create, err := w.runtime.CreateContainer(ctx, w.containerRequest("main"))
-	testutil.Must(t, err)
-	w.container = create.GetContainerId()
-	_, err = w.runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: w.container})
-	testutil.Must(t, err)
-	_, err = w.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: w.container, Timeout: 1})
+	testutil.Must(t, w.runPod(ctx))
+	_, err := w.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: w.container, Timeout: 1})
 	testutil.Must(t, err)
 	_, err = w.runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: w.container})
 	testutil.Must(t, err)
@@ -97,12 +89,8 @@ func TestEventsOfAPodsLife(t *testing.T) {
 // TestEventsWaitWhileNothingHappens: a stream sends nothing while nothing happens, and ends with its client.
 func TestEventsWaitWhileNothingHappens(t *testing.T) {
 	n := nodeWithPod()
-	conn := n.dial(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
-	testutil.Must(t, err)
-	_, err = stream.Header()
-	testutil.Must(t, err)
+	stream := subscribe(ctx, t, n.dial(t))
 	received := testutil.Go(func() error {
 		_, err := stream.Recv()
 		return err
@@ -113,14 +101,14 @@ func TestEventsWaitWhileNothingHappens(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	cancel()
-	err = <-received
+	err := <-received
 	testutil.Assert(t, status.Code(err) == codes.Canceled, "the stream ended with %v", err)
 }
 
 // A slow client gets an error and the others all events. Writers do not wait for it.
 func TestSlowClientIsCutOff(t *testing.T) {
 	n := nodeWithPod()
-	slow, quick := subscribe(t, n.dial(t)), subscribe(t, n.dial(t))
+	slow, quick := subscribe(t.Context(), t, n.dial(t)), subscribe(t.Context(), t, n.dial(t))
 	const changes = 20000 // more than the queues and what gRPC and the sockets hold
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -158,7 +146,7 @@ func TestSlowClientIsCutOff(t *testing.T) {
 // TestEventsEndWithTheServer: a graceful stop must not wait for a client that never goes.
 func TestEventsEndWithTheServer(t *testing.T) {
 	n := nodeWithPod()
-	stream := subscribe(t, n.dial(t))
+	stream := subscribe(t.Context(), t, n.dial(t))
 	n.EndStreams()
 	event, err := stream.Recv()
 	testutil.Assert(t, status.Code(err) == codes.Unavailable, "received %v, %v", event, err)

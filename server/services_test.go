@@ -123,15 +123,24 @@ func follow(t *testing.T, cache *state.Cache) {
 func newStackWithPod(t *testing.T) *stack {
 	t.Helper()
 	w := newStack(t)
-	run, err := w.runtime.RunPodSandbox(t.Context(), w.podRequest("web"))
-	testutil.Must(t, err)
-	w.pod = run.GetPodSandboxId()
-	create, err := w.runtime.CreateContainer(t.Context(), w.containerRequest("main"))
-	testutil.Must(t, err)
-	w.container = create.GetContainerId()
-	_, err = w.runtime.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: w.container})
-	testutil.Must(t, err)
+	testutil.Must(t, w.runPod(t.Context()))
 	return w
+}
+
+// runPod makes the pod and the container of the stack.
+func (s *stack) runPod(ctx context.Context) error {
+	run, err := s.runtime.RunPodSandbox(ctx, s.podRequest("web"))
+	if err != nil {
+		return err
+	}
+	s.pod = run.GetPodSandboxId()
+	create, err := s.runtime.CreateContainer(ctx, s.containerRequest("main"))
+	if err != nil {
+		return err
+	}
+	s.container = create.GetContainerId()
+	_, err = s.runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: s.container})
+	return err
 }
 
 func (s *stack) podConfig(name string) *runtimeapi.PodSandboxConfig {
