@@ -262,7 +262,7 @@ func change(message protoreflect.Message, random *rand.Rand) {
 		message.Clear(field)
 	case field.IsMap():
 		message.Mutable(field).Map().Set(protoreflect.ValueOfString(oddText(random)).MapKey(),
-			oddMapValue(field, random))
+			odd(field.MapValue(), random))
 	case field.IsList():
 		changeList(message, field, random)
 	case deeper && random.IntN(8) > 0:
@@ -288,10 +288,6 @@ func changeList(message protoreflect.Message, field protoreflect.FieldDescriptor
 	default:
 		list.AppendMutable()
 	}
-}
-
-func oddMapValue(field protoreflect.FieldDescriptor, random *rand.Rand) protoreflect.Value {
-	return odd(field.MapValue(), random)
 }
 
 // odd is a value that a program may not expect.

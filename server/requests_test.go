@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -204,7 +205,7 @@ func fillField(message protoreflect.Message, field protoreflect.FieldDescriptor,
 	case field.IsMap():
 		message.Mutable(field).Map().Set(protoreflect.ValueOfString("key").MapKey(),
 			protoreflect.ValueOfString("value"))
-	case field.Message() != nil && contains(within, field.Message().FullName()):
+	case field.Message() != nil && slices.Contains(within, field.Message().FullName()):
 	case field.IsList() && field.Message() == nil:
 		message.Mutable(field).List().Append(scalar(field))
 	case field.IsList():
@@ -214,15 +215,6 @@ func fillField(message protoreflect.Message, field protoreflect.FieldDescriptor,
 	default:
 		message.Set(field, scalar(field))
 	}
-}
-
-func contains(names []protoreflect.FullName, name protoreflect.FullName) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 // scalar is a value that makes sense for a field.
@@ -357,14 +349,19 @@ func TestUnknownIDs(t *testing.T) {
 			continue
 		}
 		request := fullRequest(r)
-		for _, name := range []protoreflect.Name{"pod_sandbox_id", "container_id"} {
-			message := request.ProtoReflect()
-			if field := message.Descriptor().Fields().ByName(name); field != nil {
-				message.Set(field, protoreflect.ValueOfString("feed"))
-			}
-		}
+		setIDs(request, "feed", "feed")
 		err := r.call(t.Context(), conn, request)
 		testutil.Assert(t, status.Code(err) == code, "%s of an unknown id: %v, want %s", r.name, err, code)
+	}
+}
+
+// setIDs names the pod and the container in a request that has a field for them.
+func setIDs(request proto.Message, pod, container string) {
+	message := request.ProtoReflect()
+	for name, id := range map[protoreflect.Name]string{"pod_sandbox_id": pod, "container_id": container} {
+		if field := message.Descriptor().Fields().ByName(name); field != nil {
+			message.Set(field, protoreflect.ValueOfString(id))
+		}
 	}
 }
 
@@ -373,26 +370,16 @@ func TestUnknownIDsWhileTheEngineIsAway(t *testing.T) {
 	n := nodeWithPod()
 	n.cache.err = errdefs.ErrUnavailable.WithMessage("the engine is away")
 	conn := n.dial(t)
-	pod := &runtimeapi.StopPodSandboxRequest{PodSandboxId: "feed"}
-	runtime := runtimeapi.NewRuntimeServiceClient(conn)
-	for name, call := range map[string]func() error{
-		"StopPodSandbox": func() error { _, err := runtime.StopPodSandbox(t.Context(), pod); return err },
-		"RemovePodSandbox": func() error {
-			_, err := runtime.RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: "feed"})
-			return err
-		},
-		"StopContainer": func() error {
-			_, err := runtime.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: "feed"})
-			return err
-		},
-		"RemoveContainer": func() error {
-			_, err := runtime.RemoveContainer(t.Context(), &runtimeapi.RemoveContainerRequest{ContainerId: "feed"})
-			return err
-		},
-	} {
-		err := call()
+	endings := []string{"StopPodSandbox", "RemovePodSandbox", "StopContainer", "RemoveContainer"}
+	for _, r := range allRPCs(t) {
+		if !slices.Contains(endings, r.name) {
+			continue
+		}
+		request := fullRequest(r)
+		setIDs(request, "feed", "feed")
+		err := r.call(t.Context(), conn, request)
 		testutil.Assert(t, status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "the engine is away"),
-			"%s: %v", name, err)
+			"%s: %v", r.name, err)
 	}
 }
 

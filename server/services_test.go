@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
@@ -254,12 +253,7 @@ func (s *stack) aimed(r rpc) proto.Message {
 	case "StopPodSandbox", "RemovePodSandbox", "StopContainer", "RemoveContainer":
 		return request
 	}
-	message := request.ProtoReflect()
-	for name, value := range map[protoreflect.Name]string{"pod_sandbox_id": s.pod, "container_id": s.container} {
-		if field := message.Descriptor().Fields().ByName(name); field != nil {
-			message.Set(field, protoreflect.ValueOfString(value))
-		}
-	}
+	setIDs(request, s.pod, s.container)
 	return request
 }
 
