@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -20,13 +21,9 @@ func (s *Server) Attach(ctx context.Context, req *runtimeapi.AttachRequest) (*ru
 	if err := s.opts.Containers.CheckRunning(ctx, id); err != nil {
 		return nil, err
 	}
-	url, err := s.opts.Streams.Attach(ctx, &runtimeapi.AttachRequest{
-		ContainerId: id,
-		Tty:         req.GetTty(),
-		Stdin:       req.GetStdin(),
-		Stdout:      req.GetStdout(),
-		Stderr:      req.GetStderr(),
-	})
+	session := proto.CloneOf(req)
+	session.ContainerId = id
+	url, err := s.opts.Streams.Attach(ctx, session)
 	if err != nil {
 		return nil, err
 	}

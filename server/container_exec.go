@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -19,14 +20,9 @@ func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (*runtim
 	if err != nil {
 		return nil, err
 	}
-	url, err := s.opts.Streams.Exec(ctx, &runtimeapi.ExecRequest{
-		ContainerId: id,
-		Cmd:         req.GetCmd(),
-		Tty:         req.GetTty(),
-		Stdin:       req.GetStdin(),
-		Stdout:      req.GetStdout(),
-		Stderr:      req.GetStderr(),
-	})
+	session := proto.CloneOf(req)
+	session.ContainerId = id
+	url, err := s.opts.Streams.Exec(ctx, session)
 	if err != nil {
 		return nil, err
 	}
