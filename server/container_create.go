@@ -22,11 +22,7 @@ func (s *Server) CreateContainer(
 	); err != nil {
 		return nil, err
 	}
-	snapshot, err := s.snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	pod, err := snapshot.Pod(req.GetPodSandboxId())
+	_, pod, err := s.pod(ctx, req.GetPodSandboxId())
 	if err != nil {
 		return nil, err
 	}

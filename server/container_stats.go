@@ -10,11 +10,7 @@ import (
 func (s *Server) ContainerStats(
 	ctx context.Context, req *runtimeapi.ContainerStatsRequest,
 ) (*runtimeapi.ContainerStatsResponse, error) {
-	snapshot, err := s.snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	container, err := snapshot.Container(req.GetContainerId())
+	snapshot, container, err := s.container(ctx, req.GetContainerId())
 	if err != nil {
 		return nil, err
 	}

@@ -15,11 +15,7 @@ func (s *Server) ContainerStatus(
 	if err := require(need{"container_id", req.GetContainerId() != ""}); err != nil {
 		return nil, err
 	}
-	snapshot, err := s.snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	container, err := snapshot.Container(req.GetContainerId())
+	snapshot, container, err := s.container(ctx, req.GetContainerId())
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
 )
 
 // sandboxID returns the full id of a pod sandbox from its id or an id prefix.
@@ -13,11 +15,7 @@ func (s *Server) sandboxID(ctx context.Context, idOrPrefix string) (string, erro
 	if err := require(need{"pod_sandbox_id", idOrPrefix != ""}); err != nil {
 		return "", err
 	}
-	snapshot, err := s.snapshot(ctx)
-	if err != nil {
-		return "", err
-	}
-	pod, err := snapshot.Pod(idOrPrefix)
+	_, pod, err := s.pod(ctx, idOrPrefix)
 	if err != nil {
 		return "", err
 	}
@@ -30,15 +28,31 @@ func (s *Server) containerID(ctx context.Context, idOrPrefix string) (string, er
 	if err := require(need{"container_id", idOrPrefix != ""}); err != nil {
 		return "", err
 	}
-	snapshot, err := s.snapshot(ctx)
-	if err != nil {
-		return "", err
-	}
-	container, err := snapshot.Container(idOrPrefix)
+	_, container, err := s.container(ctx, idOrPrefix)
 	if err != nil {
 		return "", err
 	}
 	return container.ID, nil
+}
+
+// pod returns a pod sandbox and the snapshot that it is in.
+func (s *Server) pod(ctx context.Context, idOrPrefix string) (*state.Snapshot, *state.Pod, error) {
+	snapshot, err := s.snapshot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	pod, err := snapshot.Pod(idOrPrefix)
+	return snapshot, pod, err
+}
+
+// container returns a container and the snapshot that it is in.
+func (s *Server) container(ctx context.Context, idOrPrefix string) (*state.Snapshot, *state.Container, error) {
+	snapshot, err := s.snapshot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	container, err := snapshot.Container(idOrPrefix)
+	return snapshot, container, err
 }
 
 // runningContainer returns the full id of a running container. It fails with ErrFailedPrecondition if the container

@@ -16,11 +16,7 @@ func (s *Server) PortForward(
 	if err := require(need{"pod_sandbox_id", req.GetPodSandboxId() != ""}); err != nil {
 		return nil, err
 	}
-	snapshot, err := s.snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	pod, err := snapshot.Pod(req.GetPodSandboxId())
+	_, pod, err := s.pod(ctx, req.GetPodSandboxId())
 	if err != nil {
 		return nil, err
 	}

@@ -10,11 +10,7 @@ import (
 func (s *Server) PodSandboxStats(
 	ctx context.Context, req *runtimeapi.PodSandboxStatsRequest,
 ) (*runtimeapi.PodSandboxStatsResponse, error) {
-	snapshot, err := s.snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	pod, err := snapshot.Pod(req.GetPodSandboxId())
+	snapshot, pod, err := s.pod(ctx, req.GetPodSandboxId())
 	if err != nil {
 		return nil, err
 	}

@@ -19,11 +19,7 @@ func (s *Server) PodSandboxStatus(
 	}
 	// The time is read before the snapshot, so that the snapshot is never older than its time (KEP-3386).
 	now := time.Now()
-	snapshot, err := s.snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	pod, err := snapshot.Pod(req.GetPodSandboxId())
+	snapshot, pod, err := s.pod(ctx, req.GetPodSandboxId())
 	if err != nil {
 		return nil, err
 	}
