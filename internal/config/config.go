@@ -252,15 +252,15 @@ func (c Config) Validate() error {
 		checkBind(c.StreamingBindAddr),
 		checkTLS(c),
 		checkPositive("streaming-connection-idle-timeout", c.StreamingIdleTimeout),
-		checkOCIRuntime(c.OCIRuntime),
+		checkChoice("oci-runtime", c.OCIRuntime, ociRuntimeAuto, ociRuntimeOff, ociRuntimeRequired),
 		checkAnnotations(c),
-		checkSandboxContainer(c.SandboxContainer),
-		checkLogMode(c.ContainerLogMode),
+		checkChoice("sandbox-container", c.SandboxContainer, sandboxContainerAlways, SandboxContainerNeeded),
+		checkChoice("container-log-mode", c.ContainerLogMode, LogModeCopy, LogModeSymlink),
 		checkLogBuffer(c.ContainerLogBufferSize),
 		checkMigrate(c),
 		checkNRI(c),
 		checkLevel(c.LogLevel),
-		checkFormat(c.LogFormat),
+		checkChoice("log-format", c.LogFormat, LogText, LogJSON),
 		checkMetrics(c),
 		checkTracing(c),
 	)
@@ -325,7 +325,7 @@ func checkNetwork(c Config) error {
 		}
 		return errors.Join(errs...)
 	default:
-		return fmt.Errorf("--network-plugin: %q is neither %s nor %s", c.NetworkPlugin, NetworkCNI, NetworkBridge)
+		return checkChoice("network-plugin", c.NetworkPlugin, NetworkCNI, NetworkBridge)
 	}
 }
 
@@ -359,24 +359,13 @@ func checkTLS(c Config) error {
 	return nil
 }
 
-func checkSandboxContainer(mode string) error {
-	switch mode {
-	case SandboxContainerNeeded, sandboxContainerAlways:
+// checkChoice checks that the value of a flag is one of its choices.
+func checkChoice(flag, value string, choices ...string) error {
+	if slices.Contains(choices, value) {
 		return nil
-	default:
-		return fmt.Errorf("--sandbox-container: %q is neither %s nor %s", mode, sandboxContainerAlways,
-			SandboxContainerNeeded)
 	}
-}
-
-func checkOCIRuntime(mode string) error {
-	switch mode {
-	case ociRuntimeAuto, ociRuntimeOff, ociRuntimeRequired:
-		return nil
-	default:
-		return fmt.Errorf("--oci-runtime: %q is neither %s, %s nor %s", mode, ociRuntimeAuto, ociRuntimeOff,
-			ociRuntimeRequired)
-	}
+	last := len(choices) - 1
+	return fmt.Errorf("--%s: %q is neither %s nor %s", flag, value, strings.Join(choices[:last], ", "), choices[last])
 }
 
 // AnnotationPatterns returns RuntimeAnnotations as a list of patterns for path.Match.
@@ -389,13 +378,6 @@ func checkAnnotations(c Config) error {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return fmt.Errorf("--runtime-annotations: %q: %w", pattern, err)
 		}
-	}
-	return nil
-}
-
-func checkLogMode(mode string) error {
-	if mode != LogModeCopy && mode != LogModeSymlink {
-		return fmt.Errorf("--container-log-mode: %q is neither %s nor %s", mode, LogModeCopy, LogModeSymlink)
 	}
 	return nil
 }

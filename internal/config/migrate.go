@@ -34,10 +34,7 @@ func splitList(list string) []string {
 }
 
 func checkMigrate(c Config) error {
-	var errs []error
-	if c.Migrate != MigrateCRIDockerd && c.Migrate != MigrateNone {
-		errs = append(errs, fmt.Errorf("--migrate: %q is neither %s nor %s", c.Migrate, MigrateCRIDockerd, MigrateNone))
-	}
+	errs := []error{checkChoice("migrate", c.Migrate, MigrateCRIDockerd, MigrateNone)}
 	for _, dir := range splitList(c.MigrateRootDirectories) {
 		errs = append(errs, checkDir("migrate-root-directories", dir))
 	}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/pflag"
 )
@@ -26,8 +25,8 @@ func (c *Config) addNRIFlags(flags *pflag.FlagSet) {
 }
 
 func checkNRI(c Config) error {
-	if c.NRI != NRIEnabled && c.NRI != NRIDisabled {
-		return fmt.Errorf("--nri: %q is neither %s nor %s", c.NRI, NRIEnabled, NRIDisabled)
+	if err := checkChoice("nri", c.NRI, NRIEnabled, NRIDisabled); err != nil {
+		return err
 	}
 	return errors.Join(
 		checkSocketPath("nri-socket", "unix://"+c.NRISocket),

@@ -19,13 +19,6 @@ func (c Config) MetricsSocket() string {
 	return path
 }
 
-func checkFormat(format string) error {
-	if format != LogText && format != LogJSON {
-		return fmt.Errorf("--log-format: %q is neither %s nor %s", format, LogText, LogJSON)
-	}
-	return nil
-}
-
 func checkMetrics(c Config) error {
 	switch {
 	case c.MetricsBindAddr == "" && c.MetricsProfiling:
