@@ -17,13 +17,10 @@ var idleFlags = []struct{ name, why string }{
 // They are hidden from the help.
 func addIdleFlags(flags *pflag.FlagSet) {
 	for _, flag := range idleFlags {
-		value := flags.VarPF(new(anything), flag.name, "", "accepted for cri-dockerd's unit files, without effect: "+
-			""+flag.why)
-		value.Hidden = true
-		if flag.name == "ipv6-dual-stack" {
-			value.NoOptDefVal = "true"
-		}
+		flags.String(flag.name, "", "accepted for cri-dockerd's unit files, without effect: "+flag.why)
+		flags.Lookup(flag.name).Hidden = true
 	}
+	flags.Lookup("ipv6-dual-stack").NoOptDefVal = "true"
 }
 
 // IdleFlags lists the given flags that have no effect, each with the reason.
@@ -36,18 +33,3 @@ func IdleFlags(flags *pflag.FlagSet) []string {
 	}
 	return given
 }
-
-// anything is an ignored value of a flag.
-type anything string
-
-// Set implements pflag.Value.
-func (a *anything) Set(text string) error {
-	*a = anything(text)
-	return nil
-}
-
-// String implements pflag.Value.
-func (a *anything) String() string { return string(*a) }
-
-// Type implements pflag.Value.
-func (*anything) Type() string { return "string" }
