@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -23,10 +24,7 @@ const (
 
 // PodPin returns the path of a pod's pin in dir, or in DefaultDir when dir is empty.
 func PodPin(dir, sandboxID string) string {
-	if dir == "" {
-		dir = DefaultDir
-	}
-	return filepath.Join(dir, podPinPrefix+sandboxID[:min(len(sandboxID), podPinID)])
+	return filepath.Join(cmp.Or(dir, DefaultDir), podPinPrefix+sandboxID[:min(len(sandboxID), podPinID)])
 }
 
 // PodOfPin returns the beginning of the pod's id in the file name of a pin. ok is false for other files.

@@ -2,7 +2,6 @@ package netns
 
 import (
 	"os"
-	"os/exec"
 	"syscall"
 	"testing"
 
@@ -16,13 +15,7 @@ func TestHasOwn(t *testing.T) {
 		t.Skip("needs root to make network namespaces")
 	}
 	for name, flags := range map[string]uintptr{"its own": syscall.CLONE_NEWNET, "its parent's": 0} {
-		cmd := exec.Command("cat")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
-		stdin, err := cmd.StdinPipe()
-		testutil.Must(t, err)
-		testutil.Must(t, cmd.Start())
-		testutil.Equal(t, HasOwn(cmd.Process.Pid), (flags != 0), "%s", name)
-		stdin.Close()
-		testutil.Check(t, cmd.Wait())
+		pid, _ := startProcess(t, flags)
+		testutil.Equal(t, HasOwn(pid), (flags != 0), "%s", name)
 	}
 }

@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,10 +35,7 @@ type PinOptions struct {
 // when the process is in this program's own network namespace: configuring it for a pod would take the node off the
 // network.
 func Pin(pid int, name string, opts PinOptions) (Handle, error) {
-	dir := opts.Dir
-	if dir == "" {
-		dir = DefaultDir
-	}
+	dir := cmp.Or(opts.Dir, DefaultDir)
 	if err := validate(dir, name); err != nil {
 		return Handle{}, err
 	}

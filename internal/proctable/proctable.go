@@ -67,11 +67,7 @@ func All() ([]Stat, error) {
 func ReadAll(pids []int) []Stat {
 	all := make([]Stat, 0, len(pids))
 	for _, pid := range pids {
-		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			continue
-		}
-		if p, ok := parse(content); ok {
+		if p, err := Read(pid); err == nil {
 			all = append(all, p)
 		}
 	}
@@ -108,8 +104,8 @@ func parse(content []byte) (Stat, bool) {
 
 // Lives reports whether there is a process pid that is not a zombie.
 func Lives(pid int) bool {
-	seen := ReadAll([]int{pid})
-	return len(seen) == 1 && !seen[0].zombie
+	p, err := Read(pid)
+	return err == nil && !p.zombie
 }
 
 // InContainer is LookInContainer, but false instead of an error.
