@@ -48,7 +48,7 @@ func (r *rig) follow(t *testing.T) {
 	t.Cleanup(func() { cancel(); group.Wait() })
 	<-subscribed
 	_, err := r.List(t.Context(), nil)
-	check(t, err)
+	testutil.Must(t, err)
 }
 
 // tellsWithin is the time in which a foreign change must be visible on a machine that is busy with other tests. It is
@@ -58,7 +58,7 @@ const tellsWithin = 30 * time.Second
 // foreign changes images past the service and waits until wanted holds.
 func (r *rig) foreign(t *testing.T, what string, change func() error, wanted func() bool) {
 	t.Helper()
-	check(t, change())
+	testutil.Must(t, change())
 	began := time.Now()
 	testutil.EventuallyWithin(t, tellsWithin, what, func() error {
 		if !wanted() {
@@ -73,7 +73,7 @@ func (r *rig) foreign(t *testing.T, what string, change func() error, wanted fun
 func (r *rig) listed(t *testing.T, id string) []string {
 	t.Helper()
 	list, err := r.List(t.Context(), nil)
-	check(t, err)
+	testutil.Must(t, err)
 	for _, img := range list {
 		if img.GetId() == id {
 			return append([]string{}, img.GetRepoTags()...)
@@ -93,7 +93,7 @@ func (r *rig) api(t *testing.T, path string, query url.Values, body io.Reader) (
 	}}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://engine"+path+"?"+query.Encode(),
 		body)
-	check(t, err)
+	testutil.Must(t, err)
 	request.Header.Set("Content-Type", "application/x-tar")
 	response, err := client.Do(request)
 	if err != nil {
@@ -113,10 +113,10 @@ func (r *rig) build(t *testing.T, base, tag string) error {
 	var buildContext bytes.Buffer
 	w := tar.NewWriter(&buildContext)
 	file := fmt.Sprintf("FROM %s\nLABEL test=%q\n", base, t.Name()+tag)
-	check(t, w.WriteHeader(&tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(file))}))
+	testutil.Must(t, w.WriteHeader(&tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(file))}))
 	_, err := w.Write([]byte(file))
-	check(t, err)
-	check(t, w.Close())
+	testutil.Must(t, err)
+	testutil.Must(t, w.Close())
 	query := url.Values{"version": {"1"}}
 	if tag != "" {
 		query.Set("t", tag)
@@ -158,12 +158,12 @@ func TestRigForeignChangesAreVisible(t *testing.T) {
 	r.foreign(t, "prune", func() error { return r.prune(t) },
 		func() bool { return r.status(t, built) == nil && r.listed(t, built) == nil })
 	var archive bytes.Buffer
-	check(t, r.engine.SaveImage(ctx, full, &archive))
+	testutil.Must(t, r.engine.SaveImage(ctx, full, &archive))
 	r.foreign(t, "rmi", func() error { return r.engine.ForceRemoveImage(ctx, id) },
 		func() bool { return r.status(t, full) == nil && r.status(t, id) == nil && r.listed(t, id) == nil })
 	r.foreign(t, "load", func() error { return r.engine.LoadImage(ctx, &archive) },
 		func() bool { return r.status(t, full) != nil && r.listed(t, r.status(t, full).GetId()) != nil })
-	check(t, r.Remove(ctx, spec(full)))
+	testutil.Must(t, r.Remove(ctx, spec(full)))
 }
 
 // TestRigUntaggedBuildIsFound: engines below API 1.46 send no event for it. A relist finds it.
@@ -174,12 +174,12 @@ func TestRigUntaggedBuildIsFound(t *testing.T) {
 	r.push(t, fresh(t, 1000, v1.Config{}), tag)
 	full := r.env.Image(tag)
 	id, err := r.Pull(t.Context(), spec(full), nil)
-	check(t, err)
+	testutil.Must(t, err)
 	features, err := r.engine.Features(t.Context())
-	check(t, err)
+	testutil.Must(t, err)
 	before, err := r.List(t.Context(), nil)
-	check(t, err)
-	check(t, r.build(t, id, ""))
+	testutil.Must(t, err)
+	testutil.Must(t, r.build(t, id, ""))
 	more := func() error {
 		list, err := r.List(t.Context(), nil)
 		if err == nil && len(list) != len(before)+1 {
@@ -194,7 +194,7 @@ func TestRigUntaggedBuildIsFound(t *testing.T) {
 		r.Relist() // as the service does each minute
 	}
 	testutil.EventuallyWithin(t, tellsWithin, "the untagged build is visible", more)
-	check(t, r.prune(t))
+	testutil.Must(t, r.prune(t))
 	testutil.EventuallyWithin(t, tellsWithin, "the image is gone after a prune", func() error {
 		if more() == nil {
 			return errors.New("it is listed")
@@ -208,7 +208,7 @@ func TestRigUntaggedBuildIsFound(t *testing.T) {
 func TestRigChangeByContainerdIsFound(t *testing.T) {
 	r := newRig(t, image.Options{})
 	features, err := r.engine.Features(t.Context())
-	check(t, err)
+	testutil.Must(t, err)
 	if !features.ContainerdImageStore {
 		t.Log("containerd has no images of this engine: Docker's own store holds them")
 		return
@@ -218,7 +218,7 @@ func TestRigChangeByContainerdIsFound(t *testing.T) {
 	r.push(t, fresh(t, 1000, v1.Config{}), tag)
 	full := r.env.Image(tag)
 	id, err := r.Pull(t.Context(), spec(full), nil)
-	check(t, err)
+	testutil.Must(t, err)
 	other := strings.TrimSuffix(full, "1") + "2"
 	ctr := func(args ...string) func() error {
 		return func() error {
@@ -252,14 +252,14 @@ func TestRigOwnWritesAreVisibleAtOnce(t *testing.T) {
 	r.push(t, fresh(t, 1000, v1.Config{}), tag)
 	full := r.env.Image(tag)
 	_, err := r.List(t.Context(), nil)
-	check(t, err)
+	testutil.Must(t, err)
 	for range 5 {
 		id, err := r.Pull(t.Context(), spec(full), nil)
-		check(t, err)
+		testutil.Must(t, err)
 		if got := r.status(t, full).GetId(); got != id || r.listed(t, id) == nil {
 			t.Errorf("pulled %s, the status is %s, the list has %q", id, got, r.listed(t, id))
 		}
-		check(t, r.Remove(t.Context(), spec(full)))
+		testutil.Must(t, r.Remove(t.Context(), spec(full)))
 		testutil.Assert(t, r.status(t, full) == nil && r.listed(t, id) == nil, "after its removal the image is there")
 	}
 }

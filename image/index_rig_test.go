@@ -1,10 +1,8 @@
 package image_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/image"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/artifacts"
 )
 
 // member is an image for one platform of an index.
@@ -27,32 +26,21 @@ func member(t *testing.T, os, arch string, size int64) mutate.IndexAddendum {
 	t.Helper()
 	img := fresh(t, size, v1.Config{User: arch})
 	file, err := img.ConfigFile()
-	check(t, err)
+	testutil.Must(t, err)
 	file = file.DeepCopy()
 	file.OS, file.Architecture = os, arch
 	img, err = mutate.ConfigFile(img, file)
-	check(t, err)
+	testutil.Must(t, err)
 	return mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: os, Architecture: arch}}}
 }
 
 // pushIndex uploads an index with its members to "repository:tag" and returns its digest.
 func (r *rig) pushIndex(t *testing.T, ref string, members ...mutate.IndexAddendum) string {
 	t.Helper()
-	repository, tag, _ := strings.Cut(ref, ":")
-	for _, m := range members {
-		img := m.Add.(v1.Image)
-		digest, err := img.Digest()
-		check(t, err)
-		r.push(t, img, repository+":"+digest.String())
-	}
 	index := mutate.AppendManifests(empty.Index, members...)
-	manifest, err := index.RawManifest()
-	check(t, err)
-	mediaType, err := index.MediaType()
-	check(t, err)
-	r.send(t, http.MethodPut, repository+"/manifests/"+tag, string(mediaType), bytes.NewReader(manifest))
+	artifacts.Push(t, r.env.Image(ref), index)
 	digest, err := index.Digest()
-	check(t, err)
+	testutil.Must(t, err)
 	return digest.String()
 }
 
@@ -62,7 +50,7 @@ func TestRigImageOfSeveralPlatforms(t *testing.T) {
 	const size = 1 << 20
 	ref, here := name(t)+":1", member(t, "linux", "amd64", size)
 	attested, err := here.Add.(v1.Image).Digest()
-	check(t, err)
+	testutil.Must(t, err)
 	attestation := member(t, "unknown", "unknown", 1000)
 	attestation.Annotations = map[string]string{
 		"vnd.docker.reference.type": "attestation-manifest", "vnd.docker.reference.digest": attested.String(),
@@ -71,10 +59,10 @@ func TestRigImageOfSeveralPlatforms(t *testing.T) {
 	full := r.env.Image(ref)
 	repository, _, _ := strings.Cut(full, ":1")
 	id, err := r.Pull(t.Context(), spec(full), nil)
-	check(t, err)
-	t.Cleanup(func() { check(t, r.Remove(context.Background(), spec(id))) })
+	testutil.Must(t, err)
+	t.Cleanup(func() { testutil.Must(t, r.Remove(context.Background(), spec(id))) })
 	list, err := r.List(t.Context(), &runtimeapi.ImageFilter{})
-	check(t, err)
+	testutil.Must(t, err)
 	list = slices.DeleteFunc(list, func(img *runtimeapi.Image) bool {
 		return !slices.ContainsFunc(img.GetRepoDigests(), func(d string) bool {
 			return strings.HasPrefix(d, repository+"@")
@@ -93,15 +81,15 @@ func TestRigImageOfSeveralPlatforms(t *testing.T) {
 		Config: &mobycontainer.Config{Image: id, Cmd: []string{"/x"}},
 		Host:   &mobycontainer.HostConfig{NetworkMode: "none"},
 	})
-	check(t, err)
+	testutil.Must(t, err)
 	inspect, err := r.engine.InspectContainer(t.Context(), container)
 	testutil.Assert(t, err == nil && inspect.Image == id,
 		"the container says %s, the pull %s (%v)", inspect.Image, id, err)
-	check(t, r.engine.RemoveContainer(t.Context(), container))
+	testutil.Must(t, r.engine.RemoveContainer(t.Context(), container))
 	byDigest := repository + "@" + digest
 	again, err := r.Pull(t.Context(), spec(byDigest), nil)
 	testutil.Assert(t, err == nil && again == id, "by the index's digest the image is %s, %v; want %s", again, err, id)
-	check(t, r.Remove(t.Context(), spec(full)))
+	testutil.Must(t, r.Remove(t.Context(), spec(full)))
 	left := r.status(t, id)
 	testutil.Assert(t, left == nil, "left: %v", left)
 }

@@ -39,7 +39,7 @@ func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
 	_, err := r.Pull(t.Context(), behind, nil)
 	testutil.Check(t, err, "behind a pull that stalls")
 	testutil.FailsWith(t, <-ahead, context.DeadlineExceeded, "the stalled pull")
-	check(t, r.Remove(t.Context(), behind))
+	testutil.Must(t, r.Remove(t.Context(), behind))
 
 	pullAhead(rigenv.PrefixSlow)
 	begun := time.Now()

@@ -6,6 +6,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestRigInterruptedRemovalIsWholeOrNothing: after the first change that the engine makes, the image has all its names
@@ -22,11 +23,11 @@ func TestRigInterruptedRemovalIsWholeOrNothing(t *testing.T) {
 		for _, tag := range tags {
 			var err error
 			id, err = r.Pull(t.Context(), spec(r.env.Image(tag)), nil)
-			check(t, err)
+			testutil.Must(t, err)
 		}
 		before := r.status(t, id)
 		service, err := image.New(image.Options{Engine: &dying{Engine: r.engine}})
-		check(t, err)
+		testutil.Must(t, err)
 		err = service.Remove(t.Context(), spec(id))
 		service.Close()
 		after := r.status(t, id)

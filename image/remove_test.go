@@ -53,7 +53,7 @@ func removeFrom(
 ) error {
 	t.Helper()
 	service, err := criimage.New(criimage.Options{Engine: wrap(engine)})
-	check(t, err)
+	testutil.Must(t, err)
 	defer service.Close()
 	return service.Remove(ctx, spec("a:1"))
 }

@@ -1,12 +1,9 @@
 package image_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +25,7 @@ import (
 	"github.com/criadapter/criadapter/image/artifact"
 	"github.com/criadapter/criadapter/internal/pause"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/artifacts"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -76,49 +74,14 @@ func freshLayers(t *testing.T, layers, layerSize int64, config v1.Config) v1.Ima
 // image from the engine.
 func (r *rig) push(t *testing.T, img v1.Image, tags ...string) {
 	t.Helper()
-	layers, err := img.Layers()
-	check(t, err)
 	for _, tag := range tags {
-		repository, version, _ := strings.Cut(tag, ":")
-		for _, layer := range layers {
-			digest, err := layer.Digest()
-			check(t, err)
-			blob, err := layer.Compressed()
-			check(t, err)
-			r.send(t, http.MethodPost, repository+"/blobs/uploads/?digest="+digest.String(), "", blob)
-		}
-		digest, err := img.ConfigName()
-		check(t, err)
-		config, err := img.RawConfigFile()
-		check(t, err)
-		r.send(t, http.MethodPost, repository+"/blobs/uploads/?digest="+digest.String(), "", bytes.NewReader(config))
-		manifest, err := img.RawManifest()
-		check(t, err)
-		mediaType, err := img.MediaType()
-		check(t, err)
-		r.send(t, http.MethodPut, repository+"/manifests/"+version, string(mediaType), bytes.NewReader(manifest))
+		artifacts.Push(t, r.env.Image(tag), img)
 	}
 	id, err := img.ConfigName()
-	check(t, err)
+	testutil.Must(t, err)
 	t.Cleanup(func() {
 		testutil.Check(t, r.Remove(context.Background(), spec(id.String())), "clean up")
 	})
-}
-
-func (r *rig) send(t *testing.T, method, path, contentType string, body io.Reader) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.env.Registry+"/v2/"+path, body)
-	check(t, err)
-	request.Header.Set("Content-Type", contentType)
-	response, err := http.DefaultClient.Do(request)
-	check(t, err)
-	defer func() { _ = response.Body.Close() }()
-	testutil.Require(t, response.StatusCode == http.StatusCreated, "%s %s: %s", method, path, response.Status)
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	testutil.Must(t, err)
 }
 
 func spec(ref string) *runtimeapi.ImageSpec { return &runtimeapi.ImageSpec{Image: ref} }
@@ -131,7 +94,7 @@ func name(t *testing.T) string {
 func (r *rig) status(t *testing.T, ref string) *runtimeapi.Image {
 	t.Helper()
 	response, err := r.Status(t.Context(), spec(ref), image.StatusOptions{})
-	check(t, err)
+	testutil.Must(t, err)
 	return response.GetImage()
 }
 
@@ -141,22 +104,22 @@ func TestRigImageHasOneID(t *testing.T) {
 	r.push(t, fresh(t, 1000, v1.Config{User: "www-data:1004", Cmd: []string{"/x"}}), ref)
 	full := r.env.Image(ref)
 	id, err := r.Pull(t.Context(), spec(full), nil)
-	check(t, err)
+	testutil.Must(t, err)
 	img := r.status(t, full)
 	testutil.Assert(t, img.GetId() == id && img.GetUsername() == "www-data" && img.GetUid() == nil &&
 		img.GetSize() != 0, "the pull says %s, the status %v", id, img)
 	list, err := r.List(t.Context(), &runtimeapi.ImageFilter{Image: spec(full)})
-	check(t, err)
+	testutil.Must(t, err)
 	testutil.Assert(t, len(list) == 1 && list[0].GetId() == id && list[0].GetUsername() == "www-data",
 		"the list is %v", list)
 	container, err := r.engine.CreateContainer(t.Context(), docker.ContainerSpec{
 		Config: &mobycontainer.Config{Image: id},
 		Host:   &mobycontainer.HostConfig{NetworkMode: "none"},
 	})
-	check(t, err)
-	defer func() { check(t, r.engine.RemoveContainer(context.Background(), container)) }()
+	testutil.Must(t, err)
+	defer func() { testutil.Must(t, r.engine.RemoveContainer(context.Background(), container)) }()
 	inspect, err := r.engine.InspectContainer(t.Context(), container)
-	check(t, err)
+	testutil.Must(t, err)
 	testutil.Assert(t, inspect.Image == id, "the container says %s, the pull %s", inspect.Image, id)
 	testutil.Fails(t, r.Remove(t.Context(), spec(full)), errdefs.IsFailedPrecondition, "removal of a used image")
 	testutil.Assert(t, r.status(t, full) != nil, "the used image lost its name")
@@ -171,11 +134,11 @@ func TestRigImageWithTwoNamesIsListedOnce(t *testing.T) {
 	for _, ref := range refs {
 		full := r.env.Image(ref)
 		got, err := r.Pull(t.Context(), spec(full), nil)
-		check(t, err)
+		testutil.Must(t, err)
 		id, want = got, append(want, full)
 	}
 	list, err := r.List(t.Context(), &runtimeapi.ImageFilter{})
-	check(t, err)
+	testutil.Must(t, err)
 	list = slices.DeleteFunc(list, func(img *runtimeapi.Image) bool { return img.GetId() != id })
 	testutil.Require(t, len(list) == 1, "the image is listed %d times: %v", len(list), list)
 	tags := slices.Sorted(slices.Values(list[0].GetRepoTags()))
@@ -191,15 +154,15 @@ func TestRigPullByDigest(t *testing.T) {
 	img := fresh(t, 1000, v1.Config{})
 	r.push(t, img, repository+":1")
 	digest, err := img.Digest()
-	check(t, err)
+	testutil.Must(t, err)
 	byDigest := r.env.Image(repository) + "@" + digest.String()
 	for _, ref := range []string{byDigest, r.env.Image(repository) + ":1@" + digest.String()} {
 		id, err := r.Pull(t.Context(), spec(ref), nil)
-		check(t, err)
+		testutil.Must(t, err)
 		got := r.status(t, ref)
 		testutil.Assert(t, got.GetId() == id && len(got.GetRepoTags()) == 0 &&
 			slices.Equal(got.GetRepoDigests(), []string{byDigest}), "%s: got %v", ref, got)
-		check(t, r.Remove(t.Context(), spec(ref)))
+		testutil.Must(t, r.Remove(t.Context(), spec(ref)))
 		left := r.status(t, id)
 		testutil.Assert(t, left == nil, "left: %v", left)
 	}
@@ -226,7 +189,7 @@ func TestRigPullWithCredentials(t *testing.T) {
 	} {
 		_, err := r.Pull(t.Context(), spec(full), auth)
 		testutil.Assert(t, err == nil, "%s: %v", what, err)
-		check(t, r.Remove(t.Context(), spec(full)))
+		testutil.Must(t, r.Remove(t.Context(), spec(full)))
 	}
 }
 
@@ -299,7 +262,7 @@ func TestRigRemoveTakesAllNames(t *testing.T) {
 		for _, tag := range tags {
 			var err error
 			id, err = r.Pull(t.Context(), spec(r.env.Image(tag)), nil)
-			check(t, err)
+			testutil.Must(t, err)
 		}
 		got := r.status(t, id)
 		testutil.Require(t, len(got.GetRepoTags()) == len(tags), "got %v", got)
@@ -345,14 +308,14 @@ func TestRigConcurrentPulls(t *testing.T) {
 func TestRigBuiltInSandboxImage(t *testing.T) {
 	r := newRig(t, image.Options{})
 	ref, err := r.EnsureSandboxImage(t.Context())
-	check(t, err)
+	testutil.Must(t, err)
 	features, err := r.engine.Features(t.Context())
-	check(t, err)
+	testutil.Must(t, err)
 	want, err := pause.ConfigDigest(features.Arch)
 	if features.ContainerdImageStore {
 		want, err = pause.ManifestDigest(features.Arch)
 	}
-	check(t, err)
+	testutil.Must(t, err)
 	img := r.status(t, ref)
 	testutil.Assert(t, img.GetId() == want && img.GetPinned(), "got %v, want id %s, pinned", img, want)
 	testutil.Fails(t, r.Remove(t.Context(), spec(want)), errdefs.IsFailedPrecondition, "removal")
@@ -366,11 +329,11 @@ func TestRigFsInfo(t *testing.T) {
 	const layer = 4 << 20
 	r.push(t, fresh(t, layer, v1.Config{}), ref)
 	_, err := r.Pull(t.Context(), spec(r.env.Image(ref)), nil)
-	check(t, err)
+	testutil.Must(t, err)
 	var images []*runtimeapi.FilesystemUsage
 	testutil.Eventually(t, func() error { // until the first measurement is over
 		info, err := r.FsInfo(t.Context())
-		check(t, err)
+		testutil.Must(t, err)
 		images = info.GetImageFilesystems()
 		if len(images) != 1 || len(info.GetContainerFilesystems()) != 1 {
 			return fmt.Errorf("got %v", info)
