@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -87,20 +88,9 @@ func (c *cache) list(ctx context.Context, suspects map[string]bool) ([]*entry, e
 
 // suspected reports whether an event named the image, by its id or one of its names.
 func suspected(summary image.Summary, suspects map[string]bool) bool {
-	if suspects[summary.ID] {
-		return true
-	}
-	for _, name := range summary.RepoTags {
-		if suspects[name] {
-			return true
-		}
-	}
-	for _, name := range summary.RepoDigests {
-		if suspects[name] {
-			return true
-		}
-	}
-	return false
+	suspect := func(name string) bool { return suspects[name] }
+	return suspect(summary.ID) || slices.ContainsFunc(summary.RepoTags, suspect) ||
+		slices.ContainsFunc(summary.RepoDigests, suspect)
 }
 
 // inspectListed returns the image of a list's element, nil if it was removed meanwhile. If the engine answers, but
