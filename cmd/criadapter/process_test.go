@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,10 +10,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/ociexec"
@@ -66,13 +61,7 @@ func (p *program) answers(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	conn, err := grpc.NewClient("unix://"+p.socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_, err = runtimeapi.NewRuntimeServiceClient(conn).Version(ctx, &runtimeapi.VersionRequest{})
-	return err
+	return askVersion(ctx, p.socket)
 }
 
 // plainFlags returns the flags of a program without an engine, with its own directory.
@@ -108,33 +97,15 @@ func TestSurvivesSignals(t *testing.T) {
 // cri-dockerd's unit starts this program if only the program's name is replaced. The socket comes from systemd, the
 // program reports readiness to systemd, and a reload is SIGHUP.
 func TestCriDockerdsUnit(t *testing.T) {
-	dir := t.TempDir()
-	socket := filepath.Join(dir, "cri-dockerd.sock")
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	testutil.Must(t, err)
-	defer listener.Close()
-	file, err := listener.File()
-	testutil.Must(t, err)
-	defer file.Close()
-	notified, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
-	testutil.Must(t, err)
-	defer notified.Close()
-
+	u := newUnit(t)
 	var output testutil.Buffer
 	// Flags of cri-dockerd that an operator may have added to the unit.
-	extra := " --hairpin-mode=hairpin-veth --pod-cidr=10.1.0.0/16 --network-plugin-mtu=1400 --ipv6-dual-stack " +
-		"--runtime-cgroups=/x"
-	script := "LISTEN_PID=$$ exec $0 --container-runtime-endpoint fd://" + plainFlags(dir) + extra
-	p := startProgram(t, socket, script, func(cmd *exec.Cmd) {
-		cmd.ExtraFiles = []*os.File{file}
-		cmd.Env = append(cmd.Env, "LISTEN_FDS=1", "NOTIFY_SOCKET="+filepath.Join(dir, "notify"))
-		cmd.Stderr = &output
-	})
-	systemd := listenTo(t, notified)
-	systemd.wait("READY=1")
+	p := u.start(t, " --hairpin-mode=hairpin-veth --pod-cidr=10.1.0.0/16 --network-plugin-mtu=1400 --ipv6-dual-stack "+
+		"--runtime-cgroups=/x", &output)
+	u.systemd.wait("READY=1")
 	testutil.Must(t, p.Process.Signal(syscall.SIGHUP))
-	systemd.wait("RELOADING=1")
-	systemd.wait("READY=1")
+	u.systemd.wait("RELOADING=1")
+	u.systemd.wait("READY=1")
 	testutil.Check(t, p.answers(t.Context()))
 	warned := strings.Count(output.String(), "no effect")
 	testutil.Assert(t, warned == 1 && strings.Contains(output.String(), "--pod-cidr"),

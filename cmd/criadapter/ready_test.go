@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net"
 	"path/filepath"
 	"testing"
 	"time"
@@ -15,9 +14,7 @@ import (
 // With an engine the server is ready when its pods are recovered, not before.
 func TestReadyAfterRecovery(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	testutil.Must(t, err)
-	t.Cleanup(func() { _ = socket.Close() })
+	systemd := listenTo(t, path)
 	t.Setenv("NOTIFY_SOCKET", path)
 	engine := dockertest.New(dockertest.Options{})
 	t.Cleanup(engine.Close)
@@ -30,7 +27,6 @@ func TestReadyAfterRecovery(t *testing.T) {
 		_ = s.cache.Run(t.Context())
 	}()
 	t.Cleanup(func() { <-ended })
-	systemd := listenTo(t, socket)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

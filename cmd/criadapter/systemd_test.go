@@ -13,10 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -26,7 +22,12 @@ type notifications struct {
 	messages chan string
 }
 
-func listenTo(t *testing.T, socket *net.UnixConn) *notifications {
+// listenTo makes a notification socket, which the end of the test closes.
+func listenTo(t *testing.T, path string) *notifications {
+	t.Helper()
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	testutil.Must(t, err)
+	t.Cleanup(func() { _ = socket.Close() })
 	l := &notifications{t: t, messages: make(chan string, 1000)}
 	go func() {
 		defer close(l.messages)
@@ -75,11 +76,9 @@ func newUnit(t *testing.T, env ...string) *unit {
 	file, err := listener.File()
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = file.Close() })
-	notified, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
-	testutil.Must(t, err)
-	t.Cleanup(func() { _ = notified.Close() })
-	env = append(env, "LISTEN_FDS=1", "NOTIFY_SOCKET="+filepath.Join(dir, "notify"))
-	return &unit{dir: dir, listener: file, systemd: listenTo(t, notified), env: env}
+	notify := filepath.Join(dir, "notify")
+	env = append(env, "LISTEN_FDS=1", "NOTIFY_SOCKET="+notify)
+	return &unit{dir: dir, listener: file, systemd: listenTo(t, notify), env: env}
 }
 
 func (u *unit) start(t *testing.T, flags string, output *testutil.Buffer) *program {
@@ -146,17 +145,10 @@ func TestRestartWithoutAGap(t *testing.T) {
 		testutil.Must(t, p.Process.Signal(syscall.SIGTERM))
 		testutil.Must(t, <-p.ended)
 		answered := testutil.Go(func() error {
-			conn, err := grpc.NewClient("unix://"+filepath.Join(u.dir, "cri.sock"),
-				grpc.WithTransportCredentials(insecure.NewCredentials()))
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			// Without waiting for readiness: the connection itself must not be refused.
-			_, err = runtimeapi.NewRuntimeServiceClient(conn).Version(ctx, &runtimeapi.VersionRequest{})
-			return err
+			return askVersion(ctx, filepath.Join(u.dir, "cri.sock"))
 		})
 		p = u.start(t, "", &output)
 		testutil.Must(t, <-answered, "a request while the server restarted")
