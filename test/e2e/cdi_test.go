@@ -37,7 +37,6 @@ func (n *fieldsNode) writeCDI() {
 // criadapter-oci does so on the others.
 func TestCDIDevices(t *testing.T) {
 	n := newFieldsNode(t)
-	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
 	n.pod = runSandbox(t, n.server, n.config)
 	testutil.Must(n, os.MkdirAll(n.dir, 0o777))
 	n.writeCDI()

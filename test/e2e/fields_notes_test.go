@@ -21,7 +21,6 @@ import (
 // container's OCI note.
 func TestFieldsOfNotes(t *testing.T) {
 	n := newFieldsNode(t)
-	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
 	n.pod = runSandbox(t, n.server, n.config)
 	below := filepath.Join(n.dir, "below")
 	testutil.Must(n, os.MkdirAll(below, 0o777))
@@ -198,7 +197,6 @@ func (n *fieldsNode) limitsFromTheStart(t *testing.T) {
 // TestRuntimeAnnotations checks that the OCI runtime gets only the annotations that --runtime-annotations names.
 func TestRuntimeAnnotations(t *testing.T) {
 	n := newFieldsNode(t, "--runtime-annotations=passed.example/*")
-	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
 	n.config.Annotations = map[string]string{"passed.example/pod": "p", "other.example/pod": "x"}
 	n.pod = runSandbox(t, n.server, n.config)
 	config := noted("annotated", nil)

@@ -51,10 +51,6 @@ func newFieldsNode(t *testing.T, flags ...string) *fieldsNode {
 		DnsConfig: &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10", "fd00::10"},
 			Searches: []string{"a.local", "b.local"}, Options: []string{"ndots:3", "edns0"}},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent: filepath.Join("/", env.Cgroup(), name),
-			Overhead:     &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 << 20, CpuShares: 100},
-			Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 192 << 20, CpuShares: 412,
-				CpuPeriod: 100_000, CpuQuota: 80_000},
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{},
 			Sysctls:         map[string]string{"kernel.shm_rmid_forced": "1"},
 		},
@@ -98,9 +94,16 @@ func (n *fieldsNode) process(id string) int {
 	n.Helper()
 	status, err := n.server.Runtime.ContainerStatus(n.Context(), id, true)
 	testutil.Must(n, err)
-	var info struct{ PID int }
-	testutil.Must(n, json.Unmarshal([]byte(status.GetInfo()["info"]), &info))
-	return info.PID
+	return processOf(n.T, status.GetInfo())
+}
+
+// processOf returns the process in a verbose status.
+func processOf(t *testing.T, info map[string]string) int {
+	t.Helper()
+	var parsed struct{ PID int }
+	err := json.Unmarshal([]byte(info["info"]), &parsed)
+	testutil.Require(t, err == nil, "%v in %s", err, info["info"])
+	return parsed.PID
 }
 
 // sh runs a script in a container and returns its output in one line.
@@ -150,6 +153,11 @@ func (n *fieldsNode) wantCgroup(pid int, up, controller, v1, want1, v2, want2 st
 func TestFieldsOfPods(t *testing.T) {
 	rigenv.RequireControllers(t, "cpu", "memory")
 	n := newFieldsNode(t)
+	pod := n.config.Linux
+	pod.CgroupParent = filepath.Join("/", rigenv.Require(t).Cgroup(), n.config.Metadata.Name)
+	pod.Overhead = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 << 20, CpuShares: 100}
+	pod.Resources = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 192 << 20, CpuShares: 412,
+		CpuPeriod: 100_000, CpuQuota: 80_000}
 	ports := n.hostPorts(3)
 	for i, protocol := range []runtimeapi.Protocol{runtimeapi.Protocol_TCP, runtimeapi.Protocol_UDP,
 		runtimeapi.Protocol_SCTP} {
@@ -205,7 +213,6 @@ func TestFieldsOfPods(t *testing.T) {
 
 func TestFieldsOfContainers(t *testing.T) {
 	n := newFieldsNode(t)
-	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
 	n.config.Linux.SecurityContext.Privileged = true
 	n.pod = runSandbox(t, n.server, n.config)
 	testutil.Must(n, os.MkdirAll(filepath.Join(n.dir, "sub"), 0o777))

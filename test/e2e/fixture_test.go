@@ -67,7 +67,7 @@ type result struct {
 func (c *crictl) try(args ...string) result {
 	c.t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(c.t.Context(), c.program, append([]string{"--config", c.config}, args...)...)
+	cmd := c.command(args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -163,7 +163,6 @@ func (c *crictl) containerConfig(name, image string, command ...string) string {
 
 // same is testutil.Equal with the name first.
 func same[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
 	t.Helper()
 	testutil.Equal(t, got, want, "%s", what)
 }

@@ -44,7 +44,6 @@ func newNRINode(t *testing.T, flags ...string) *nriNode {
 	dir := nriDir(t)
 	n := &nriNode{socket: filepath.Join(dir, "nri.sock"), plugins: dir}
 	n.fieldsNode = newFieldsNode(t, append(adapter.NRIFlags(dir), flags...)...)
-	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
 	return n
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
@@ -249,7 +248,7 @@ func (c *crictl) checkSessions(e *endpoint, id string) {
 			return nil
 		}
 	}
-	session := exec.CommandContext(c.t.Context(), c.program, "--config", c.config, "exec", "-i", id, "cat")
+	session := c.command("exec", "-i", id, "cat")
 	input, err := session.StdinPipe()
 	testutil.Must(c.t, err)
 	testutil.Must(c.t, session.Start())

@@ -26,8 +26,6 @@ type imageEntry struct {
 	RepoTags    []string
 	RepoDigests []string
 	Size        string
-	Username    string
-	Pinned      bool
 }
 
 // imageStatus is `crictl inspecti`.
@@ -40,7 +38,6 @@ type podEntry struct {
 	ID       string
 	Metadata metadata
 	State    string
-	Labels   map[string]string
 }
 
 // podStatus is `crictl inspectp`.
@@ -49,7 +46,6 @@ type podStatus struct {
 		ID          string
 		Metadata    metadata
 		State       string
-		CreatedAt   string
 		Network     struct{ IP string }
 		Labels      map[string]string
 		Annotations map[string]string
@@ -63,11 +59,8 @@ type containerList struct{ Containers []containerEntry }
 type containerEntry struct {
 	ID           string
 	PodSandboxID string
-	Metadata     metadata
 	ImageID      string
-	ImageRef     string
 	State        string
-	Labels       map[string]string
 }
 
 // containerStatus is `crictl inspect`.

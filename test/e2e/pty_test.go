@@ -29,7 +29,7 @@ type session struct {
 // background starts crictl with pipes. It is killed when the test ends.
 func (c *crictl) background(args ...string) *session {
 	c.t.Helper()
-	s := &session{t: c.t, cmd: c.command(args), stdout: &testutil.Buffer{}, stderr: &testutil.Buffer{},
+	s := &session{t: c.t, cmd: c.command(args...), stdout: &testutil.Buffer{}, stderr: &testutil.Buffer{},
 		ended: make(chan struct{})}
 	input, err := s.cmd.StdinPipe()
 	testutil.Must(c.t, err)
@@ -42,7 +42,7 @@ func (c *crictl) background(args ...string) *session {
 func (c *crictl) onTerminal(args ...string) *session {
 	c.t.Helper()
 	terminal, its := testutil.Terminal(c.t)
-	s := &session{t: c.t, cmd: c.command(args), input: terminal, terminal: terminal, stdout: &testutil.Buffer{},
+	s := &session{t: c.t, cmd: c.command(args...), input: terminal, terminal: terminal, stdout: &testutil.Buffer{},
 		stderr: &testutil.Buffer{}, ended: make(chan struct{})}
 	s.resize(80, 24)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = its, its, its
@@ -53,7 +53,7 @@ func (c *crictl) onTerminal(args ...string) *session {
 	return s
 }
 
-func (c *crictl) command(args []string) *exec.Cmd {
+func (c *crictl) command(args ...string) *exec.Cmd {
 	return exec.CommandContext(c.t.Context(), c.program, append([]string{"--config", c.config}, args...)...)
 }
 

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -188,12 +187,6 @@ func removeSandbox(t *testing.T, server *adapter.Server, id string) {
 	defer cancel()
 	testutil.Check(t, server.Runtime.StopPodSandbox(ctx, id))
 	testutil.Check(t, server.Runtime.RemovePodSandbox(ctx, id))
-}
-
-func decode(t *testing.T, text string, into any) {
-	t.Helper()
-	err := json.Unmarshal([]byte(text), into)
-	testutil.Require(t, err == nil, "%v in %s", err, text)
 }
 
 // sandboxConfig is the configuration of a pod whose name nothing else on the engine has.

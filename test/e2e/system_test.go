@@ -70,8 +70,8 @@ func TestSystemOOMScore(t *testing.T) {
 	if !env.NegativeOOM {
 		wantContainer, wantSandbox = 0, 0
 	}
-	same(t, "the container's oom_score_adj", oomScore(t, container.GetInfo()["info"]), wantContainer)
-	same(t, "the sandbox's oom_score_adj", oomScore(t, pod.GetInfo()["info"]), wantSandbox)
+	same(t, "the container's oom_score_adj", oomScore(t, container.GetInfo()), wantContainer)
+	same(t, "the sandbox's oom_score_adj", oomScore(t, pod.GetInfo()), wantSandbox)
 
 	answer, err := server.Runtime.Status(t.Context(), true)
 	testutil.Must(t, err)
@@ -80,13 +80,9 @@ func TestSystemOOMScore(t *testing.T) {
 }
 
 // oomScore reads the score of the process in a verbose status.
-func oomScore(t *testing.T, info string) int {
+func oomScore(t *testing.T, info map[string]string) int {
 	t.Helper()
-	var parsed struct {
-		PID int `json:"pid"`
-	}
-	decode(t, info, &parsed)
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", parsed.PID))
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", processOf(t, info)))
 	testutil.Must(t, err)
 	score, err := strconv.Atoi(strings.TrimSpace(string(raw)))
 	testutil.Must(t, err)
