@@ -122,7 +122,7 @@ func addDeviceRules(spec object, rules []json.RawMessage) error {
 	if len(rules) == 0 {
 		return nil
 	}
-	resources, err := resourcesOf(spec)
+	resources, err := spec.child("linux", "resources")
 	if err != nil {
 		return err
 	}
@@ -181,14 +181,12 @@ func editPluginProcess(process object, a *Adjustment) error {
 	if edited := change.EditEnv(env); len(edited) > 0 || len(env) > 0 {
 		process.setStrings("env", edited)
 	}
-	for _, limit := range change.Rlimits {
-		element, err := toObject(limit)
-		if err != nil {
-			return err
-		}
-		if err := process.replace("rlimits", "type", element); err != nil {
-			return err
-		}
+	limits, err := toObjects(change.Rlimits)
+	if err != nil {
+		return err
+	}
+	if err := process.replace("rlimits", "type", limits...); err != nil {
+		return err
 	}
 	return addGroups(process, change.Groups)
 }

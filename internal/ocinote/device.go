@@ -36,11 +36,7 @@ func editDevices(spec object, note Note) error {
 
 // deviceNode returns a device's OCI entry. If the note gives no owner, the container's user and group own the device.
 func deviceNode(spec object, device Device) (object, error) {
-	process, err := spec.child("process")
-	if err != nil {
-		return nil, err
-	}
-	user, err := process.child("user")
+	user, err := spec.child("process", "user")
 	if err != nil {
 		return nil, err
 	}
@@ -88,14 +84,11 @@ func editHooks(spec object, note Note) error {
 		if err != nil {
 			return err
 		}
-		for _, hook := range note.Hooks[when] {
-			element, err := toObject(hook)
-			if err != nil {
-				return err
-			}
-			list = append(list, element)
+		added, err := toObjects(note.Hooks[when])
+		if err != nil {
+			return err
 		}
-		hooks.setList(when, list)
+		hooks.setList(when, append(list, added...))
 	}
 	return nil
 }

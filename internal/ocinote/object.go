@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // object is a JSON object whose unknown parts are kept. Numbers stay as they are
@@ -29,20 +30,23 @@ func parse(text []byte) (object, error) {
 	return o, nil
 }
 
-// child returns the object in a field, which it makes if there is none.
-func (o object) child(field string) (object, error) {
-	switch value := o[field].(type) {
-	case nil:
-		made := object{}
-		o[field] = made
-		return made, nil
-	case object:
-		return value, nil
-	case map[string]any:
-		return value, nil
-	default:
-		return nil, fmt.Errorf("%s is not an object", field)
+// child returns the object at a path of fields. It makes the objects that are missing.
+func (o object) child(path ...string) (object, error) {
+	for _, field := range path {
+		switch value := o[field].(type) {
+		case nil:
+			made := object{}
+			o[field] = made
+			o = made
+		case object:
+			o = value
+		case map[string]any:
+			o = value
+		default:
+			return nil, fmt.Errorf("%s is not an object", field)
+		}
 	}
+	return o, nil
 }
 
 // list returns the objects in a field.
@@ -71,21 +75,22 @@ func (o object) setList(field string, objects []object) {
 	o[field] = values
 }
 
-// replace puts an object into the list in a field. It replaces the object with the same value under key. Without such
-// an object it appends.
-func (o object) replace(field, key string, element object) error {
-	objects, err := o.list(field)
-	if err != nil {
-		return err
-	}
-	for i, other := range objects {
-		if other[key] == element[key] {
-			objects[i] = element
-			o.setList(field, objects)
-			return nil
+// replace puts objects into the list in a field. Each replaces the object with the same value under key. Without such
+// an object it is appended.
+func (o object) replace(field, key string, elements ...object) error {
+	for _, element := range elements {
+		objects, err := o.list(field)
+		if err != nil {
+			return err
 		}
+		same := func(other object) bool { return other[key] == element[key] }
+		if i := slices.IndexFunc(objects, same); i >= 0 {
+			objects[i] = element
+		} else {
+			objects = append(objects, element)
+		}
+		o.setList(field, objects)
 	}
-	o.setList(field, append(objects, element))
 	return nil
 }
 
@@ -130,11 +135,19 @@ func (o object) merge(field string, texts map[string]string) error {
 	return nil
 }
 
-// toObject turns a part of a note into an object.
-func toObject(part any) (object, error) {
-	text, err := json.Marshal(part)
-	if err != nil {
-		return nil, err
+// toObjects turns parts of a note into objects.
+func toObjects[T any](parts []T) ([]object, error) {
+	var objects []object
+	for _, part := range parts {
+		text, err := json.Marshal(part)
+		if err != nil {
+			return nil, err
+		}
+		element, err := parse(text)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, element)
 	}
-	return parse(text)
+	return objects, nil
 }

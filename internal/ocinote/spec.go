@@ -46,13 +46,9 @@ func setMappings(linux object, field string, mappings []IDMapping) error {
 	if len(mappings) == 0 {
 		return nil
 	}
-	var objects []object
-	for _, mapping := range mappings {
-		element, err := toObject(mapping)
-		if err != nil {
-			return err
-		}
-		objects = append(objects, element)
+	objects, err := toObjects(mappings)
+	if err != nil {
+		return err
 	}
 	linux.setList(field, objects)
 	return nil
@@ -77,14 +73,12 @@ func editIdentity(spec object, note Note) error {
 }
 
 func editMounts(spec object, note Note) error {
-	for _, mount := range note.Mounts {
-		element, err := toObject(mount)
-		if err != nil {
-			return err
-		}
-		if err := spec.replace("mounts", "destination", element); err != nil {
-			return err
-		}
+	added, err := toObjects(note.Mounts)
+	if err != nil {
+		return err
+	}
+	if err := spec.replace("mounts", "destination", added...); err != nil {
+		return err
 	}
 	mounts, err := spec.list("mounts")
 	if err != nil {
@@ -118,7 +112,7 @@ func editResources(spec object, note Note) error {
 	if len(note.Unified) == 0 && len(note.HugepageLimits) == 0 {
 		return nil
 	}
-	resources, err := resourcesOf(spec)
+	resources, err := spec.child("linux", "resources")
 	if err != nil {
 		return err
 	}
@@ -129,12 +123,4 @@ func editResources(spec object, note Note) error {
 		}
 	}
 	return resources.merge("unified", note.Unified)
-}
-
-func resourcesOf(spec object) (object, error) {
-	linux, err := spec.child("linux")
-	if err != nil {
-		return nil, err
-	}
-	return linux.child("resources")
 }
