@@ -231,6 +231,11 @@ func at(t *testing.T, value any, keys ...string) any {
 	return value
 }
 
+func wantAt(t *testing.T, info map[string]any, want any, keys ...string) {
+	t.Helper()
+	testutil.Equal(t, at(t, info, keys...), want, "%v", keys)
+}
+
 // namespacePath is jq's .info.runtimeSpec.linux.namespaces[] | select(.type == kind) | .path
 func namespacePath(t *testing.T, info map[string]any, kind string) (path string, found bool) {
 	t.Helper()
@@ -252,18 +257,11 @@ func TestVerbosePodSandboxStatus(t *testing.T) {
 		&runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID, Verbose: true})
 	testutil.Must(t, err)
 	info := verbose(t, response.GetInfo())
-	for _, test := range []struct {
-		keys []string
-		want any
-	}{
-		{[]string{"info", "pid"}, 4321.0},
-		{[]string{"info", "processStatus"}, "running"},
-		{[]string{"info", "netNamespaceClosed"}, false},
-		{[]string{"info", "runtimeType"}, "runc"},
-		{[]string{"info", "config", "metadata", "name"}, "web"},
-	} {
-		testutil.Equal(t, at(t, info, test.keys...), test.want, "%v", test.keys)
-	}
+	wantAt(t, info, 4321.0, "info", "pid")
+	wantAt(t, info, "running", "info", "processStatus")
+	wantAt(t, info, false, "info", "netNamespaceClosed")
+	wantAt(t, info, "runc", "info", "runtimeType")
+	wantAt(t, info, "web", "info", "config", "metadata", "name")
 	path, _ := namespacePath(t, info, "network")
 	testutil.Assert(t, path == "/run/netns/cri-1", "the network namespace is %q", path)
 	got := fmt.Sprint(
@@ -278,18 +276,11 @@ func TestVerboseContainerStatus(t *testing.T) {
 		&runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: true})
 	testutil.Must(t, err)
 	info := verbose(t, response.GetInfo())
-	for _, test := range []struct {
-		keys []string
-		want any
-	}{
-		{[]string{"info", "pid"}, 1234.0},
-		{[]string{"info", "sandboxID"}, podID},
-		{[]string{"info", "runtimeType"}, "runc"},
-		{[]string{"info", "config", "metadata", "name"}, "main"},
-		{[]string{"info", "config", "image", "user_specified_image"}, "busybox:1.29"},
-	} {
-		testutil.Equal(t, at(t, info, test.keys...), test.want, "%v", test.keys)
-	}
+	wantAt(t, info, 1234.0, "info", "pid")
+	wantAt(t, info, podID, "info", "sandboxID")
+	wantAt(t, info, "runc", "info", "runtimeType")
+	wantAt(t, info, "main", "info", "config", "metadata", "name")
+	wantAt(t, info, "busybox:1.29", "info", "config", "image", "user_specified_image")
 	path, _ := namespacePath(t, info, "network")
 	testutil.Assert(t, path == "/run/netns/cri-1", "the network namespace is %q", path)
 	path, _ = namespacePath(t, info, "ipc")
