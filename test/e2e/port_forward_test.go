@@ -92,25 +92,31 @@ func (c *crictl) awaitListener(id string, port int) {
 	})
 }
 
-// Port-forward does not reach services on the host's loopback.
-func TestPortForwardDoesNotReachTheHost(t *testing.T) {
-	c := newCrictl(t)
-	p := c.runPod()
+// onTheHost serves connections one after another on the host's loopback, and returns the port.
+func onTheHost(t *testing.T, serve func(net.Conn)) (port int) {
+	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	testutil.Must(t, err)
-	defer listener.Close()
-	port := listener.Addr().(*net.TCPAddr).Port
-	reached := make(chan struct{}, 10)
+	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			reached <- struct{}{}
+			serve(conn)
 			_ = conn.Close()
 		}
 	}()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// Port-forward does not reach services on the host's loopback.
+func TestPortForwardDoesNotReachTheHost(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	reached := make(chan struct{}, 10)
+	port := onTheHost(t, func(net.Conn) { reached <- struct{}{} })
 	overTransports(t, func(t *testing.T, transport string) {
 		c := c.on(t)
 		s, address := c.forward(p.id, transport, port)
@@ -146,21 +152,9 @@ func TestPortForwardOnTheHostsNetwork(t *testing.T) {
 	})
 	id := c.run("runp", config)
 	c.removeAtTheEnd(id)
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	testutil.Must(t, err)
-	defer listener.Close()
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.Copy(conn, conn)
-			_ = conn.Close()
-		}
-	}()
+	port := onTheHost(t, func(conn net.Conn) { _, _ = io.Copy(conn, conn) })
 	overTransports(t, func(t *testing.T, transport string) {
-		_, address := c.on(t).forward(id, transport, listener.Addr().(*net.TCPAddr).Port)
+		_, address := c.on(t).forward(id, transport, port)
 		same(t, "the host's echo", ask(t, address, "hello"), "hello")
 	})
 }
