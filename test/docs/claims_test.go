@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,7 +11,7 @@ import (
 // TestNamedTestsExist checks that the tests exist.
 func TestEveryClaimNamesItsTests(t *testing.T) {
 	rows := map[string]int{}
-	for _, document := range documents(t, filepath.Join("..", "..")) {
+	for _, document := range documents(t) {
 		columns := 0 // of the current table with such a column, 0 outside of one
 		for _, line := range strings.Split(document.Content, "\n") {
 			cells := strings.Split(strings.Trim(line, "|"), "|")

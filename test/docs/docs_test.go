@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,9 @@ import (
 	"github.com/criadapter/criadapter/test/docs/fence"
 )
 
+// root is the root of the module, from here.
+const root = "../.."
+
 var (
 	// link is the target of a Markdown link or picture.
 	link = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
@@ -21,8 +25,7 @@ var (
 
 // TestNamedFilesExist checks that every linked file exists, and every source file that a code span names from the root.
 func TestNamedFilesExist(t *testing.T) {
-	root := filepath.Join("..", "..")
-	for _, document := range documents(t, root) {
+	for _, document := range documents(t) {
 		for _, missing := range missing(root, document.Path, document.Content) {
 			t.Errorf("%s names %s, which does not exist", document.Path, missing)
 		}
@@ -31,7 +34,6 @@ func TestNamedFilesExist(t *testing.T) {
 
 // TestReadmeLinksEveryDocument checks that the README's table of documents has every file of docs.
 func TestReadmeLinksEveryDocument(t *testing.T) {
-	root := filepath.Join("..", "..")
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	testutil.Must(t, err)
 	found, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -53,11 +55,32 @@ func TestMissing(t *testing.T) {
 }
 
 // documents returns the Markdown files of the tree, without build.
-func documents(t *testing.T, root string) []fence.Document {
+func documents(t *testing.T) []fence.Document {
 	t.Helper()
 	found, err := fence.Documents(root)
 	testutil.Require(t, err == nil && len(found) >= 10, "%d documents: %v", len(found), err)
 	return found
+}
+
+// goFiles returns the paths of the Go files of the tree. It leaves out .git and these directories of the root.
+func goFiles(t *testing.T, without ...string) []string {
+	t.Helper()
+	var paths []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (entry.Name() == ".git" ||
+			filepath.Dir(path) == root && slices.Contains(without, entry.Name())) {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(path, ".go") {
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	testutil.Must(t, err)
+	return paths
 }
 
 // missing returns the files that a document names and the tree lacks. Links are relative to the document, and names in

@@ -23,11 +23,10 @@ import (
 // TestFences checks every fenced block. The shell can parse its commands, and their flags, commands and targets exist.
 // YAML and JSON are valid. Package fence has the kinds of blocks.
 func TestFences(t *testing.T) {
-	root := filepath.Join("..", "..")
 	commands := 0
-	for _, document := range documents(t, root) {
+	for _, document := range documents(t) {
 		for _, block := range document.Blocks {
-			if err := checkBlock(root, block); err != nil {
+			if err := checkBlock(block); err != nil {
 				t.Errorf("%s:%d: %v", document.Path, block.Line, err)
 			}
 			if block.Commands() {
@@ -38,15 +37,15 @@ func TestFences(t *testing.T) {
 	testutil.Assert(t, commands >= 10, "only %d blocks of commands were read", commands)
 }
 
-func checkBlock(root string, block fence.Block) error {
-	if err := checkSockets(root, block.Text); err != nil {
+func checkBlock(block fence.Block) error {
+	if err := checkSockets(block.Text); err != nil {
 		return err
 	}
 	switch block.Kind {
 	case fence.Machine, fence.Tree, fence.Elsewhere:
-		return checkCommands(root, block.Text)
+		return checkCommands(block.Text)
 	case fence.CI:
-		return errors.Join(checkCommands(root, block.Text), checkCI(root, block.Text))
+		return errors.Join(checkCommands(block.Text), checkCI(block.Text))
 	case fence.YAML, fence.YAMLFile:
 		return checkYAML(block.Text)
 	case fence.JSON, fence.JSONFile:
@@ -58,7 +57,7 @@ func checkBlock(root string, block fence.Block) error {
 }
 
 // checkCommands parses the lines with a shell, and checks the commands of this tree's programs and make.
-func checkCommands(root, text string) error {
+func checkCommands(text string) error {
 	shell := exec.Command("bash", "-n")
 	shell.Stdin = strings.NewReader(text)
 	if out, err := shell.CombinedOutput(); err != nil {
@@ -77,7 +76,7 @@ func checkCommands(root, text string) error {
 		if len(words) == 0 {
 			continue
 		}
-		if err := checkCommand(root, filepath.Base(words[0]), words[1:]); err != nil {
+		if err := checkCommand(filepath.Base(words[0]), words[1:]); err != nil {
 			return fmt.Errorf("%s: %w", strings.TrimSpace(line), err)
 		}
 	}
@@ -85,15 +84,15 @@ func checkCommands(root, text string) error {
 }
 
 // checkCommand checks a command of this tree's programs or make, and accepts all others.
-func checkCommand(root, program string, args []string) error {
+func checkCommand(program string, args []string) error {
 	switch program {
 	case "criadapter", "cri-dockerd":
 		return checkArguments(command.Root(command.Options{Version: "test"}), args)
 	case "kubelet-core":
-		return checkNamed(root,
-			[]string{"cmd/kubelet-core/command/*.go", "cmd/kubelet-core/client/*.go", "kubelet/*.go"}, args)
+		sources := []string{"cmd/kubelet-core/command/*.go", "cmd/kubelet-core/client/*.go", "kubelet/*.go"}
+		return checkNamed(sources, args)
 	case "make":
-		return checkTargets(root, args)
+		return checkTargets(args)
 	}
 	return nil
 }
@@ -122,7 +121,7 @@ func checkArguments(root *cobra.Command, args []string) error {
 }
 
 // checkNamed checks that a program's sources have the command and the flags as strings.
-func checkNamed(root string, patterns, args []string) error {
+func checkNamed(patterns, args []string) error {
 	var sources bytes.Buffer
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
@@ -154,7 +153,7 @@ func checkNamed(root string, patterns, args []string) error {
 }
 
 // checkTargets checks that the Makefile has the targets.
-func checkTargets(root string, args []string) error {
+func checkTargets(args []string) error {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
 		return err
@@ -186,7 +185,7 @@ func TestCheckCommands(t *testing.T) {
 		"ls --whatever":                                             "",
 		"cri-dockerd --network-plugin= --hairpin-mode=none":         "",
 	} {
-		err := checkCommands(filepath.Join("..", ".."), line)
+		err := checkCommands(line)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}

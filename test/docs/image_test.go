@@ -15,7 +15,6 @@ import (
 // TestComposeFileIsTheDockerfilesCommand compares examples/compose.yaml with the command in the Dockerfile's comment,
 // which `make image-test` runs.
 func TestComposeFileIsTheDockerfilesCommand(t *testing.T) {
-	root := filepath.Join("..", "..")
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	testutil.Must(t, err)
 	var want []string

@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,27 +18,17 @@ var brokenLiteral = regexp.MustCompile(`" ?\+\n\s*"`)
 
 // TestTroubleshootingQuotesTheSources checks that the server's sources have each message of the document.
 func TestTroubleshootingQuotesTheSources(t *testing.T) {
-	root := filepath.Join("..", "..")
 	document, err := os.ReadFile(filepath.Join(root, "docs", "troubleshooting.md"))
 	testutil.Must(t, err)
 	var sources strings.Builder
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() && (filepath.Dir(path) == root &&
-			(entry.Name() == "test" || entry.Name() == "build" || entry.Name() == "kubelet") ||
-			entry.Name() == ".git") {
-			return filepath.SkipDir
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
+	for _, path := range goFiles(t, "build", "kubelet", "test") {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
 		}
 		content, err := os.ReadFile(path)
+		testutil.Must(t, err)
 		sources.Write(content)
-		return err
-	})
-	testutil.Must(t, err)
+	}
 	said := brokenLiteral.ReplaceAllLiteralString(sources.String(), "")
 	messages := quoted.FindAllStringSubmatch(string(document), -1)
 	testutil.Assert(t, len(messages) >= 20, "only %d messages were read", len(messages))

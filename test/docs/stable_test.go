@@ -32,7 +32,7 @@ var part = regexp.MustCompile(`--[a-z-]+|[a-z_]+`)
 // TestStableNames fails when a name of docs/stable-names.txt is gone, because users rely on it until the next major
 // version. It also fails when the file lacks a new name.
 func TestStableNames(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "stable-names.txt")
+	path := filepath.Join(root, "docs", "stable-names.txt")
 	text, err := os.ReadFile(path)
 	testutil.Must(t, err)
 	listed := strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -61,7 +61,7 @@ func stableNames(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	for _, table := range named {
-		text, err := os.ReadFile(filepath.Join("..", "..", "docs", table.document))
+		text, err := os.ReadFile(filepath.Join(root, "docs", table.document))
 		testutil.Must(t, err)
 		_, section, found := strings.Cut(string(text), "<!-- "+table.section+" -->")
 		testutil.Require(t, found, "%s has no section %s", table.document, table.section)

@@ -39,9 +39,8 @@ var elsewhere = []string{
 
 // TestElsewhere compares the list with the documents. A new block that runs nowhere must be added to the list.
 func TestElsewhere(t *testing.T) {
-	root := filepath.Join("..", "..")
 	left := slices.Clone(elsewhere)
-	for _, document := range documents(t, root) {
+	for _, document := range documents(t) {
 		for _, block := range document.Blocks {
 			if block.Kind != fence.Elsewhere {
 				continue
@@ -59,13 +58,12 @@ func TestElsewhere(t *testing.T) {
 
 // TestSpans checks this tree's commands in code spans like commands in blocks, because no suite runs them.
 func TestSpans(t *testing.T) {
-	root := filepath.Join("..", "..")
 	span := regexp.MustCompile("`((?:sudo )?(?:criadapter|kubelet-core|cri-dockerd|make) [^`]+)`")
 	found := 0
-	for _, document := range documents(t, root) {
+	for _, document := range documents(t) {
 		for _, m := range span.FindAllStringSubmatch(document.Content, -1) {
 			found++
-			testutil.Check(t, checkCommands(root, strings.ReplaceAll(m[1], "\n", " ")), document.Path)
+			testutil.Check(t, checkCommands(strings.ReplaceAll(m[1], "\n", " ")), document.Path)
 		}
 	}
 	testutil.Assert(t, found >= 20, "only %d commands were read", found)
@@ -73,7 +71,7 @@ func TestSpans(t *testing.T) {
 
 // checkCI checks that .ci/run has a command for each line of the block: the same target, with at least the variables of
 // the line. Values may differ.
-func checkCI(root, text string) error {
+func checkCI(text string) error {
 	script, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
 	if err != nil {
 		return err
@@ -109,7 +107,7 @@ var (
 )
 
 // checkSockets checks that an installed unit listens on each CRI socket that a block names.
-func checkSockets(root, text string) error {
+func checkSockets(text string) error {
 	var known []string
 	for _, unit := range []string{"contrib/systemd/criadapter.socket", "packaging/cri-docker/cri-docker.socket"} {
 		content, err := os.ReadFile(filepath.Join(root, unit))
@@ -156,19 +154,18 @@ func checkYAML(text string) error {
 
 // TestChecks tries each check with good texts and with bad ones.
 func TestChecks(t *testing.T) {
-	root := filepath.Join("..", "..")
 	for _, c := range []struct {
 		name string
 		err  error
 		want string
 	}{
-		{"a socket of ours", checkSockets(root,
+		{"a socket of ours", checkSockets(
 			"--cri-socket unix:///run/criadapter/criadapter.sock unix:///var/run/cri-dockerd.sock"), ""},
-		{"another socket", checkSockets(root, "--cri-socket unix:///run/criadapter.sock"), "no unit listens"},
-		{"a line of CI", checkCI(root, "make lint # all\nmake critest\nmake test ENGINE=x"), ""},
-		{"no line of CI", checkCI(root, "make test\nmake fuzz"), `"make fuzz"`},
-		{"one word for CI", checkCI(root, "make"), `"make"`},
-		{"with another variable", checkCI(root, "make critest RUN=x"), "make critest RUN=x"},
+		{"another socket", checkSockets("--cri-socket unix:///run/criadapter.sock"), "no unit listens"},
+		{"a line of CI", checkCI("make lint # all\nmake critest\nmake test ENGINE=x"), ""},
+		{"no line of CI", checkCI("make test\nmake fuzz"), `"make fuzz"`},
+		{"one word for CI", checkCI("make"), `"make"`},
+		{"with another variable", checkCI("make critest RUN=x"), "make critest RUN=x"},
 		{"a configuration", checkYAML("network-plugin: bridge\n"), ""},
 		{"a wrong key", checkYAML("netwok-plugin: bridge\n"), "netwok-plugin"},
 		{"another program's", checkYAML("apiVersion: v1\nnetwok-plugin: bridge\n"), ""},

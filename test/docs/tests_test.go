@@ -1,9 +1,7 @@
 package docs
 
 import (
-	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,10 +19,9 @@ var (
 
 // TestNamedTestsExist checks that every test that a document names exists.
 func TestNamedTestsExist(t *testing.T) {
-	root := filepath.Join("..", "..")
-	declared := declaredTests(t, root)
+	declared := declaredTests(t)
 	named := 0
-	for _, document := range documents(t, root) {
+	for _, document := range documents(t) {
 		for _, m := range namedTest.FindAllStringSubmatch(document.Content, -1) {
 			named++
 			if !slices.Contains(declared, m[1]) {
@@ -36,25 +33,18 @@ func TestNamedTestsExist(t *testing.T) {
 }
 
 // declaredTests returns the names of all tests of the tree.
-func declaredTests(t *testing.T, root string) []string {
+func declaredTests(t *testing.T) []string {
 	t.Helper()
 	var names []string
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "build" && filepath.Dir(path) == root) {
-			return filepath.SkipDir
-		}
+	for _, path := range goFiles(t, "build") {
 		if !strings.HasSuffix(path, "_test.go") {
-			return nil
+			continue
 		}
 		content, err := os.ReadFile(path)
+		testutil.Must(t, err)
 		for _, m := range declaredTest.FindAllStringSubmatch(string(content), -1) {
 			names = append(names, m[1])
 		}
-		return err
-	})
-	testutil.Must(t, err)
+	}
 	return names
 }
