@@ -64,9 +64,7 @@ func (c inSandbox) create() (waiter int, output *os.File) {
 	cmd.Env, cmd.Stdout = append(os.Environ(), asProgram+"=1"), theirs
 	testutil.Must(c, cmd.Run())
 	testutil.Must(c, theirs.Close())
-	text, err := os.ReadFile(filepath.Join(c.dir, "pid"))
-	testutil.Must(c, err)
-	waiter, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	waiter, err = strconv.Atoi(strings.TrimSpace(testutil.ReadFile(c, filepath.Join(c.dir, "pid"))))
 	testutil.Must(c, err)
 	testutil.Assert(c, waiter > 1, "the process id is the sandbox's")
 	c.Cleanup(func() { _ = syscall.Kill(waiter, syscall.SIGKILL) })
@@ -135,14 +133,13 @@ func TestContainerInASandbox(t *testing.T) {
 	testutil.Equal(t, string(text), "hello of the container\n", "the container's output")
 	_, code = c.run("--root", "/r", "delete", someID)
 	testutil.Equal(t, code, 0, "the exit code of delete")
-	calls, err := os.ReadFile(filepath.Join(c.dir, "calls"))
-	testutil.Must(t, err)
+	calls := testutil.ReadFile(t, filepath.Join(c.dir, "calls"))
 	for _, call := range []string{
 		"--debug --root /r create", "--debug --criadapter", "--debug --root /r wait " + someID,
 		"--debug --root /r delete --force " + someID,
 	} {
 		want := call != "--debug --criadapter"
-		testutil.Assert(t, strings.Contains(string(calls), call) == want, "called with %q: want %t\n%s", call, want,
+		testutil.Assert(t, strings.Contains(calls, call) == want, "called with %q: want %t\n%s", call, want,
 			calls)
 	}
 	left, err := filepath.Glob(filepath.Join(string(c.notes), "*.waiter"))
@@ -179,9 +176,8 @@ func TestWaiterEnds(t *testing.T) {
 			c.end(t, s, waiter)
 			testutil.Equal(t, s.code(waiter), 137, "the waiter's exit code")
 			awaitChildren(t)
-			calls, err := os.ReadFile(filepath.Join(s.dir, "calls"))
-			testutil.Must(t, err)
-			testutil.Assert(t, strings.Contains(string(calls), c.call), "no call%s: %s", c.call, calls)
+			calls := testutil.ReadFile(t, filepath.Join(s.dir, "calls"))
+			testutil.Assert(t, strings.Contains(calls, c.call), "no call%s: %s", c.call, calls)
 		})
 	}
 }

@@ -59,9 +59,7 @@ func (p place) write(path, text string) {
 
 func (p place) read(name string) string {
 	p.Helper()
-	text, err := os.ReadFile(filepath.Join(p.bundle, name))
-	testutil.Must(p, err)
-	return string(text)
+	return testutil.ReadFile(p, filepath.Join(p.bundle, name))
 }
 
 // run runs the program and returns the output of the real runtime, or the error of the program.

@@ -141,11 +141,10 @@ func (r realEngine) look(id, netnsPath string) {
 	testutil.Assert(r, err == nil && ownErr == nil && os.SameFile(namespace, own),
 		"the container is not in the namespace of the note: %v, %v", err, ownErr)
 	status := map[string]string{"Groups:": "1000 4242", "CapAmb:": "0000000000002000"}
-	inside, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", inspect.State.Pid))
-	testutil.Must(r, err)
+	inside := testutil.ReadFile(r, fmt.Sprintf("/proc/%d/status", inspect.State.Pid))
 	command, err := r.run(id, "sh", "-c", "cat /proc/self/status; hostname; grep ' /dev/shm ' /proc/mounts")
 	testutil.Must(r, err)
-	for who, text := range map[string]string{"the process": string(inside), "a command": command} {
+	for who, text := range map[string]string{"the process": inside, "a command": command} {
 		for field, want := range status {
 			testutil.Assert(r, hasField(text, field, want), "%s has not %s %s:\n%s", who, field, want, text)
 		}

@@ -24,9 +24,7 @@ func (p place) installed() (shim string) {
 	}
 	program := filepath.Join(bin, "criadapter-oci")
 	if err := os.Link(self, program); err != nil { // os.Executable sees through a symbolic link
-		text, err := os.ReadFile(self)
-		testutil.Must(p, err)
-		p.write(program, string(text))
+		p.write(program, testutil.ReadFile(p, self))
 		testutil.Must(p, os.Chmod(program, 0o755))
 	}
 	shim = filepath.Join(bin, shimName)

@@ -84,9 +84,7 @@ func (f *fixture) content(ref string) string {
 	testutil.Require(f.t, ok && err == nil, "link %s: %t, %v", ref, ok, err)
 	var all []string
 	for _, file := range a.files {
-		text, err := os.ReadFile(filepath.Join(dir, file.Path))
-		testutil.Must(f.t, err)
-		all = append(all, file.Path+"="+string(text))
+		all = append(all, file.Path+"="+testutil.ReadFile(f.t, filepath.Join(dir, file.Path)))
 	}
 	return strings.Join(all, " ")
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -102,9 +101,7 @@ func run(ctx context.Context, t *testing.T, cli *client.Client) string {
 // before the program blocks them are lost: the kernel drops them for the first process of a PID namespace.
 func sleeps(t *testing.T, stat string) bool {
 	t.Helper()
-	content, err := os.ReadFile(stat)
-	testutil.Must(t, err)
-	return strings.Contains(string(content), " (pause) S ")
+	return strings.Contains(testutil.ReadFile(t, stat), " (pause) S ")
 }
 
 // stop stops the container. The program ends at once, so it is not killed.

@@ -38,13 +38,12 @@ func TestBytesAreTheReviewedOnes(t *testing.T) {
 			if *update {
 				testutil.Must(t, os.WriteFile(path, []byte(asm.listing()), 0o644))
 			}
-			reviewed, err := os.ReadFile(path)
-			testutil.Must(t, err)
-			if got := asm.listing(); got != string(reviewed) {
+			reviewed := testutil.ReadFile(t, path)
+			if got := asm.listing(); got != reviewed {
 				t.Errorf("the program differs from %s (after a wanted change: go test ./internal/pause -update):\n%s",
 					path, got)
 			}
-			got := bytesOf(t, string(reviewed))
+			got := bytesOf(t, reviewed)
 			testutil.Assert(t, bytes.Equal(got, mustELF(t, arch)),
 				"the listing's %d bytes are not the file's", len(got))
 		})

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"encoding/json"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,10 +35,9 @@ var (
 var scraped = []string{"job", "instance"}
 
 func TestDashboardNamesExistingMetrics(t *testing.T) {
-	raw, err := os.ReadFile("../../contrib/grafana/criadapter.json")
-	testutil.Must(t, err)
+	raw := testutil.ReadFile(t, "../../contrib/grafana/criadapter.json")
 	var d dashboard
-	testutil.Must(t, json.Unmarshal(raw, &d))
+	testutil.Must(t, json.Unmarshal([]byte(raw), &d))
 	_, body := serve(t, ServerOptions{Metrics: used()}).get("/metrics")
 	labels := labelsOf(parse(t, strings.NewReader(body)))
 	shown := map[string]bool{}
@@ -68,7 +66,7 @@ func TestDashboardNamesExistingMetrics(t *testing.T) {
 			testutil.Assert(t, ok, "the variable %s asks for %s, which does not exist", v.Name, name)
 		}
 	}
-	for _, used := range variable.FindAllStringSubmatch(string(raw), -1) {
+	for _, used := range variable.FindAllStringSubmatch(raw, -1) {
 		if !slices.Contains(variables, used[1]) && used[1] != "__all" {
 			t.Errorf("a query uses $%s, which is not a variable", used[1])
 		}

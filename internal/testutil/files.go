@@ -21,6 +21,16 @@ func WriteFile(t testing.TB, path, content string) {
 	}
 }
 
+// ReadFile returns the content of a file.
+func ReadFile(t testing.TB, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
 // AppendFile writes at the end of a file that exists.
 func AppendFile(t testing.TB, path, content string) {
 	t.Helper()

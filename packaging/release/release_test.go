@@ -86,11 +86,10 @@ func TestLayout(t *testing.T) {
 		testutil.Assert(t, err == nil && info.Mode().Perm() == mode && info.ModTime().Equal(commitTime),
 			"%s: %v, %v", path, info, err)
 	}
-	config, err := os.ReadFile("../criadapter/nfpm.yaml")
-	testutil.Must(t, err)
+	config := testutil.ReadFile(t, "../criadapter/nfpm.yaml")
 	for _, f := range links() {
 		want := "{src: " + f.link + ", dst: /" + f.path + ", type: symlink}"
-		testutil.Assert(t, strings.Contains(string(config), want), "nfpm.yaml lacks the link %s", want)
+		testutil.Assert(t, strings.Contains(config, want), "nfpm.yaml lacks the link %s", want)
 	}
 	_, err = r.layout(b, []file{{path: "usr/bin/criadapter"}})
 	testutil.Assert(t, err != nil, "two files with one name are laid out")
@@ -136,9 +135,7 @@ func TestSBOMAndImage(t *testing.T) {
 		for _, err := range []error{r.sbom(b, modules), r.images([]build{b}), r.checksums()} {
 			testutil.Must(t, err)
 		}
-		sum, err := os.ReadFile(filepath.Join(r.out, checksumsFile))
-		testutil.Must(t, err)
-		sums = append(sums, string(sum))
+		sums = append(sums, testutil.ReadFile(t, filepath.Join(r.out, checksumsFile)))
 		text, err := os.ReadFile(filepath.Join(r.out, "criadapter_1.2.3_linux_amd64.spdx.json"))
 		testutil.Must(t, err)
 		var d document
@@ -187,9 +184,8 @@ func TestPackageScripts(t *testing.T) {
 // name.
 func TestUnitsRunTheSame(t *testing.T) {
 	section := func(path string) string {
-		text, err := os.ReadFile(path)
-		testutil.Must(t, err)
-		_, rest, found := strings.Cut(string(text), "[Service]")
+		text := testutil.ReadFile(t, path)
+		_, rest, found := strings.Cut(text, "[Service]")
 		service, _, ended := strings.Cut(rest, "[Install]")
 		testutil.Require(t, found && ended && strings.Contains(service, "ExecStart=/usr/bin/cri"),
 			"%s has no service:\n%s", path, text)
@@ -203,9 +199,7 @@ func TestUnitsRunTheSame(t *testing.T) {
 // TestUnitsStandAlike: cri-docker.service has all dependencies and the ordering of criadapter.service.
 func TestUnitsStandAlike(t *testing.T) {
 	lines := func(path string) []string {
-		text, err := os.ReadFile(path)
-		testutil.Must(t, err)
-		unit, _, found := strings.Cut(string(text), "[Service]")
+		unit, _, found := strings.Cut(testutil.ReadFile(t, path), "[Service]")
 		testutil.Require(t, found, "%s has no service", path)
 		return strings.Split(unit, "\n")
 	}

@@ -113,9 +113,8 @@ func TestChangedReleaseIsNotVerified(t *testing.T) {
 		}, "cosign", "no attestation is a provenance"},
 		"a provenance of another key": {func(t *testing.T, out string) {
 			other, _ := signedRelease(t)
-			text, err := os.ReadFile(filepath.Join(other, provenanceFile))
-			testutil.Must(t, err)
-			testutil.WriteFile(t, filepath.Join(out, provenanceFile), string(text))
+			text := testutil.ReadFile(t, filepath.Join(other, provenanceFile))
+			testutil.WriteFile(t, filepath.Join(out, provenanceFile), text)
 		}, "cosign", "provenance.intoto.jsonl: not signed by this key"},
 	} {
 		t.Run(name, func(t *testing.T) {

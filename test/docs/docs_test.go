@@ -34,13 +34,12 @@ func TestNamedFilesExist(t *testing.T) {
 
 // TestReadmeLinksEveryDocument checks that the README's table of documents has every file of docs.
 func TestReadmeLinksEveryDocument(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	testutil.Must(t, err)
+	readme := testutil.ReadFile(t, filepath.Join(root, "README.md"))
 	found, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	testutil.Require(t, err == nil && len(found) >= 10, "%d documents, %v", len(found), err)
 	for _, path := range found {
 		link := "(docs/" + filepath.Base(path) + ")"
-		testutil.Assert(t, strings.Contains(string(readme), link), "README.md has no link %s", link)
+		testutil.Assert(t, strings.Contains(readme, link), "README.md has no link %s", link)
 	}
 }
 

@@ -18,8 +18,7 @@ var brokenLiteral = regexp.MustCompile(`" ?\+\n\s*"`)
 
 // TestTroubleshootingQuotesTheSources checks that the server's sources have each message of the document.
 func TestTroubleshootingQuotesTheSources(t *testing.T) {
-	document, err := os.ReadFile(filepath.Join(root, "docs", "troubleshooting.md"))
-	testutil.Must(t, err)
+	document := testutil.ReadFile(t, filepath.Join(root, "docs", "troubleshooting.md"))
 	var sources strings.Builder
 	for _, path := range goFiles(t, "build", "kubelet", "test") {
 		if strings.HasSuffix(path, "_test.go") {
@@ -30,7 +29,7 @@ func TestTroubleshootingQuotesTheSources(t *testing.T) {
 		sources.Write(content)
 	}
 	said := brokenLiteral.ReplaceAllLiteralString(sources.String(), "")
-	messages := quoted.FindAllStringSubmatch(string(document), -1)
+	messages := quoted.FindAllStringSubmatch(document, -1)
 	testutil.Assert(t, len(messages) >= 20, "only %d messages were read", len(messages))
 	for _, m := range messages {
 		testutil.Assert(t, strings.Contains(said, m[1]), "no source says %q", m[1])

@@ -33,9 +33,7 @@ var part = regexp.MustCompile(`--[a-z-]+|[a-z_]+`)
 // version. It also fails when the file lacks a new name.
 func TestStableNames(t *testing.T) {
 	path := filepath.Join(root, "docs", "stable-names.txt")
-	text, err := os.ReadFile(path)
-	testutil.Must(t, err)
-	listed := strings.Split(strings.TrimSpace(string(text)), "\n")
+	listed := strings.Split(strings.TrimSpace(testutil.ReadFile(t, path)), "\n")
 	now := stableNames(t)
 	var added []string
 	for _, name := range now {
@@ -61,9 +59,8 @@ func stableNames(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	for _, table := range named {
-		text, err := os.ReadFile(filepath.Join(root, "docs", table.document))
-		testutil.Must(t, err)
-		_, section, found := strings.Cut(string(text), "<!-- "+table.section+" -->")
+		text := testutil.ReadFile(t, filepath.Join(root, "docs", table.document))
+		_, section, found := strings.Cut(text, "<!-- "+table.section+" -->")
 		testutil.Require(t, found, "%s has no section %s", table.document, table.section)
 		section, _, _ = strings.Cut(section, "<!-- /")
 		rows := table.cells.FindAllStringSubmatch(section, -1)

@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,9 +39,8 @@ func declaredTests(t *testing.T) []string {
 		if !strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		content, err := os.ReadFile(path)
-		testutil.Must(t, err)
-		for _, m := range declaredTest.FindAllStringSubmatch(string(content), -1) {
+		content := testutil.ReadFile(t, path)
+		for _, m := range declaredTest.FindAllStringSubmatch(content, -1) {
 			names = append(names, m[1])
 		}
 	}

@@ -118,9 +118,8 @@ func (n *fieldsNode) sh(id, script string) string {
 // of the parent cgroup, which is the pod's. It returns false if the kernel has neither file.
 func (n *fieldsNode) cgroupFile(pid int, up, controller, v1, v2 string) (string, bool) {
 	n.Helper()
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	testutil.Must(n, err)
-	for line := range strings.Lines(string(content)) {
+	content := testutil.ReadFile(n, fmt.Sprintf("/proc/%d/cgroup", pid))
+	for line := range strings.Lines(content) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		name := v2
 		if parts[1] != "" {
@@ -299,9 +298,8 @@ func TestFieldsOfContainers(t *testing.T) {
 			got != "4194304" {
 			t.Errorf("huge pages are limited to %s", got)
 		}
-		score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
-		testutil.Must(n, err)
-		same(t, "oom_score_adj", strings.TrimSpace(string(score)), "500")
+		score := testutil.ReadFile(n, fmt.Sprintf("/proc/%d/oom_score_adj", pid))
+		same(t, "oom_score_adj", strings.TrimSpace(score), "500")
 	})
 	t.Run("devices", func(t *testing.T) {
 		info, err := os.Stat(fmt.Sprintf("/proc/%d/root/dev/mine", pid))
@@ -352,9 +350,7 @@ func (n *fieldsNode) open(t *testing.T) {
 	// Newer engines give each container a time namespace, which must not change its clocks.
 	t.Run("the node's clocks", func(t *testing.T) {
 		var here, inside float64
-		content, err := os.ReadFile("/proc/uptime")
-		testutil.Must(n, err)
-		_, err = fmt.Sscan(string(content), &here)
+		_, err := fmt.Sscan(testutil.ReadFile(n, "/proc/uptime"), &here)
 		testutil.Must(n, err)
 		_, err = fmt.Sscan(n.sh(id, "cat /proc/uptime"), &inside)
 		testutil.Must(n, err)
@@ -369,9 +365,8 @@ func (n *fieldsNode) open(t *testing.T) {
 
 func (n *fieldsNode) procStatus(pid int, field string) string {
 	n.Helper()
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	testutil.Must(n, err)
-	for line := range strings.Lines(string(content)) {
+	content := testutil.ReadFile(n, fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(content) {
 		if value, ok := strings.CutPrefix(line, field+":"); ok {
 			return strings.Join(strings.Fields(value), " ")
 		}
@@ -383,9 +378,8 @@ func (n *fieldsNode) procStatus(pid int, field string) string {
 // mountAt returns the line of a mount point in the process's mountinfo, empty for none.
 func (n *fieldsNode) mountAt(pid int, target string) string {
 	n.Helper()
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
-	testutil.Must(n, err)
-	for line := range strings.Lines(string(content)) {
+	content := testutil.ReadFile(n, fmt.Sprintf("/proc/%d/mountinfo", pid))
+	for line := range strings.Lines(content) {
 		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == target {
 			return line
 		}

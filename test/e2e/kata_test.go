@@ -66,9 +66,7 @@ func TestKataContract(t *testing.T) {
 	p := c.runPod("--runtime=kata")
 	id := c.container(p, "main", shellImage, "sleep", "1000")
 	same(t, "the command's output", strings.TrimSpace(c.run("exec", "-s", id, "echo", "alive")), "alive")
-	content, err := os.ReadFile(seen)
-	testutil.Must(t, err)
-	same(t, "what the shim saw", string(content), "sandbox "+p.id+"\ncontainer of "+p.id+"\n")
+	same(t, "what the shim saw", testutil.ReadFile(t, seen), "sandbox "+p.id+"\ncontainer of "+p.id+"\n")
 	c.run("stopp", p.id)
 	c.run("rmp", "-f", p.id)
 }

@@ -227,10 +227,9 @@ func newKinds() map[string]adjustment {
 				a.SetLinuxScheduler(&api.LinuxScheduler{Policy: api.LinuxSchedulerPolicy_SCHED_BATCH, Nice: 3})
 			},
 			func(_ *nriNode, t *testing.T, _ string, pid int) {
-				stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-				testutil.Must(t, err)
+				stat := testutil.ReadFile(t, fmt.Sprintf("/proc/%d/stat", pid))
 				const nice, policy = 18, 40 // proc_pid_stat(5), counted from zero
-				fields := strings.Fields(string(stat))
+				fields := strings.Fields(stat)
 				testutil.Assert(t, fields[policy] == "3" && fields[nice] == "3", "policy %s, nice %s", fields[policy],
 					fields[nice])
 			},

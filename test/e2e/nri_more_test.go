@@ -58,11 +58,10 @@ func TestNRILaunchedPlugin(t *testing.T) {
 	n.pod = runSandbox(t, n.server, n.config)
 	id, _ := n.run(noted("main", nil))
 	same(t, "its variable", n.sh(id, "echo $LAUNCHED"), "from its configuration")
-	pid, err := os.ReadFile(filepath.Join(n.plugins, "pid"))
-	testutil.Must(t, err)
+	pid := testutil.ReadFile(t, filepath.Join(n.plugins, "pid"))
 	testutil.Must(t, n.server.Stop(t.Context()))
 	testutil.Until(t, "the plugin has ended", func() bool {
-		state, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+		state, err := os.ReadFile("/proc/" + strings.TrimSpace(pid) + "/stat")
 		return err != nil || strings.Contains(string(state), ") Z ")
 	})
 	testutil.Must(t, n.server.Start(t.Context()))

@@ -261,10 +261,9 @@ func (c *crictl) checkSessions(e *endpoint, id string) {
 // checkLog reads the whole log as JSON and looks for the pod's lines.
 func (c *crictl) checkLog(p pod) {
 	c.t.Helper()
-	raw, err := os.ReadFile(c.server.LogPath)
-	testutil.Must(c.t, err)
+	raw := testutil.ReadFile(c.t, c.server.LogPath)
 	seen := map[string]int{}
-	for line := range strings.Lines(string(raw)) {
+	for line := range strings.Lines(raw) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
 			c.t.Errorf("%q is no JSON: %v", line, err)

@@ -79,10 +79,9 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	status, metrics, err := e.get("/metrics")
 	testutil.Require(t, err == nil && status == http.StatusOK, "/metrics: %d, %v", status, err)
 	testutil.Must(t, server.Stop(t.Context())) // sends the last spans
-	log, err := os.ReadFile(server.LogPath)
-	testutil.Must(t, err)
+	log := testutil.ReadFile(t, server.LogPath)
 	spans := traces.text()
-	for where, text := range map[string]string{"the log": string(log), "the metrics": metrics, "the traces": spans} {
+	for where, text := range map[string]string{"the log": log, "the metrics": metrics, "the traces": spans} {
 		testutil.Assert(t, strings.Contains(text, "ExecSync"),
 			"%s tell of no ExecSync, so that nothing is proved", where)
 		for what, hidden := range map[string]string{"the secret": secret, "the account": account,

@@ -163,9 +163,8 @@ func TestStatsOfAnEngineThatCopiesLayers(t *testing.T) {
 	testutil.Eventually(t, func() error {
 		layer := w.stats().WritableLayer
 		testutil.Require(t, layer == nil, "got %v", layer)
-		said, err := os.ReadFile(w.server.LogPath)
-		testutil.Must(t, err)
-		if strings.Count(string(said), "writable layers are not counted") != 1 {
+		said := testutil.ReadFile(t, w.server.LogPath)
+		if strings.Count(said, "writable layers are not counted") != 1 {
 			return fmt.Errorf("the log does not say so once: %s", said)
 		}
 		return nil
@@ -326,9 +325,8 @@ func (w *worker) leaveCgroup() {
 	}
 	testutil.Require(w.t, len(places) != 0, "no cgroup %s", below)
 	for _, place := range places {
-		pids, err := os.ReadFile(filepath.Join(place, "cgroup.procs"))
-		testutil.Must(w.t, err)
-		for pid := range strings.FieldsSeq(string(pids)) {
+		pids := testutil.ReadFile(w.t, filepath.Join(place, "cgroup.procs"))
+		for pid := range strings.FieldsSeq(pids) {
 			testutil.Must(w.t, os.WriteFile(strings.TrimSuffix(place, below)+"/cgroup.procs", []byte(pid), 0))
 		}
 		testutil.Eventually(w.t, func() error { return unix.Rmdir(place) })
@@ -348,11 +346,10 @@ func (w *worker) do(order string) {
 // spent is the CPU time that time(1) has recorded, in nanoseconds.
 func (w *worker) spent() uint64 {
 	w.t.Helper()
-	text, err := os.ReadFile(filepath.Join(w.shared, "spent"))
-	testutil.Must(w.t, err)
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n") // the first lines are about the signal
+	text := testutil.ReadFile(w.t, filepath.Join(w.shared, "spent"))
+	lines := strings.Split(strings.TrimSpace(text), "\n") // the first lines are about the signal
 	var user, system float64
-	_, err = fmt.Sscan(lines[len(lines)-1], &user, &system)
+	_, err := fmt.Sscan(lines[len(lines)-1], &user, &system)
 	testutil.Must(w.t, err)
 	testutil.Require(w.t, user+system >= 1, "%s: the CPU was hardly used", text)
 	return uint64((user + system) * float64(time.Second))

@@ -309,10 +309,9 @@ func (c *crictl) execs(id string) int {
 // engine, and to one client at a time.
 func openFiles(t *testing.T, pid int) (unixSockets, others int) {
 	t.Helper()
-	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/unix", pid))
-	testutil.Must(t, err)
+	table := testutil.ReadFile(t, fmt.Sprintf("/proc/%d/net/unix", pid))
 	inodes := map[string]bool{}
-	for _, line := range strings.Split(string(table), "\n") {
+	for _, line := range strings.Split(table, "\n") {
 		if fields := strings.Fields(line); len(fields) > 6 {
 			inodes["socket:["+fields[6]+"]"] = true
 		}

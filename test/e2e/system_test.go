@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -82,9 +81,8 @@ func TestSystemOOMScore(t *testing.T) {
 // oomScore reads the score of the process in a verbose status.
 func oomScore(t *testing.T, info map[string]string) int {
 	t.Helper()
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", processOf(t, info)))
-	testutil.Must(t, err)
-	score, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	raw := testutil.ReadFile(t, fmt.Sprintf("/proc/%d/oom_score_adj", processOf(t, info)))
+	score, err := strconv.Atoi(strings.TrimSpace(raw))
 	testutil.Must(t, err)
 	return score
 }

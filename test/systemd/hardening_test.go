@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -39,9 +38,7 @@ func units(t *testing.T) map[string]string {
 	all := map[string]string{}
 	for _, path := range []string{"../../contrib/systemd/criadapter.service",
 		"../../packaging/cri-docker/cri-docker.service"} {
-		content, err := os.ReadFile(path)
-		testutil.Must(t, err)
-		all[filepath.Base(path)] = string(content)
+		all[filepath.Base(path)] = testutil.ReadFile(t, path)
 	}
 	return all
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -11,9 +10,7 @@ import (
 
 func TestDrawingsAreOfToday(t *testing.T) {
 	for file, want := range pictures() {
-		got, err := os.ReadFile(filepath.Join("..", "..", "..", file))
-		testutil.Must(t, err)
-		testutil.Assert(t, string(got) == want,
+		testutil.Assert(t, testutil.ReadFile(t, filepath.Join("..", "..", "..", file)) == want,
 			"%s does not show the import table any more: run go run ./test/deps/draw", file)
 	}
 }
