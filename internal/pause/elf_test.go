@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,15 +34,8 @@ func TestBytesAreTheReviewedOnes(t *testing.T) {
 			asm, err := assemble(arch)
 			testutil.Must(t, err)
 			path := filepath.Join("testdata", arch+".lst")
-			if *update {
-				testutil.Must(t, os.WriteFile(path, []byte(asm.listing()), 0o644))
-			}
-			reviewed := testutil.ReadFile(t, path)
-			if got := asm.listing(); got != reviewed {
-				t.Errorf("the program differs from %s (after a wanted change: go test ./internal/pause -update):\n%s",
-					path, got)
-			}
-			got := bytesOf(t, reviewed)
+			testutil.Golden(t, path, asm.listing(), *update)
+			got := bytesOf(t, testutil.ReadFile(t, path))
 			testutil.Assert(t, bytes.Equal(got, mustELF(t, arch)),
 				"the listing's %d bytes are not the file's", len(got))
 		})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -210,21 +209,9 @@ func TestTranscripts(t *testing.T) {
 			}
 			var text bytes.Buffer
 			testutil.Must(t, report.WriteText(&text))
-			compare(t, filepath.Join("testdata", name+".txt"), text.Bytes())
+			testutil.Golden(t, filepath.Join("testdata", name+".txt"), text.String(), *update)
 		})
 	}
-}
-
-func compare(t *testing.T, path string, got []byte) {
-	t.Helper()
-	if *update {
-		testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		testutil.Must(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	testutil.Must(t, err)
-	testutil.Assert(t, bytes.Equal(got, want),
-		"%s differs (go test ./cmd/criadapter/check -update writes it anew), got:\n%s", path, got)
 }
 
 // The cgroup driver in a kubelet's file matters to old kubelets only.

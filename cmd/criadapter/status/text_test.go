@@ -3,7 +3,6 @@ package status
 import (
 	"bytes"
 	"flag"
-	"os"
 	"testing"
 	"time"
 
@@ -64,13 +63,7 @@ func TestTranscripts(t *testing.T) {
 		var text bytes.Buffer
 		testutil.Must(t, answer.WriteText(&text, now))
 		testutil.Equal(t, answer.Ready(), (name == "good"), "%s: ready", name)
-		path := "testdata/" + name + ".txt"
-		if *update {
-			testutil.Must(t, os.WriteFile(path, text.Bytes(), 0o644))
-		}
-		want, err := os.ReadFile(path)
-		testutil.Assert(t, err == nil && bytes.Equal(want, text.Bytes()),
-			"%s differs (-update writes it anew), %v, got:\n%s", path, err, &text)
+		testutil.Golden(t, "testdata/"+name+".txt", text.String(), *update)
 	}
 }
 
