@@ -42,8 +42,7 @@ func newInSandbox(t *testing.T) inSandbox {
 	t.Helper()
 	c := inSandbox{place: newPlace(t), dir: t.TempDir()}
 	program := filepath.Join(c.dir, "runsc")
-	c.write(program, strings.ReplaceAll(sandboxRuntime, "DIR", c.dir))
-	testutil.Must(t, os.Chmod(program, 0o755))
+	c.program(program, strings.ReplaceAll(sandboxRuntime, "DIR", c.dir))
 	testutil.Must(t, syscall.Mkfifo(filepath.Join(c.dir, "exit"), 0o600))
 	testutil.Must(t, c.notes.Save(someID, ocinote.Note{
 		InSandbox: true, Runtime: ocinote.Runtime{Path: program, Args: []string{"--debug"}},

@@ -44,8 +44,7 @@ func newPlace(t *testing.T) place {
 	t.Helper()
 	p := place{T: t, notes: ocinote.Dir(t.TempDir()), bundle: t.TempDir(), log: filepath.Join(t.TempDir(), "log.json")}
 	runtime := filepath.Join(t.TempDir(), "real")
-	p.write(runtime, "#!/bin/sh\necho \"$@\"\nexit 3\n")
-	testutil.Must(t, os.Chmod(runtime, 0o755))
+	p.program(runtime, "#!/bin/sh\necho \"$@\"\nexit 3\n")
 	p.write(filepath.Join(p.bundle, "config.json"), `{"hostname": "engine", "linux": {"cgroupsPath": "/kubepods/x"}}`)
 	p.write(filepath.Join(p.bundle, "process.json"), `{"user": {"uid": 1, "additionalGids": [1]}}`)
 	testutil.Must(t, p.notes.SaveRuntime(ocinote.Runtime{Path: runtime, Args: []string{"--real"}}))
@@ -55,6 +54,12 @@ func newPlace(t *testing.T) place {
 func (p place) write(path, text string) {
 	p.Helper()
 	testutil.Must(p, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// program makes a file that can be run.
+func (p place) program(path, text string) {
+	p.Helper()
+	testutil.Must(p, os.WriteFile(path, []byte(text), 0o755))
 }
 
 func (p place) read(name string) string {
@@ -181,8 +186,7 @@ func TestRefuses(t *testing.T) {
 func TestContainerKeepsItsRuntime(t *testing.T) {
 	p := newPlace(t)
 	own := filepath.Join(t.TempDir(), "own")
-	p.write(own, "#!/bin/sh\necho own \"$@\"\n")
-	testutil.Must(t, os.Chmod(own, 0o755))
+	p.program(own, "#!/bin/sh\necho own \"$@\"\n")
 	testutil.Must(t, p.notes.Save(someID, ocinote.Note{Runtime: ocinote.Runtime{Path: own, Args: []string{"--flag"}}}))
 	for _, args := range [][]string{{"kill", someID, "9"}, {"delete", someID},
 		{"create", "--bundle", p.bundle, someID}} {
@@ -216,8 +220,8 @@ func TestSuccessorIsNotTheRuntime(t *testing.T) {
 	testutil.Must(t, cmd.Start())
 	replaced, err := os.OpenFile(fifo, os.O_WRONLY, 0) // the program runs
 	testutil.Must(t, err)
-	p.write(program+".new", "#!/bin/sh\necho the successor\n")
-	testutil.Must(t, errors.Join(os.Chmod(program+".new", 0o755), os.Rename(program+".new", program), replaced.Close()))
+	p.program(program+".new", "#!/bin/sh\necho the successor\n")
+	testutil.Must(t, errors.Join(os.Rename(program+".new", program), replaced.Close()))
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 || strings.TrimSpace(output.String()) != "delete "+someID {
 		t.Errorf("%v: %s", err, output.String())
 	}

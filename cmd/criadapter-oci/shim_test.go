@@ -24,8 +24,7 @@ func (p place) installed() (shim string) {
 	}
 	program := filepath.Join(bin, "criadapter-oci")
 	if err := os.Link(self, program); err != nil { // os.Executable sees through a symbolic link
-		p.write(program, testutil.ReadFile(p, self))
-		testutil.Must(p, os.Chmod(program, 0o755))
+		p.program(program, testutil.ReadFile(p, self))
 	}
 	shim = filepath.Join(bin, shimName)
 	for link, target := range map[string]string{shim: "criadapter-oci",
@@ -33,10 +32,9 @@ func (p place) installed() (shim string) {
 		testutil.Must(p, os.Symlink(target, link))
 	}
 	real := filepath.Join(bin, realShim)
-	p.write(real,
+	p.program(real,
 		"#!/bin/sh\necho \"shim $@\"\nexec runc --criadapter-notes "+string(p.notes)+
 			" --root /run/containerd/runc/moby create --bundle "+p.bundle+" "+someID+"\n")
-	testutil.Must(p, os.Chmod(real, 0o755))
 	return shim
 }
 
@@ -57,8 +55,7 @@ func TestShim(t *testing.T) {
 	wrapper, runc := filepath.Join(t.TempDir(), "wrapper"), filepath.Join(filepath.Dir(shim), "runc")
 	for path, text := range map[string]string{wrapper: "#!/bin/sh\nexec runc \"$@\"\n",
 		runc: "#!/bin/sh\necho --real \"$@\"\nexit 3\n"} {
-		p.write(path, text)
-		testutil.Must(t, os.Chmod(path, 0o755))
+		p.program(path, text)
 	}
 	testutil.Must(t, p.notes.SaveRuntime(ocinote.Runtime{Path: wrapper}))
 	told, code := run()
@@ -79,10 +76,9 @@ func TestShimHasNoOtherRunc(t *testing.T) {
 	p := newPlace(t)
 	shim := p.installed()
 	other := filepath.Join(t.TempDir(), "runc")
-	p.write(other, "#!/bin/sh\necho another runc\n")
+	p.program(other, "#!/bin/sh\necho another runc\n")
 	p.write(filepath.Join(filepath.Dir(shim), realShim),
 		"#!/bin/sh\n/bin/rm "+filepath.Join(filepath.Dir(shim), runcDir, "runc")+"\nexec runc exec "+someID+"\n")
-	testutil.Must(t, os.Chmod(other, 0o755))
 	cmd := exec.Command(shim, "start")
 	cmd.Env = append(os.Environ(), asProgram+"=1",
 		"PATH="+filepath.Dir(other)+":"+filepath.Dir(shim)+":"+os.Getenv("PATH"))
@@ -126,8 +122,7 @@ func TestOtherShim(t *testing.T) {
 	}))
 	t.Cleanup(func() { testutil.Check(t, notes.Remove(id)) })
 	other := filepath.Join(filepath.Dir(shim), "containerd-shim-other-v2")
-	p.write(other, "#!/bin/sh\necho other \"$@\"\n")
-	testutil.Must(t, os.Chmod(other, 0o755))
+	p.program(other, "#!/bin/sh\necho other \"$@\"\n")
 	for _, action := range []string{"delete", "start"} {
 		cmd := exec.Command(shim, "-id", id, action)
 		cmd.Dir = p.bundle
