@@ -146,19 +146,15 @@ func (n *node) restartsLate(before view) {
 // removeUnderCRIDockerd removes all pods under cri-dockerd. Then criadapter, when it starts, drops their records.
 func (n *node) removeUnderCRIDockerd(before view) {
 	n.t.Helper()
-	ids := map[string]bool{}
-	for _, pod := range before.pods {
-		ids[pod.id] = true
-	}
 	manifests, err := filepath.Glob(filepath.Join(n.manifests(), "*.yaml"))
 	testutil.Must(n.t, err)
 	for _, path := range manifests {
 		testutil.Must(n.t, os.Remove(path))
 	}
-	n.removeAllPods(func() error { return n.leftInKernel(ids) })
+	n.removeAllPods(func() error { return n.leftInKernel(before) })
 	n.t.Log("removed under cri-dockerd: 0 leases, 0 rules, 0 pins, 0 containers are left")
 	n.stopKubelet()
 	n.stopServer()
 	n.onCriadapter()
-	n.removeAllPods(func() error { return errors.Join(n.leftInKernel(ids), n.leftOnDisk()) })
+	n.removeAllPods(func() error { return errors.Join(n.leftInKernel(before), n.leftOnDisk()) })
 }

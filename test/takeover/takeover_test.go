@@ -167,17 +167,13 @@ func (n *node) rotates(before view) {
 // removeAll removes the manifests, and waits until nothing is left of any pod.
 func (n *node) removeAll() {
 	n.t.Helper()
-	ids := map[string]bool{}
 	now, err := n.look()
 	testutil.Must(n.t, err)
-	for _, pod := range now.pods {
-		ids[pod.id] = true
-	}
 	for name := range pods {
 		testutil.Must(n.t, os.Remove(filepath.Join(n.manifests(), name+".yaml")))
 	}
-	n.removeAllPods(func() error { return errors.Join(n.leftInKernel(ids), n.leftOnDisk()) })
-	n.t.Logf("%d pods removed: 0 leases, 0 rules, 0 pins, 0 containers, 0 records are left", len(ids))
+	n.removeAllPods(func() error { return errors.Join(n.leftInKernel(now), n.leftOnDisk()) })
+	n.t.Logf("%d pods removed: 0 leases, 0 rules, 0 pins, 0 containers, 0 records are left", len(now.pods))
 }
 
 // removeAllPods waits until no container runs and removes the sandboxes, since a kubelet would keep them for a minute.
@@ -203,7 +199,7 @@ func (n *node) removeAllPods(left func() error) {
 }
 
 // leftInKernel lists the remains of pods in the engine and the kernel, and the leased addresses.
-func (n *node) leftInKernel(ids map[string]bool) error {
+func (n *node) leftInKernel(of view) error {
 	var errs []error
 	list, err := n.engine.ContainerList(n.t.Context(), client.ContainerListOptions{All: true})
 	errs = append(errs, err)
@@ -214,9 +210,9 @@ func (n *node) leftInKernel(ids map[string]bool) error {
 		strings.Contains(rules, "18081") {
 		errs = append(errs, fmt.Errorf("rules:\n%s", rules))
 	}
-	for id := range ids {
-		if _, err := os.Lstat(netns.PodPin("", id)); err == nil {
-			errs = append(errs, fmt.Errorf("pin of %s", id))
+	for _, pod := range of.pods {
+		if _, err := os.Lstat(netns.PodPin("", pod.id)); err == nil {
+			errs = append(errs, fmt.Errorf("pin of %s", pod.id))
 		}
 	}
 	leases, err := filepath.Glob(n.path("ipam/*/10.*"))
