@@ -23,8 +23,7 @@ import (
 func write(t *testing.T, bytes int, elements ...string) string {
 	t.Helper()
 	path := filepath.Join(elements...)
-	testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	testutil.Must(t, os.WriteFile(path, make([]byte, bytes), 0o644))
+	testutil.WriteFile(t, path, string(make([]byte, bytes)))
 	return path
 }
 
@@ -37,9 +36,7 @@ func TestMeasureTellsImagesFromContainers(t *testing.T) {
 	write(t, 1<<19, layers, "container-layer-init", "diff", "d")
 	mounts := filepath.Join(root, "image", "overlay2", "layerdb", "mounts")
 	for name, content := range map[string]string{"mount-id": "container-layer", "init-id": "container-layer-init\n"} {
-		path := filepath.Join(mounts, "0123", name)
-		testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		testutil.Must(t, os.WriteFile(path, []byte(content), 0o644))
+		testutil.WriteFile(t, filepath.Join(mounts, "0123", name), content)
 	}
 	place := storageOf(docker.Features{Root: root, StorageDriver: "overlay2"})
 	testutil.Require(t, place.mounts == mounts && slices.Equal(place.layers, []string{layers}),

@@ -85,7 +85,6 @@ func (f *fixture) checkpoint(root int, id string, c *shimCheckpoint) {
 	content, err := json.Marshal(c)
 	testutil.Must(f.t, err)
 	path := filepath.Join(f.opts.RootDirectories[root], shimDir, id)
-	testutil.Must(f.t, os.MkdirAll(filepath.Dir(path), 0o755))
 	testutil.WriteFile(f.t, path, string(content))
 }
 
@@ -332,26 +331,14 @@ func TestMain(m *testing.M) {
 func (f *fixture) startPeer() (stop func()) {
 	f.t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
 	program := filepath.Join(f.t.TempDir(), peerProgram)
-	content, err := os.ReadFile(self)
-	if err == nil {
-		err = os.WriteFile(program, content, 0o755)
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, os.WriteFile(program, []byte(testutil.ReadFile(f.t, self)), 0o755))
 	peer := exec.Command(program, peerEndpointFlag, f.opts.DockerEndpoint)
 	peer.Env = append(os.Environ(), asPeer+"=1")
 	input, err := peer.StdinPipe()
-	if err == nil {
-		err = peer.Start()
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testutil.Must(f.t, err)
+	testutil.Must(f.t, peer.Start())
 	stop = sync.OnceFunc(func() {
 		testutil.Check(f.t, errors.Join(input.Close(), peer.Wait()))
 	})

@@ -204,9 +204,7 @@ func TestMirrorsAreFound(t *testing.T) {
 	root := t.TempDir()
 	for _, file := range []string{"docker/certs.d/docker.io/hosts.toml", "docker/certs.d/plain.example.com/ca.crt",
 		"containerd/certs.d/docker.io/hosts.toml", "containerd/certs.d/quay.io/hosts.toml"} {
-		path := filepath.Join(root, "etc", file)
-		testutil.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		testutil.WriteFile(t, path, "")
+		testutil.WriteFile(t, filepath.Join(root, "etc", file), "")
 	}
 	engine, containerd := readMirrors(root)
 	testutil.Assert(t, slices.Equal(engine, []string{"docker.io"}), "mirrors of the engine %q", engine)
