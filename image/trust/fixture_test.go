@@ -12,7 +12,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -229,11 +228,4 @@ func (s signer) envelope(kind string, payload []byte) []byte {
 	})
 	testutil.Must(s.t, err)
 	return bundle
-}
-
-func readFile(t *testing.T, path string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	testutil.Must(t, err)
-	return text
 }

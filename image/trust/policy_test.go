@@ -40,7 +40,7 @@ repositories:
 }
 
 func TestPolicyOfTheDocument(t *testing.T) {
-	_, text, _ := strings.Cut(string(readFile(t, "../../docs/image-policy.md")), "```text\n")
+	_, text, _ := strings.Cut(testutil.ReadFile(t, "../../docs/image-policy.md"), "```text\n")
 	text, _, _ = strings.Cut(text, "```")
 	p, err := parsePolicy([]byte(text))
 	testutil.Must(t, err)

@@ -82,7 +82,7 @@ func TestKindsOfKeys(t *testing.T) {
 // pair of cosign.pub.
 func TestCosignsSignatures(t *testing.T) {
 	const image = digest.Digest("sha256:36474c67861f8befdb79976aac62ebfe055509c48f485bc80d156294a54dc861")
-	file := func(name string) []byte { return readFile(t, filepath.Join("testdata/cosign", name)) }
+	file := func(name string) []byte { return []byte(testutil.ReadFile(t, filepath.Join("testdata/cosign", name))) }
 	sig, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(file("signature"))))
 	testutil.Must(t, err)
 	key, err := filepath.Abs("testdata/cosign/cosign.pub")
@@ -299,7 +299,7 @@ func TestKeptSignaturesAreVerifiedAgain(t *testing.T) {
 	testutil.Must(t, s.Allow(t.Context(), foreign))
 
 	file := s.kept.path(image)
-	kept := string(readFile(t, file))
+	kept := testutil.ReadFile(t, file)
 	for name, text := range map[string]string{
 		"of another image": fmt.Sprintf(`[{"payload":%q,"signature":%q}]`, "e30=", "e30="), "broken": "{", "none": "[]",
 	} {

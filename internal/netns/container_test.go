@@ -1,11 +1,11 @@
 package netns
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
@@ -18,9 +18,7 @@ import (
 func TestNamespaceOfAContainer(t *testing.T) {
 	requireRoot(t)
 	pid, end := startPod(t)
-	cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	testutil.Must(t, err)
-	id := filepath.Base(string(bytes.TrimSpace(cgroup)))
+	id := filepath.Base(strings.TrimSpace(testutil.ReadFile(t, fmt.Sprintf("/proc/%d/cgroup", pid))))
 	if id == "/" || id == "." {
 		id = "/" // the test's processes are in the root cgroup
 	}
@@ -29,7 +27,7 @@ func TestNamespaceOfAContainer(t *testing.T) {
 		t.Errorf("SameAs the container's process is %v, %v", same, err)
 	}
 	ran := false
-	err = h.Do(t.Context(), func() error { ran = true; return nil })
+	err := h.Do(t.Context(), func() error { ran = true; return nil })
 	testutil.Assert(t, err == nil && ran, "Do: %v", err)
 	other := OfContainer(pid, "0123456789abcdef")
 	ran = false

@@ -1,7 +1,6 @@
 package netns
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -85,12 +84,10 @@ func requireFiles(t *testing.T, dir string, want ...string) {
 // mounts returns the lines of a process's mount table for a mount point.
 func mounts(t *testing.T, pid, mountPoint string) []string {
 	t.Helper()
-	table, err := os.ReadFile(filepath.Join("/proc", pid, "mountinfo"))
-	testutil.Must(t, err)
 	var found []string
-	for line := range bytes.Lines(table) {
-		if fields := strings.Fields(string(line)); fields[4] == mountPoint {
-			found = append(found, string(line))
+	for line := range strings.Lines(testutil.ReadFile(t, filepath.Join("/proc", pid, "mountinfo"))) {
+		if fields := strings.Fields(line); fields[4] == mountPoint {
+			found = append(found, line)
 		}
 	}
 	return found

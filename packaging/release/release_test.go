@@ -56,9 +56,8 @@ func TestVersionFor(t *testing.T) {
 // the linker reports no error.
 func TestProgramsHaveAVersion(t *testing.T) {
 	for _, program := range programs() {
-		source, err := os.ReadFile(filepath.Join("../../cmd", program, "main.go"))
-		testutil.Must(t, err)
-		testutil.Assert(t, bytes.Contains(source, []byte("\nvar version = \"unknown\"\n")),
+		source := testutil.ReadFile(t, filepath.Join("../../cmd", program, "main.go"))
+		testutil.Assert(t, strings.Contains(source, "\nvar version = \"unknown\"\n"),
 			"cmd/%s/main.go declares no version", program)
 	}
 }
@@ -136,10 +135,9 @@ func TestSBOMAndImage(t *testing.T) {
 			testutil.Must(t, err)
 		}
 		sums = append(sums, testutil.ReadFile(t, filepath.Join(r.out, checksumsFile)))
-		text, err := os.ReadFile(filepath.Join(r.out, "criadapter_1.2.3_linux_amd64.spdx.json"))
-		testutil.Must(t, err)
+		text := testutil.ReadFile(t, filepath.Join(r.out, "criadapter_1.2.3_linux_amd64.spdx.json"))
 		var d document
-		if err := json.Unmarshal(text, &d); err != nil || len(d.Packages) != len(modules)+len(programs()) ||
+		if err := json.Unmarshal([]byte(text), &d); err != nil || len(d.Packages) != len(modules)+len(programs()) ||
 			len(d.Relationships) < len(d.Packages) {
 			t.Errorf("%d packages and %d relationships of %d modules, %v", len(d.Packages), len(d.Relationships),
 				len(modules), err)
@@ -167,9 +165,7 @@ func TestPackageScripts(t *testing.T) {
 		testutil.Must(t, err)
 		for _, entry := range entries {
 			path := filepath.Join(dir, entry.Name())
-			content, err := os.ReadFile(path)
-			testutil.Must(t, err)
-			if !bytes.HasPrefix(content, []byte("#!")) {
+			if !strings.HasPrefix(testutil.ReadFile(t, path), "#!") {
 				continue
 			}
 			scripts++
@@ -217,10 +213,9 @@ func TestUnitsStandAlike(t *testing.T) {
 // TestUpgradesRestartBothNames: the scripts of an upgrade restart both criadapter.service and cri-docker.service.
 func TestUpgradesRestartBothNames(t *testing.T) {
 	for _, script := range []string{"postinst.deb", "postun.rpm"} {
-		text, err := os.ReadFile("../criadapter/" + script)
-		testutil.Must(t, err)
+		text := testutil.ReadFile(t, "../criadapter/"+script)
 		for _, unit := range []string{"criadapter", "cri-docker"} {
-			testutil.Assert(t, regexp.MustCompile(`(?m)restart .*\b`+unit+`\.service`).Match(text),
+			testutil.Assert(t, regexp.MustCompile(`(?m)restart .*\b`+unit+`\.service`).MatchString(text),
 				"%s does not restart %s.service:\n%s", script, unit, text)
 		}
 	}

@@ -2,7 +2,6 @@ package fields
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,9 +84,7 @@ func (d directories) read(t *testing.T, dir string) testSources {
 	testutil.Must(t, err)
 	var all strings.Builder
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		testutil.Must(t, err)
-		all.Write(content)
+		all.WriteString(testutil.ReadFile(t, file))
 	}
 	d[dir] = testSources{text: all.String(), plain: plain(all.String())}
 	return d[dir]

@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,14 +14,12 @@ import (
 // TestComposeFileIsTheDockerfilesCommand compares examples/compose.yaml with the command in the Dockerfile's comment,
 // which `make image-test` runs.
 func TestComposeFileIsTheDockerfilesCommand(t *testing.T) {
-	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
-	testutil.Must(t, err)
+	dockerfile := testutil.ReadFile(t, filepath.Join(root, "Dockerfile"))
 	var want []string
-	for _, m := range regexp.MustCompile(`--volume (\S+)`).FindAllSubmatch(dockerfile, -1) {
-		want = append(want, string(m[1]))
+	for _, m := range regexp.MustCompile(`--volume (\S+)`).FindAllStringSubmatch(dockerfile, -1) {
+		want = append(want, m[1])
 	}
-	text, err := os.ReadFile(filepath.Join(root, "examples", "compose.yaml"))
-	testutil.Must(t, err)
+	text := testutil.ReadFile(t, filepath.Join(root, "examples", "compose.yaml"))
 	var compose struct {
 		Services map[string]struct {
 			Privileged  bool     `json:"privileged"`
@@ -32,7 +29,7 @@ func TestComposeFileIsTheDockerfilesCommand(t *testing.T) {
 			Volumes     []string `json:"volumes"`
 		} `json:"services"`
 	}
-	testutil.Must(t, yaml.Unmarshal(text, &compose))
+	testutil.Must(t, yaml.Unmarshal([]byte(text), &compose))
 	s := compose.Services["criadapter"]
 	testutil.Assert(t, len(want) != 0 && slices.Equal(s.Volumes, want),
 		"the volumes are\n%q, the Dockerfile's\n%q", s.Volumes, want)

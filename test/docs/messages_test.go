@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -24,9 +23,7 @@ func TestTroubleshootingQuotesTheSources(t *testing.T) {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		content, err := os.ReadFile(path)
-		testutil.Must(t, err)
-		sources.Write(content)
+		sources.WriteString(testutil.ReadFile(t, path))
 	}
 	said := brokenLiteral.ReplaceAllLiteralString(sources.String(), "")
 	messages := quoted.FindAllStringSubmatch(document, -1)

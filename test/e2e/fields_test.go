@@ -61,14 +61,12 @@ func newFieldsNode(t *testing.T, flags ...string) *fieldsNode {
 // dualStack adds a range of IPv6 to the pod network.
 func (n *fieldsNode) dualStack() {
 	n.Helper()
-	content, err := os.ReadFile(n.server.CNIConfig())
-	testutil.Must(n, err)
 	config := map[string]any{}
-	testutil.Must(n, json.Unmarshal(content, &config))
+	testutil.Must(n, json.Unmarshal([]byte(testutil.ReadFile(n, n.server.CNIConfig())), &config))
 	ipam := config["plugins"].([]any)[0].(map[string]any)["ipam"].(map[string]any)
 	ipam["ranges"] = append(ipam["ranges"].([]any), []any{map[string]string{"subnet": "fd00:88:16::/64"}})
 	ipam["routes"] = append(ipam["routes"].([]any), map[string]string{"dst": "::/0"})
-	content, err = json.Marshal(config)
+	content, err := json.Marshal(config)
 	testutil.Must(n, err)
 	testutil.Must(n, os.WriteFile(n.server.CNIConfig(), content, 0o644))
 }
