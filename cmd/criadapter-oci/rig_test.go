@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -43,20 +44,9 @@ func newRealEngine(t *testing.T) realEngine {
 		os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\n%s=1 exec %s \"$@\"\n", asProgram, self), 0o755))
 	r := realEngine{T: t, notes: ocinote.Dir(filepath.Join(dir, "notes")), image: env.Image("test/busybox:latest")}
 	runtime := map[string]any{"path": program, "runtimeArgs": []string{"--criadapter-notes", string(r.notes)}}
-	own, err := engine.New(engine.Options{
-		Dir: filepath.Join(dir, "e"), Env: env,
-		Config: map[string]any{"runtimes": map[string]any{"criadapter": runtime}},
-	})
-	testutil.Must(t, err)
-	t.Cleanup(func() {
-		testutil.Check(t, own.Close(context.WithoutCancel(t.Context())))
-	})
-	real := env.RuntimeWrapper
-	if real == "" {
-		real = "runc"
-	}
-	testutil.Must(t, r.notes.SaveRuntime(ocinote.Runtime{Path: real}))
-	testutil.Must(t, own.Start(t.Context()))
+	testutil.Must(t, r.notes.SaveRuntime(ocinote.Runtime{Path: cmp.Or(env.RuntimeWrapper, "runc")}))
+	own := engine.ForTest(t, engine.Options{Env: env,
+		Config: map[string]any{"runtimes": map[string]any{"criadapter": runtime}}})
 	r.client, err = docker.Dial(docker.Options{Host: own.Host()})
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = r.client.Close() })

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,15 +42,12 @@ func TestKataContract(t *testing.T) {
 		[]byte(strings.ReplaceAll(fakeKata, "LOG", seen)), 0o755))
 	testutil.Must(t, os.Symlink(filepath.Join(filepath.Dir(env.OCIRuntime), "containerd-shim-criadapter-v2"),
 		filepath.Join(dir, "containerd-shim-criadapter-v2")))
-	own, err := engine.New(engine.Options{
-		Dir: filepath.Join(env.WorkDir, "kata-engine"), Env: env, Path: dir,
+	own := engine.ForTest(t, engine.Options{
+		Env: env, Path: dir,
 		Config: map[string]any{"runtimes": map[string]any{
 			"kata": map[string]any{"runtimeType": "io.containerd.kata.v2"},
 		}},
 	})
-	testutil.Must(t, err)
-	testutil.Must(t, own.Start(t.Context()))
-	t.Cleanup(func() { testutil.Check(t, own.Close(context.WithoutCancel(t.Context()))) })
 	c := newCrictlOn(t, own.Use(env))
 	var info struct{ Engine docker.Features }
 	c.read(&info, "info")
