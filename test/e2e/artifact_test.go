@@ -25,7 +25,7 @@ func pushArtifact(t *testing.T) string {
 // crash of the server.
 func TestArtifactVolumes(t *testing.T) {
 	n := newImageNode(t)
-	n.mounted = n.pull(pushArtifact(t))
+	n.mounted = pull(t, n.server, pushArtifact(t))
 	id := n.start(n.mount("/all", ""), n.mount("/model", "model.bin"), n.mount("/docs", "docs"))
 	const want = "weights\ncard\nweights\ncard\n644 root\n"
 	script := "cat /all/model.bin /all/docs/card.txt /model /docs/card.txt; stat -c '%a %U' /all/model.bin"

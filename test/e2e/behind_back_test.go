@@ -50,8 +50,7 @@ func newTamperedNode(t *testing.T, liveRestore bool) *tamperedNode {
 	n := &tamperedNode{t: t, env: rigenv.Require(t), liveRestore: liveRestore}
 	n.engine = engine.ForTest(t, engine.Options{Env: n.env, Config: map[string]any{"live-restore": liveRestore}})
 	n.server = adapter.ForTest(t, adapter.Options{Env: n.engine.Use(n.env)})
-	_, err := n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: n.image()}, nil, nil)
-	testutil.Must(n.t, err)
+	pull(t, n.server, n.image())
 	for i := range 6 {
 		n.addPod(fmt.Sprintf("tampered-%t-%d", liveRestore, i))
 	}
@@ -75,15 +74,12 @@ func (n *tamperedNode) addPod(name string) {
 	testutil.Must(n.t, err)
 	n.pods = append(n.pods, pod)
 	for i := range 2 {
-		id, err := n.server.Runtime.CreateContainer(n.t.Context(), pod, &runtimeapi.ContainerConfig{
+		n.containers = append(n.containers, runContainer(n.t, n.server, pod, &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: fmt.Sprint("c", i)},
 			Image:    &runtimeapi.ImageSpec{Image: n.image()},
 			Command:  []string{"sleep", "1000000"},
 			LogPath:  fmt.Sprintf("c%d.log", i),
-		}, config)
-		testutil.Must(n.t, err)
-		testutil.Must(n.t, n.server.Runtime.StartContainer(n.t.Context(), id))
-		n.containers = append(n.containers, id)
+		}, config))
 	}
 }
 

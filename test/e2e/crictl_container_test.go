@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -67,9 +65,7 @@ func TestImageReferences(t *testing.T) {
 	for i, ref := range []string{tagged, known.RepoDigests[0], known.ID} {
 		pulled := known.ID
 		if ref != known.ID { // no registry knows an id
-			answer, err := c.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: ref}, nil, nil)
-			testutil.Must(t, err)
-			pulled = answer
+			pulled = pull(t, c.server, ref)
 		}
 		config := map[string]any{
 			"metadata": map[string]any{"name": fmt.Sprintf("by-reference-%d", i)},

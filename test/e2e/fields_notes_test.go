@@ -83,11 +83,8 @@ func noted(name string, security *runtimeapi.LinuxContainerSecurityContext) *run
 func (n *fieldsNode) strictGroups(t *testing.T) {
 	plain := n.image
 	defer func() { n.image = plain }()
-	var err error // in this image, the user has one more group
-	n.image, err = n.server.Images.PullImage(t.Context(),
-		&runtimeapi.ImageSpec{
-			Image: rigenv.Require(t).Image("k8s-staging-cri-tools/test-image-predefined-group:latest")}, nil, nil)
-	testutil.Must(n, err)
+	// In this image, the user has one more group.
+	n.image = pull(t, n.server, rigenv.Require(t).Image("k8s-staging-cri-tools/test-image-predefined-group:latest"))
 	merged, _ := n.run(noted("merged", &runtimeapi.LinuxContainerSecurityContext{SupplementalGroups: []int64{77}}))
 	id, pid := n.run(noted("strict", &runtimeapi.LinuxContainerSecurityContext{
 		SupplementalGroups: []int64{77}, SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict,

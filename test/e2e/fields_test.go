@@ -38,10 +38,7 @@ func newFieldsNode(t *testing.T, flags ...string) *fieldsNode {
 	n := &fieldsNode{T: t, server: adapter.NewForTest(t, adapter.Options{Env: env, Flags: flags})}
 	n.dualStack()
 	testutil.Must(n, n.server.Start(t.Context()))
-	var err error
-	n.image, err = n.server.Images.PullImage(t.Context(),
-		&runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, nil, nil)
-	testutil.Must(n, err)
+	n.image = pull(t, n.server, env.Image("test/busybox:latest"))
 	n.dir = filepath.Join(n.server.Dir, "host")
 	name := rigenv.Unique(t.Name())
 	n.config = &runtimeapi.PodSandboxConfig{

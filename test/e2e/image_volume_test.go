@@ -33,7 +33,8 @@ func newImageNode(t *testing.T) *imageNode {
 	t.Helper()
 	env := rigenv.Require(t)
 	n := &imageNode{t: t, server: adapter.ForTest(t, adapter.Options{Env: env})}
-	n.run, n.mounted = n.pull(env.Image("test/busybox:latest")), n.pull(env.Image("test/multi:b"))
+	n.run = pull(t, n.server, env.Image("test/busybox:latest"))
+	n.mounted = pull(t, n.server, env.Image("test/multi:b"))
 	name := rigenv.Unique(t.Name())
 	n.config = &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name + "-uid"},
@@ -42,13 +43,6 @@ func newImageNode(t *testing.T) *imageNode {
 	}
 	n.pod = runSandbox(t, n.server, n.config)
 	return n
-}
-
-func (n *imageNode) pull(ref string) (id string) {
-	n.t.Helper()
-	id, err := n.server.Images.PullImage(n.t.Context(), &runtimeapi.ImageSpec{Image: ref}, nil, nil)
-	testutil.Must(n.t, err)
-	return id
 }
 
 func (n *imageNode) mount(target, subPath string) *runtimeapi.Mount {

@@ -23,8 +23,7 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 	ctx := t.Context()
 	first := adapter.ForTest(t, adapter.Options{Env: env})
 	image := env.Image("test/busybox:latest")
-	_, err := first.Images.PullImage(ctx, &runtimeapi.ImageSpec{Image: image}, nil, nil)
-	testutil.Must(t, err)
+	pull(t, first, image)
 	name := rigenv.Unique("owned")
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name},
@@ -36,14 +35,12 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 	}
 	pod, err := first.Runtime.RunPodSandbox(ctx, config, "")
 	testutil.Must(t, err)
-	id, err := first.Runtime.CreateContainer(ctx, pod, &runtimeapi.ContainerConfig{
+	id := runContainer(t, first, pod, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "c"},
 		Image:    &runtimeapi.ImageSpec{Image: image},
 		Command:  []string{"echo", "once"},
 		LogPath:  "c.log",
 	}, config)
-	testutil.Must(t, err)
-	testutil.Must(t, first.Runtime.StartContainer(ctx, id))
 	logPath := filepath.Join(config.LogDirectory, "c.log")
 	testutil.Eventually(t, func() error {
 		response, err := first.Runtime.ContainerStatus(ctx, id, false)

@@ -39,8 +39,7 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 			err)
 	}
 	image := &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}
-	_, err := server.Images.PullImage(t.Context(), image, nil, nil)
-	testutil.Must(t, err)
+	pull(t, server, image.GetImage())
 
 	name := rigenv.Unique("secrets")
 	config := &runtimeapi.PodSandboxConfig{

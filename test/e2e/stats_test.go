@@ -274,8 +274,7 @@ func newWorkerIn(t *testing.T, opts adapter.Options, namespaces *runtimeapi.Name
 	testutil.Must(t, os.Mkdir(w.shared, 0o777))
 	w.orders, w.replies = fifo(t, filepath.Join(w.shared, "orders")), fifo(t, filepath.Join(w.shared, "replies"))
 	image := opts.Env.Image("test/busybox:latest")
-	_, err := server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: image}, nil, nil)
-	testutil.Must(t, err)
+	pull(t, server, image)
 
 	w.parent = filepath.Join("/", opts.Env.Cgroup(), filepath.Base(server.Dir))
 	t.Cleanup(func() { _ = cgroups.Remove(w.parent) })
@@ -286,10 +285,8 @@ func newWorkerIn(t *testing.T, opts adapter.Options, namespaces *runtimeapi.Name
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: namespaces},
 		},
 	}
-	w.pod, err = server.Runtime.RunPodSandbox(t.Context(), w.config, "")
-	testutil.Must(t, err)
-	t.Cleanup(func() { removeSandbox(t, server, w.pod) })
-	w.container, err = server.Runtime.CreateContainer(t.Context(), w.pod, &runtimeapi.ContainerConfig{
+	w.pod = runSandbox(t, server, w.config)
+	w.container = runContainer(t, server, w.pod, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "worker"},
 		Image:    &runtimeapi.ImageSpec{Image: image},
 		Command: []string{"sh", "-c",
@@ -298,8 +295,6 @@ func newWorkerIn(t *testing.T, opts adapter.Options, namespaces *runtimeapi.Name
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 30}},
 	}, w.config)
-	testutil.Must(t, err)
-	testutil.Must(t, server.Runtime.StartContainer(t.Context(), w.container))
 	w.do("true")
 	return w
 }

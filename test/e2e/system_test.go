@@ -58,9 +58,7 @@ func TestSystemOOMScore(t *testing.T) {
 		Image:    &runtimeapi.ImageSpec{Image: image.GetImage().GetId()},
 		Linux:    &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{OomScoreAdj: -997}},
 	}
-	id, err := server.Runtime.CreateContainer(t.Context(), sandbox, config, podConfig)
-	testutil.Must(t, err)
-	testutil.Must(t, server.Runtime.StartContainer(t.Context(), id))
+	id := runContainer(t, server, sandbox, config, podConfig)
 	container, err := server.Runtime.ContainerStatus(t.Context(), id, true)
 	testutil.Must(t, err)
 	pod, err := server.Runtime.PodSandboxStatus(t.Context(), sandbox, true)
@@ -109,6 +107,26 @@ func TestSystemBridgeNetwork(t *testing.T) {
 		return
 	}
 	conn.Close()
+}
+
+// pull pulls an image and returns its id.
+func pull(t *testing.T, server *adapter.Server, image string) string {
+	t.Helper()
+	id, err := server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: image}, nil, nil)
+	testutil.Must(t, err)
+	return id
+}
+
+// runContainer creates and starts a container of a pod.
+func runContainer(
+	t *testing.T, server *adapter.Server, pod string, config *runtimeapi.ContainerConfig,
+	podConfig *runtimeapi.PodSandboxConfig,
+) string {
+	t.Helper()
+	id, err := server.Runtime.CreateContainer(t.Context(), pod, config, podConfig)
+	testutil.Must(t, err)
+	testutil.Must(t, server.Runtime.StartContainer(t.Context(), id))
+	return id
 }
 
 // runSandbox runs a pod and removes it with the test.
