@@ -189,6 +189,15 @@ func (r *services) enter(ctx context.Context) error {
 	return r.before(ctx)
 }
 
+// change changes the cache, unless before fails.
+func (r *services) change(ctx context.Context, change func()) error {
+	err := r.enter(ctx)
+	if err == nil {
+		change()
+	}
+	return err
+}
+
 func (r *services) nextID() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,29 +221,21 @@ func (s sandboxes) Run(ctx context.Context, config *runtimeapi.PodSandboxConfig,
 }
 
 func (s sandboxes) Stop(ctx context.Context, id string) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	s.cache.UpdatePod(id, func(st *state.PodStatus) { st.Running, st.Stopping = false, true })
-	return nil
+	return s.change(ctx, func() {
+		s.cache.UpdatePod(id, func(st *state.PodStatus) { st.Running, st.Stopping = false, true })
+	})
 }
 
 func (s sandboxes) Remove(ctx context.Context, id string) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	s.cache.RemovePod(id)
-	return nil
+	return s.change(ctx, func() { s.cache.RemovePod(id) })
 }
 
 func (s sandboxes) UpdateResources(
 	ctx context.Context, id string, overhead, resources *runtimeapi.LinuxContainerResources,
 ) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	s.cache.UpdatePod(id, func(st *state.PodStatus) { st.Overhead, st.Resources = overhead, resources })
-	return nil
+	return s.change(ctx, func() {
+		s.cache.UpdatePod(id, func(st *state.PodStatus) { st.Overhead, st.Resources = overhead, resources })
+	})
 }
 
 func (s sandboxes) Checkpoint(ctx context.Context, _, _ string, _ []string) error {
@@ -281,41 +282,31 @@ func (c containers) Create(
 }
 
 func (c containers) Start(ctx context.Context, id string) error {
-	if err := c.enter(ctx); err != nil {
-		return err
-	}
-	c.cache.UpdateContainer(id, func(st *state.ContainerStatus) {
-		st.Running, st.StartedAt, st.PID = true, time.Unix(3, 3), 1234
+	return c.change(ctx, func() {
+		c.cache.UpdateContainer(id, func(st *state.ContainerStatus) {
+			st.Running, st.StartedAt, st.PID = true, time.Unix(3, 3), 1234
+		})
 	})
-	return nil
 }
 
 func (c containers) Stop(ctx context.Context, id string, _ time.Duration) error {
-	if err := c.enter(ctx); err != nil {
-		return err
-	}
-	c.cache.UpdateContainer(id, func(st *state.ContainerStatus) {
-		st.Running, st.FinishedAt, st.ExitCode, st.PID = false, time.Unix(4, 4), 143, 0
+	return c.change(ctx, func() {
+		c.cache.UpdateContainer(id, func(st *state.ContainerStatus) {
+			st.Running, st.FinishedAt, st.ExitCode, st.PID = false, time.Unix(4, 4), 143, 0
+		})
 	})
-	return nil
 }
 
 func (c containers) Remove(ctx context.Context, id string) error {
-	if err := c.enter(ctx); err != nil {
-		return err
-	}
-	c.cache.RemoveContainer(id)
-	return nil
+	return c.change(ctx, func() { c.cache.RemoveContainer(id) })
 }
 
 func (c containers) Update(ctx context.Context, request *runtimeapi.UpdateContainerResourcesRequest) error {
-	if err := c.enter(ctx); err != nil {
-		return err
-	}
-	c.cache.UpdateContainer(request.GetContainerId(), func(st *state.ContainerStatus) {
-		st.Resources = &runtimeapi.ContainerResources{Linux: request.GetLinux()}
+	return c.change(ctx, func() {
+		c.cache.UpdateContainer(request.GetContainerId(), func(st *state.ContainerStatus) {
+			st.Resources = &runtimeapi.ContainerResources{Linux: request.GetLinux()}
+		})
 	})
-	return nil
 }
 
 func (c containers) ExecSync(
