@@ -27,21 +27,20 @@ func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
 	r.push(t, fresh(t, 1000, v1.Config{}), name(t)+":1")
 	behind := spec(r.env.Image(name(t) + ":1"))
 
-	ahead := make(chan error, 1)
-	pullAhead := func(prefix string) {
-		go func() {
+	pullAhead := func(prefix string) <-chan error {
+		defer time.Sleep(2 * rigenv.SlowPause)
+		return testutil.Go(func() error {
 			_, err := r.Pull(t.Context(), spec(r.env.Image(prefix+"/"+name(t)+"-ahead:1")), nil)
-			ahead <- err
-		}()
-		time.Sleep(2 * rigenv.SlowPause)
+			return err
+		})
 	}
-	pullAhead(rigenv.PrefixStalled)
+	ahead := pullAhead(rigenv.PrefixStalled)
 	_, err := r.Pull(t.Context(), behind, nil)
 	testutil.Check(t, err, "behind a pull that stalls")
 	testutil.FailsWith(t, <-ahead, context.DeadlineExceeded, "the stalled pull")
 	testutil.Must(t, r.Remove(t.Context(), behind))
 
-	pullAhead(rigenv.PrefixSlow)
+	ahead = pullAhead(rigenv.PrefixSlow)
 	begun := time.Now()
 	_, err = r.Pull(t.Context(), behind, nil)
 	testutil.Check(t, err, "behind a slow pull")
@@ -57,10 +56,9 @@ func TestRigQueuedBehindOthersEnds(t *testing.T) {
 	r.push(t, freshLayers(t, engineSlots, 16*rigenv.SlowPiece, v1.Config{}), name(t)+"-ahead:1")
 	r.push(t, fresh(t, 1000, v1.Config{}), name(t)+":1")
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- r.engine.PullImage(ctx, r.env.Image(rigenv.PrefixStalled+"/"+name(t)+"-ahead:1"), docker.PullOptions{})
-	}()
+	ended := testutil.Go(func() error {
+		return r.engine.PullImage(ctx, r.env.Image(rigenv.PrefixStalled+"/"+name(t)+"-ahead:1"), docker.PullOptions{})
+	})
 	defer func() { cancel(); <-ended }()
 	time.Sleep(2 * rigenv.SlowPause)
 	begun := time.Now()

@@ -61,20 +61,24 @@ func program(t *testing.T) string {
 	return args[0]
 }
 
-// start runs a command in the new namespaces that the clone flags name. After the test it kills the process if it still
-// runs.
+// start runs a command in the new namespaces that the clone flags name, until the end of the test at most.
 func start(t *testing.T, flags uintptr, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
 	testutil.Must(t, cmd.Start())
+	endWithTest(t, cmd)
+	return cmd
+}
+
+// endWithTest kills the process after the test if it still runs.
+func endWithTest(t *testing.T, cmd *exec.Cmd) {
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
 			cmd.Process.Kill()
 			cmd.Wait()
 		}
 	})
-	return cmd
 }
 
 // waitReady waits until the program ignores SIGCHLD and sleeps: then it waits for its signals.
@@ -88,10 +92,8 @@ func waitReady(t *testing.T, pid int) {
 // requireExit waits for the command and checks its exit code.
 func requireExit(t *testing.T, cmd *exec.Cmd, want int) {
 	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
 	select {
-	case err := <-done:
+	case err := <-testutil.Go(cmd.Wait):
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
@@ -241,12 +243,7 @@ func startInside(t *testing.T, pid int, args ...string) *exec.Cmd {
 		}
 		return cmd.Start()
 	}))
-	t.Cleanup(func() {
-		if cmd.ProcessState == nil {
-			cmd.Process.Kill()
-			cmd.Wait()
-		}
-	})
+	endWithTest(t, cmd)
 	return cmd
 }
 

@@ -75,13 +75,7 @@ func TestSeveralMetrics(t *testing.T) {
 // TestCacheWithoutAge is a program that has not reached the engine yet.
 func TestCacheWithoutAge(t *testing.T) {
 	m := NewMetrics(MetricsOptions{})
-	m.Watch(Sources{
-		Cache:   func() CacheStats { return CacheStats{} },
-		Logs:    func() LogStats { return LogStats{} },
-		Streams: func() map[string]int { return nil },
-
-		OCIRuntime: func() (found, works bool) { return false, false },
-	})
+	m.Watch(emptySources())
 	_, body := serve(t, ServerOptions{Metrics: m}).get("/metrics")
 	families := parse(t, strings.NewReader(body))
 	got, ok := value(families["criadapter_cache_fresh"])

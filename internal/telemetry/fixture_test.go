@@ -22,7 +22,7 @@ type served struct {
 	t      *testing.T
 	client *http.Client
 	server *Server
-	done   chan error
+	done   <-chan error
 }
 
 func serve(t *testing.T, opts ServerOptions) *served {
@@ -38,8 +38,8 @@ func serve(t *testing.T, opts ServerOptions) *served {
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}
-	s := &served{t: t, client: &http.Client{Transport: transport}, server: NewServer(opts), done: make(chan error, 1)}
-	go func() { s.done <- s.server.Serve() }()
+	s := &served{t: t, client: &http.Client{Transport: transport}, server: NewServer(opts)}
+	s.done = testutil.Go(s.server.Serve)
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		testutil.Check(t, s.server.Close(context.Background()))
@@ -84,6 +84,15 @@ func used() *Metrics {
 		OCIRuntime: func() (found, works bool) { return true, true },
 	})
 	return m
+}
+
+func emptySources() Sources {
+	return Sources{
+		Cache:      func() CacheStats { return CacheStats{} },
+		Logs:       func() LogStats { return LogStats{} },
+		Streams:    func() map[string]int { return nil },
+		OCIRuntime: func() (found, works bool) { return false, false },
+	}
 }
 
 // parse reads an exposition as Prometheus does.

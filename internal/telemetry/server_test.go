@@ -84,26 +84,20 @@ func TestCloseCutsOff(t *testing.T) {
 	m := NewMetrics(MetricsOptions{})
 	asked, answer := make(chan struct{}), make(chan struct{})
 	defer close(answer)
-	m.Watch(Sources{
-		Cache:   func() CacheStats { close(asked); <-answer; return CacheStats{} },
-		Logs:    func() LogStats { return LogStats{} },
-		Streams: func() map[string]int { return nil },
-
-		OCIRuntime: func() (found, works bool) { return false, false },
-	})
+	sources := emptySources()
+	sources.Cache = func() CacheStats { close(asked); <-answer; return CacheStats{} }
+	m.Watch(sources)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.Must(t, err)
 	s := NewServer(ServerOptions{Listener: listener, Metrics: m, Ready: func() error { return nil }})
-	served := make(chan error, 1)
-	go func() { served <- s.Serve() }()
-	scraped := make(chan error, 1)
-	go func() {
+	served := testutil.Go(s.Serve)
+	scraped := testutil.Go(func() error {
 		response, err := http.Get("http://" + listener.Addr().String() + "/metrics")
 		if err == nil {
 			response.Body.Close()
 		}
-		scraped <- err
-	}()
+		return err
+	})
 	<-asked
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

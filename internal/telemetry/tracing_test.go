@@ -48,8 +48,7 @@ func serveGRPC(t *testing.T, register func(*grpc.Server), opts ...grpc.ServerOpt
 	testutil.Must(t, err)
 	server := grpc.NewServer(opts...)
 	register(server)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
+	done := testutil.Go(func() error { return server.Serve(listener) })
 	t.Cleanup(func() {
 		server.Stop()
 		testutil.Check(t, <-done)

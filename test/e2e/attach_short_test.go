@@ -34,8 +34,7 @@ func TestAttachToShortContainers(t *testing.T) {
 		}, config)
 		testutil.Must(t, err)
 		// crictl starts more slowly than the container ends, so it is called while the container starts.
-		started := make(chan error, 1)
-		go func() { started <- c.server.Runtime.StartContainer(t.Context(), id) }()
+		started := testutil.Go(func() error { return c.server.Runtime.StartContainer(t.Context(), id) })
 		time.Sleep(time.Duration(i%10) * 20 * time.Millisecond)
 		outcomes[c.attachToShort(id, line, i%2 == 0)]++
 		testutil.Must(t, <-started)

@@ -119,8 +119,7 @@ func collect(t *testing.T) *collected {
 	c := &collected{address: listener.Addr().String()}
 	server := grpc.NewServer()
 	collector.RegisterTraceServiceServer(server, c)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
+	done := testutil.Go(func() error { return server.Serve(listener) })
 	t.Cleanup(func() {
 		server.Stop()
 		testutil.Check(t, <-done)
