@@ -62,9 +62,7 @@ func TestQueuedPullOutlivesAStalledOne(t *testing.T) {
 		time.Sleep(10 * time.Second) // an engine that takes its time to give up
 		stalled.end()
 		synctest.Wait()
-		if queuedCtx.Err() != nil {
-			t.Fatalf("the pull behind it ended too: %v", context.Cause(queuedCtx))
-		}
+		testutil.Require(t, queuedCtx.Err() == nil, "the pull behind it ended too: %v", context.Cause(queuedCtx))
 		// The queued pull waits for slots that no pull of this service holds any more.
 		checkExpires(t, queuedCtx, time.Minute, "no progress for 1m0s")
 	})
@@ -80,9 +78,7 @@ func TestPullThatWasQueuedMustMakeProgress(t *testing.T) {
 		defer stop()
 		pull.progress(docker.PullQueued)
 		time.Sleep(10 * time.Minute)
-		if ctx.Err() != nil {
-			t.Fatalf("ended while it waited: %v", context.Cause(ctx))
-		}
+		testutil.Require(t, ctx.Err() == nil, "ended while it waited: %v", context.Cause(ctx))
 		pull.progress(docker.PullMoves)
 		checkExpires(t, ctx, time.Minute, "no progress for 1m0s")
 	})
@@ -138,9 +134,7 @@ func keepBusy(t *testing.T, watch *pullWatch) (stop func()) {
 	ctx, pull := watch.begin(t.Context())
 	return every(10*time.Second, func() {
 		pull.progress(docker.PullMoves)
-		if ctx.Err() != nil {
-			t.Errorf("the busy pull ended: %v", context.Cause(ctx))
-		}
+		testutil.Assert(t, ctx.Err() == nil, "the busy pull ended: %v", context.Cause(ctx))
 	}, pull.end)
 }
 

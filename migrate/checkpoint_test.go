@@ -148,11 +148,10 @@ func FuzzParseCheckpoint(f *testing.F) {
 		}
 		again, err := parseCheckpoint(marshal(t, newCheckpoint(config, got.Data.HostNetwork)))
 		testutil.Require(t, err == nil, "%s, written again: %v", content, err)
-		if !proto.Equal(&runtimeapi.PodSandboxConfig{PortMappings: again.ports()},
-			&runtimeapi.PodSandboxConfig{PortMappings: got.ports()}) ||
-			again.Data.HostNetwork != got.Data.HostNetwork {
-			t.Errorf("%s, written again, reads as %+v", content, again)
-		}
+		testutil.Assert(t, proto.Equal(&runtimeapi.PodSandboxConfig{PortMappings: again.ports()},
+			&runtimeapi.PodSandboxConfig{PortMappings: got.ports()}) &&
+			again.Data.HostNetwork == got.Data.HostNetwork,
+			"%s, written again, reads as %+v", content, again)
 	})
 }
 

@@ -65,10 +65,9 @@ func TestLongTextsAreCut(t *testing.T) {
 		codes.Aborted:          status.Error(codes.Aborted, endless),
 	} {
 		got := status.Convert(toStatus(err))
-		if got.Code() != want || len(got.Message()) > maxText+100 || !utf8.ValidString(got.Message()) ||
-			!strings.HasSuffix(got.Message(), " bytes more)") {
-			t.Errorf("code %v and %d bytes: %.60s", got.Code(), len(got.Message()), got.Message())
-		}
+		testutil.Assert(t, got.Code() == want && len(got.Message()) <= maxText+100 && utf8.ValidString(got.Message()) &&
+			strings.HasSuffix(got.Message(), " bytes more)"),
+			"code %v and %d bytes: %.60s", got.Code(), len(got.Message()), got.Message())
 	}
 }
 
@@ -96,9 +95,8 @@ func TestSentinelsComeFirst(t *testing.T) {
 			fmt.Errorf("mount /data: %w", sentinel),
 		} {
 			got := status.Convert(toStatus(err))
-			if got.Code() != codes.Unknown || !strings.HasPrefix(got.Message(), sentinel.Error()) {
-				t.Errorf("%v went out as %s %q", err, got.Code(), got.Message())
-			}
+			testutil.Assert(t, got.Code() == codes.Unknown && strings.HasPrefix(got.Message(), sentinel.Error()),
+				"%v went out as %s %q", err, got.Code(), got.Message())
 		}
 	}
 }

@@ -29,10 +29,9 @@ func TestCachedListsFollowTheCache(t *testing.T) {
 			testutil.Must(t, err)
 			receivedPods, err := client.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
 			testutil.Must(t, err)
-			if !proto.Equal(receivedContainers, containers) || !proto.Equal(receivedPods, pods) {
-				t.Errorf("round %d: received %v and %v, want %v and %v", round, receivedContainers, receivedPods,
-					containers, pods)
-			}
+			testutil.Assert(t, proto.Equal(receivedContainers, containers) && proto.Equal(receivedPods, pods),
+				"round %d: received %v and %v, want %v and %v", round, receivedContainers, receivedPods,
+				containers, pods)
 		}
 		some, err := client.ListContainers(t.Context(),
 			&runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{

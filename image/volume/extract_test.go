@@ -80,9 +80,8 @@ func TestAttributesAreKept(t *testing.T) {
 	}
 	value := make([]byte, 16)
 	n, err := unix.Lgetxattr(filepath.Join(path, "marked"), "trusted.test", value)
-	if err != nil || string(value[:n]) != "value" {
-		t.Errorf("extended attribute: %q, %v", value[:max(n, 0)], err)
-	}
+	testutil.Assert(t, err == nil && string(value[:n]) == "value",
+		"extended attribute: %q, %v", value[:max(n, 0)], err)
 }
 
 // TestImageFilesStayInTheirDirectory extracts images that try to read, write or remove files outside of their

@@ -152,11 +152,9 @@ func TestRigFiles(t *testing.T) {
 	release()
 	listed, err := engine.ListContainers(t.Context(), nil)
 	testutil.Must(t, err)
-	if !slices.ContainsFunc(listed, func(c container.Summary) bool {
+	testutil.Assert(t, slices.ContainsFunc(listed, func(c container.Summary) bool {
 		return c.ID == holder && slices.Contains(store.Mounted(c), id)
-	}) {
-		t.Error("the engine's list does not show the mount")
-	}
+	}), "the engine's list does not show the mount")
 	time.Sleep(100 * time.Millisecond) // time for a wrong collection to remove the files
 	_, err = os.Stat(path)
 	testutil.Check(t, err, "the files of a container that was never started")

@@ -89,9 +89,7 @@ func TestBridge(t *testing.T) {
 // TestSystemdsSocket uses the endpoint of cri-dockerd's own unit.
 func TestSystemdsSocket(t *testing.T) {
 	c, err := load(t, "--container-runtime-endpoint", "fd://")
-	if err != nil || c.SocketPath() != "" {
-		t.Errorf("path %q, %v", c.SocketPath(), err)
-	}
+	testutil.Assert(t, err == nil && c.SocketPath() == "", "path %q, %v", c.SocketPath(), err)
 }
 
 func TestFileAndFlags(t *testing.T) {

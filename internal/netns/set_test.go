@@ -88,9 +88,8 @@ func TestSetLeavesOutTheNodes(t *testing.T) {
 	s.Network, s.UTS = "", ""
 	testutil.Must(t, s.Make(t.Context()))
 	entries, err := os.ReadDir(filepath.Dir(s.IPC))
-	if err != nil || len(entries) != 1 || !alive(t, s) {
-		t.Errorf("pinned are %v, %v; alive is %v", entries, err, alive(t, s))
-	}
+	testutil.Assert(t, err == nil && len(entries) == 1 && alive(t, s),
+		"pinned are %v, %v; alive is %v", entries, err, alive(t, s))
 }
 
 // TestSetThatCannotBeMadeLeavesNothing gives sysctls that the kernel refuses.

@@ -39,9 +39,8 @@ func TestDir(t *testing.T) {
 	}
 	stat, err := os.Stat(filepath.Join(string(dir), someID))
 	parent, parentErr := os.Stat(string(dir))
-	if err != nil || parentErr != nil || stat.Mode().Perm() != 0o600 || parent.Mode().Perm() != 0o700 {
-		t.Errorf("modes %v and %v", stat.Mode(), parent.Mode())
-	}
+	testutil.Assert(t, err == nil && parentErr == nil && stat.Mode().Perm() == 0o600 && parent.Mode().Perm() == 0o700,
+		"modes %v and %v", stat.Mode(), parent.Mode())
 	for range 2 {
 		testutil.Must(t, dir.Remove(someID))
 	}

@@ -95,10 +95,9 @@ func TestArchiveDescribesOneImageTwice(t *testing.T) {
 			files := mustArchive(t, arch)
 			testutil.Equal(t, string(files["oci-layout"]), `{"imageLayoutVersion":"1.0.0"}`, "oci-layout")
 			docker := decode[[]dockerManifest](t, files["manifest.json"])
-			if len(docker) != 1 || !slices.Equal(docker[0].RepoTags, []string{Reference}) ||
-				len(docker[0].Layers) != 1 {
-				t.Fatalf("manifest.json is %+v", docker)
-			}
+			testutil.Require(t, len(docker) == 1 && slices.Equal(docker[0].RepoTags, []string{Reference}) &&
+				len(docker[0].Layers) == 1,
+				"manifest.json is %+v", docker)
 			index := decode[ocispec.Index](t, files["index.json"])
 			testutil.Require(t, len(index.Manifests) == 1, "index.json is %+v", index)
 			desc := index.Manifests[0]
@@ -118,10 +117,9 @@ func TestArchiveDescribesOneImageTwice(t *testing.T) {
 			testutil.Assert(t, len(got) == 1 && bytes.Equal(got["pause"], mustELF(t, arch)),
 				"the layer holds %v", slices.Sorted(maps.Keys(got)))
 			image := decode[ocispec.Image](t, config)
-			if image.Architecture != arch ||
-				!slices.Equal(image.RootFS.DiffIDs, []digest.Digest{manifest.Layers[0].Digest}) {
-				t.Errorf("the config is %s", config)
-			}
+			testutil.Assert(t, image.Architecture == arch &&
+				slices.Equal(image.RootFS.DiffIDs, []digest.Digest{manifest.Layers[0].Digest}),
+				"the config is %s", config)
 		})
 	}
 }

@@ -30,9 +30,7 @@ func TestImageRunsOnAnEngine(t *testing.T) {
 	testutil.Must(t, err)
 	t.Logf("Docker Engine %s", info.Info.ServerVersion)
 	arch, ok := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[info.Info.Architecture]
-	if !ok {
-		t.Fatalf("no sandbox image for the engine's architecture %s", info.Info.Architecture)
-	}
+	testutil.Require(t, ok, "no sandbox image for the engine's architecture %s", info.Info.Architecture)
 	for range 2 { // the second load finds everything there
 		load(ctx, t, cli, arch)
 	}

@@ -61,10 +61,9 @@ func TestELFIsWellFormed(t *testing.T) {
 			testutil.Assert(t, len(content) <= 512, "the file has %d bytes, a few hundred are enough", len(content))
 			f, err := elf.NewFile(bytes.NewReader(content))
 			testutil.Must(t, err)
-			if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB || f.Type != elf.ET_EXEC ||
-				f.Machine != machine || len(f.Sections) != 0 {
-				t.Errorf("the header is %+v with %d sections", f.FileHeader, len(f.Sections))
-			}
+			testutil.Assert(t, f.Class == elf.ELFCLASS64 && f.Data == elf.ELFDATA2LSB && f.Type == elf.ET_EXEC &&
+				f.Machine == machine && len(f.Sections) == 0,
+				"the header is %+v with %d sections", f.FileHeader, len(f.Sections))
 			testutil.Require(t, len(f.Progs) == 2, "%d program headers, want 2", len(f.Progs))
 			requireLoadable(t, f, uint64(len(content)))
 			stack := f.Progs[1]

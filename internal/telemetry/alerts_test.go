@@ -49,18 +49,15 @@ func TestAlertsNameExistingMetrics(t *testing.T) {
 		}
 		seen[a.Alert] = true
 		names, queries := metricName.FindAllString(a.Expr, -1), selected.FindAllStringSubmatch(a.Expr, -1)
-		if len(names) != len(queries) {
-			t.Errorf("%s: a metric is queried without {job=…}: %s", a.Alert, a.Expr)
-		}
+		testutil.Assert(t, len(names) == len(queries),
+			"%s: a metric is queried without {job=…}: %s", a.Alert, a.Expr)
 		var grouped []string
 		for _, by := range grouping.FindAllStringSubmatch(a.Expr, -1) {
 			grouped = append(grouped, strings.Split(by[1], ", ")...)
 		}
 		for _, query := range queries {
 			has, ok := labels[query[1]]
-			if !ok {
-				t.Errorf("%s asks for %s, which does not exist", a.Alert, query[1])
-			}
+			testutil.Assert(t, ok, "%s asks for %s, which does not exist", a.Alert, query[1])
 			named := slices.Clone(grouped)
 			for _, selector := range selectors.FindAllStringSubmatch(query[2], -1) {
 				named = append(named, selector[1])

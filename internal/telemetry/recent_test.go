@@ -24,10 +24,9 @@ func TestSlowCallsAreRemembered(t *testing.T) {
 		m.RPC(fmt.Sprint(i), codes.OK, slowRequest)
 	}
 	slow := m.Happened().Slow
-	if len(slow) != maxSlow || slow[0].Call != fmt.Sprint(2*maxSlow-1) || slow[0].Kind != "CRI" ||
-		slow[0].Took != slowRequest {
-		t.Errorf("%d calls, the newest is %+v", len(slow), slow[0])
-	}
+	testutil.Assert(t, len(slow) == maxSlow && slow[0].Call == fmt.Sprint(2*maxSlow-1) && slow[0].Kind == "CRI" &&
+		slow[0].Took == slowRequest,
+		"%d calls, the newest is %+v", len(slow), slow[0])
 }
 
 func TestLastCNIFault(t *testing.T) {

@@ -149,10 +149,9 @@ func TestKubeletsTraceIsContinued(t *testing.T) {
 		{"the CNI operation", cni, rpc.GetSpanId()},
 	} {
 		id := parent.TraceID()
-		if string(link.span.GetTraceId()) != string(id[:]) ||
-			string(link.span.GetParentSpanId()) != string(link.parent) {
-			t.Errorf("%s is not where it belongs: %v", link.name, link.span)
-		}
+		testutil.Assert(t, string(link.span.GetTraceId()) == string(id[:]) &&
+			string(link.span.GetParentSpanId()) == string(link.parent),
+			"%s is not where it belongs: %v", link.name, link.span)
 	}
 	if cni.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR || strings.Contains(cni.String(), "$ecret") {
 		t.Errorf("want an error without its text, got %v", cni)

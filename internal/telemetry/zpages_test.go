@@ -33,10 +33,9 @@ func TestZPages(t *testing.T) {
 	const header = " for debugging purposes only.\n\n"
 	for _, accept := range []string{"", "text/plain", "*/*", "text/html,application/xhtml+xml,*/*;q=0.8"} {
 		status, kind, body := ask("/statusz", accept)
-		if status != 200 || kind != "text/plain; charset=utf-8" ||
-			!strings.HasPrefix(body, "\ncriadapter statusz\nWarning: ") || !strings.Contains(body, header) {
-			t.Errorf("%q: %d %s %s", accept, status, kind, body)
-		}
+		testutil.Assert(t, status == 200 && kind == "text/plain; charset=utf-8" &&
+			strings.HasPrefix(body, "\ncriadapter statusz\nWarning: ") && strings.Contains(body, header),
+			"%q: %d %s %s", accept, status, kind, body)
 		for _, want := range []string{"Started: ", "Up: 0 hr 00 min ", "Go version: go", "Binary version: v1.2.3\n",
 			"Paths: /debug /flagz /healthz /metrics /readyz /statusz\n"} {
 			testutil.Assert(t, strings.Contains(body, want), "no %q in %s", want, body)
@@ -51,11 +50,10 @@ func TestZPages(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &status); err != nil || code != 200 || kind != "application/json" {
 		t.Fatalf("%d %s %s: %v", code, kind, body, err)
 	}
-	if status.Kind != "Statusz" || status.APIVersion != "config.k8s.io/v1beta1" ||
-		status.Metadata["name"] != "criadapter" || status.BinaryVersion != "v1.2.3" ||
-		time.Since(status.StartTime) > time.Hour {
-		t.Errorf("got %+v", status)
-	}
+	testutil.Assert(t, status.Kind == "Statusz" && status.APIVersion == "config.k8s.io/v1beta1" &&
+		status.Metadata["name"] == "criadapter" && status.BinaryVersion == "v1.2.3" &&
+		time.Since(status.StartTime) <= time.Hour,
+		"got %+v", status)
 	var flags flagsPage
 	if _, _, body := ask("/flagz",
 		"application/json;v=v1beta1;g=config.k8s.io;as=Flagz"); json.Unmarshal([]byte(body), &flags) != nil ||

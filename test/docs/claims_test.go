@@ -22,9 +22,8 @@ func TestEveryClaimNamesItsTests(t *testing.T) {
 				columns = len(cells)
 			case columns > 0 && !strings.HasPrefix(last, "---"):
 				rows[document.Path]++
-				if len(cells) != columns || !namedTest.MatchString(last) {
-					t.Errorf("%s: no test is named by %s", document.Path, line)
-				}
+				testutil.Assert(t, len(cells) == columns && namedTest.MatchString(last),
+					"%s: no test is named by %s", document.Path, line)
 			}
 		}
 	}

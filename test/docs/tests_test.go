@@ -23,9 +23,8 @@ func TestNamedTestsExist(t *testing.T) {
 	for _, document := range documents(t) {
 		for _, m := range namedTest.FindAllStringSubmatch(document.Content, -1) {
 			named++
-			if !slices.Contains(declared, m[1]) {
-				t.Errorf("%s names %s, which does not exist", document.Path, m[1])
-			}
+			testutil.Assert(t, slices.Contains(declared, m[1]),
+				"%s names %s, which does not exist", document.Path, m[1])
 		}
 	}
 	testutil.Assert(t, named >= 20, "only %d names were read", named)

@@ -100,10 +100,9 @@ func TestDoctor(t *testing.T) {
 		testutil.Assert(t, len(got) == 0, "a running pod is left behind: %q", got)
 	}
 	answer := command[status.Answer](t, env, s, "status")
-	if !answer.Ready() || answer.Report == nil || answer.Report.Pods["ready"] != 2 ||
-		answer.Report.LastEvent.IsZero() || answer.Engine == nil {
-		t.Errorf("got %+v, %+v", answer, answer.Report)
-	}
+	testutil.Assert(t, answer.Ready() && answer.Report != nil && answer.Report.Pods["ready"] == 2 &&
+		!answer.Report.LastEvent.IsZero() && answer.Engine != nil,
+		"got %+v, %+v", answer, answer.Report)
 	archive := filepath.Join(s.Dir, "bug.tar.gz")
 	collect := exec.CommandContext(t.Context(), env.Criadapter,
 		append([]string{"debug", "bundle", "--file=" + archive, "--log-file=" + s.LogPath}, settings(env, s)...)...)

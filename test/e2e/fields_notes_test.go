@@ -96,10 +96,9 @@ func (n *fieldsNode) strictGroups(t *testing.T) {
 		status, err := n.server.Runtime.ContainerStatus(t.Context(), id, false)
 		testutil.Must(n, err)
 		user := status.GetStatus().GetUser().GetLinux()
-		if user.GetUid() != 1000 || user.GetGid() != 1000 ||
-			!slices.Equal(user.GetSupplementalGroups(), []int64{1000, 77}) {
-			t.Errorf("ContainerStatus shows the user %v", user)
-		}
+		testutil.Assert(t, user.GetUid() == 1000 && user.GetGid() == 1000 &&
+			slices.Equal(user.GetSupplementalGroups(), []int64{1000, 77}),
+			"ContainerStatus shows the user %v", user)
 	})
 }
 
@@ -167,10 +166,9 @@ func (n *fieldsNode) limitsFromTheStart(t *testing.T) {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
 		t.Run("unified keys on cgroup v1", func(t *testing.T) {
 			_, err := n.create(config)
-			if err == nil ||
-				!strings.Contains(err.Error(), "config.linux.resources.unified: "+key+" is a file of cgroup v2") {
-				t.Errorf("got %v", err)
-			}
+			testutil.Assert(t, err != nil &&
+				strings.Contains(err.Error(), "config.linux.resources.unified: "+key+" is a file of cgroup v2"),
+				"got %v", err)
 		})
 		return
 	}

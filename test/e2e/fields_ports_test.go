@@ -31,9 +31,8 @@ func (n *fieldsNode) wantForwarded(ports []int32, ip4, ip6 string) {
 						strings.Contains(rule, "--dport "+strconv.Itoa(int(ports[i]))+" ") &&
 						strings.Contains(rule, "--to-destination "+ip+":"+strconv.Itoa(7000+i))
 			}
-			if !found {
-				n.Errorf("%s: no rule leads from %s port %d to %s:\n%s", program, protocol, ports[i], ip, rules)
-			}
+			testutil.Assert(n, found,
+				"%s: no rule leads from %s port %d to %s:\n%s", program, protocol, ports[i], ip, rules)
 		}
 	}
 }

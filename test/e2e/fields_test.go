@@ -193,10 +193,9 @@ func TestFieldsOfPods(t *testing.T) {
 		status, err := n.server.Runtime.PodSandboxStatus(t.Context(), n.pod, false)
 		testutil.Must(n, err)
 		network := status.GetStatus().GetNetwork()
-		if !strings.HasPrefix(network.GetIp(), "10.88.") || len(network.GetAdditionalIps()) != 1 ||
-			!strings.HasPrefix(network.GetAdditionalIps()[0].GetIp(), "fd00:88:16:") {
-			t.Fatalf("the addresses are %v", network)
-		}
+		testutil.Require(t, strings.HasPrefix(network.GetIp(), "10.88.") && len(network.GetAdditionalIps()) == 1 &&
+			strings.HasPrefix(network.GetAdditionalIps()[0].GetIp(), "fd00:88:16:"),
+			"the addresses are %v", network)
 		inside := n.sh(id, "ip addr show eth0")
 		for _, ip := range []string{network.GetIp(), network.GetAdditionalIps()[0].GetIp()} {
 			testutil.Assert(t, strings.Contains(inside, ip), "eth0 has no %s: %s", ip, inside)

@@ -118,10 +118,9 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 	list, err := runtime.ListContainerStats(t.Context(), &runtimeapi.ContainerStatsFilter{Id: w.container})
 	testutil.Assert(t, err == nil && len(list) == 0, "the list has an ended container: %v, %v", list, err)
 	ended := w.stats()
-	if ended.Cpu.Timestamp == 0 || ended.Cpu.UsageCoreNanoSeconds.GetValue() != 0 ||
-		ended.Memory.UsageBytes.GetValue() != 0 {
-		t.Errorf("an ended container uses %v, %v", ended.Cpu, ended.Memory)
-	}
+	testutil.Assert(t, ended.Cpu.Timestamp != 0 && ended.Cpu.UsageCoreNanoSeconds.GetValue() == 0 &&
+		ended.Memory.UsageBytes.GetValue() == 0,
+		"an ended container uses %v, %v", ended.Cpu, ended.Memory)
 	testutil.Must(t, runtime.StopPodSandbox(t.Context(), w.pod))
 	pods, err := runtime.ListPodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsFilter{Id: w.pod})
 	testutil.Assert(t, err == nil && len(pods) == 0, "the list has an ended pod: %v, %v", pods, err)

@@ -51,18 +51,16 @@ func TestExecStreams(t *testing.T) {
 	overTransports(t, func(t *testing.T, transport string) {
 		c := c.on(t)
 		r := c.try("exec", transport, id, "sh", "-c", "echo to stdout; echo to stderr >&2; exit 3")
-		if r.stdout != "to stdout\n" || !strings.HasPrefix(r.stderr, "to stderr\n") ||
-			!strings.Contains(r.stderr, "exit code 3") || r.code == 0 {
-			t.Errorf("streams and exit code: %+v", r)
-		}
+		testutil.Assert(t, r.stdout == "to stdout\n" && strings.HasPrefix(r.stderr, "to stderr\n") &&
+			strings.Contains(r.stderr, "exit code 3") && r.code != 0,
+			"streams and exit code: %+v", r)
 		if r = c.try("exec", transport, id, "true"); r != (result{}) {
 			t.Errorf("true: %+v", r)
 		}
 		r = c.try("exec", transport, id, "no-such-program")
-		if !noSuchProgram.MatchString(r.stdout+r.stderr) ||
-			!regexp.MustCompile("exit code 12[67]").MatchString(r.stderr) {
-			t.Errorf("a command that does not exist: %+v", r)
-		}
+		testutil.Assert(t, noSuchProgram.MatchString(r.stdout+r.stderr) &&
+			regexp.MustCompile("exit code 12[67]").MatchString(r.stderr),
+			"a command that does not exist: %+v", r)
 		r = c.try("exec", transport, id, "/etc")
 		testutil.Assert(t, notAProgram.MatchString(r.stdout+r.stderr) && strings.Contains(r.stderr, "exit code 126"),
 			"a command that is not a program: %+v", r)
@@ -151,10 +149,9 @@ func TestAttachStdinOnce(t *testing.T) {
 		s.expect("got two\n")
 		_ = s.input.Close()
 		s.wait()
-		if s.stdout.String() != "got one\ngot two\nend of input\n" ||
-			!strings.HasPrefix(s.stderr.String(), "error one\nerror two\n") {
-			t.Errorf("stdout %q, stderr %q", s.stdout, s.stderr)
-		}
+		testutil.Assert(t, s.stdout.String() == "got one\ngot two\nend of input\n" &&
+			strings.HasPrefix(s.stderr.String(), "error one\nerror two\n"),
+			"stdout %q, stderr %q", s.stdout, s.stderr)
 		c.await(id, "CONTAINER_EXITED 4")
 	})
 }

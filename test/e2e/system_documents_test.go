@@ -28,9 +28,7 @@ func TestSystemDocuments(t *testing.T) {
 		command := exec.CommandContext(t.Context(), "bash", "-c", script)
 		command.Dir, command.Env = root, readersEnviron()
 		output, err := command.CombinedOutput()
-		if err != nil {
-			t.Errorf("%s: %v\n%s", document.Path, err, output)
-		}
+		testutil.Assert(t, err == nil, "%s: %v\n%s", document.Path, err, output)
 		t.Logf("%s: %d blocks, the last lines:\n%s", document.Path, blocks, output[max(0, len(output)-800):])
 	}
 	testutil.Assert(t, ran >= 2, "only %d blocks were run", ran)

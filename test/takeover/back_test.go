@@ -83,10 +83,9 @@ func (n *node) migrate(args ...string) (string, error) {
 func (n *node) takeOverByCommand(before view) {
 	n.t.Helper()
 	plan, err := n.migrate("--from=cri-dockerd")
-	if err != nil ||
-		!strings.Contains(plan, fmt.Sprintf("%d pods with %d containers", len(before.pods), len(before.containers))) {
-		n.t.Fatalf("%v\n%s", err, plan)
-	}
+	testutil.Require(n.t, err == nil &&
+		strings.Contains(plan, fmt.Sprintf("%d pods with %d containers", len(before.pods), len(before.containers))),
+		"%v\n%s", err, plan)
 	n.t.Logf("the plan:\n%s", plan)
 	for name, pod := range before.pods {
 		_, err := os.Stat(netns.PodPin("", pod.id))
@@ -104,11 +103,10 @@ func (n *node) takeOverByCommand(before view) {
 func (n *node) handBackByCommand(now view) {
 	n.t.Helper()
 	plan, err := n.migrate("--to=cri-dockerd")
-	if err != nil || !strings.Contains(plan, fmt.Sprintf("%d pods are", len(now.pods))) ||
-		!strings.Contains(plan, "shop/late-node: kubectl logs shows nothing new of app") ||
-		strings.Count(plan, "lacks the pod's resolv.conf") != 1 {
-		n.t.Fatalf("%v\n%s", err, plan)
-	}
+	testutil.Require(n.t, err == nil && strings.Contains(plan, fmt.Sprintf("%d pods are", len(now.pods))) &&
+		strings.Contains(plan, "shop/late-node: kubectl logs shows nothing new of app") &&
+		strings.Count(plan, "lacks the pod's resolv.conf") == 1,
+		"%v\n%s", err, plan)
 	n.t.Logf("the plan back:\n%s", plan)
 	for range 2 { // it can be repeated
 		output, err := n.migrate("--to=cri-dockerd", "--apply")

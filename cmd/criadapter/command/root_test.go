@@ -66,9 +66,8 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s has no example", cmd.CommandPath())
 		}
 		for line := range strings.SplitSeq(cmd.Long+"\n"+cmd.Example, "\n") {
-			if len(line) > 100 {
-				t.Errorf("%s: a line of the help is wider than a terminal: %s", cmd.CommandPath(), line)
-			}
+			testutil.Assert(t, len(line) <= 100,
+				"%s: a line of the help is wider than a terminal: %s", cmd.CommandPath(), line)
 		}
 		for _, child := range cmd.Commands() {
 			check(child)
