@@ -56,9 +56,8 @@ func TestLayersOfARoot(t *testing.T) {
 		})
 	}
 	l := layers{home: "/a,b", upper: "diff", kept: []string{"metacopy=on"}}
-	if got, want := l.options([]string{"0", "1"}), `lowerdir=0:1,upperdir=/a\,b/diff,workdir=/a\,b/criadapter-work,index=off,metacopy=on`; got != want {
-		t.Errorf("options %s, want %s", got, want)
-	}
+	testutil.Equal(t, l.options([]string{"0", "1"}),
+		`lowerdir=0:1,upperdir=/a\,b/diff,workdir=/a\,b/criadapter-work,index=off,metacopy=on`, "options")
 }
 
 // A volume may be below the point where its overlay is mounted.
@@ -69,14 +68,11 @@ func TestLayersOfAVolume(t *testing.T) {
 	l, err := m.layers()
 	testutil.Assert(t, m.point == "/img" && m.root == "/part" && err == nil &&
 		reflect.DeepEqual(l.readable(), []string{"/l/2", "/l/1"}), "got %+v, %+v, %v", m, l, err)
-	got, want := l.readOnly([]string{"0", "1"}), "lowerdir=0:1,index=off"
-	testutil.Assert(t, got == want, "options %s, want %s", got, want)
+	testutil.Equal(t, l.readOnly([]string{"0", "1"}), "lowerdir=0:1,index=off", "options")
 	m = parseMount(mounts, "/imgs")
 	testutil.Assert(t, m.point == "/" && m.kind == "ext4", "a neighbour is on %+v", m)
 	l.home, l.upper = "/u", "fs"
-	if got := l.readable(); got[0] != "/u/fs" {
-		t.Errorf("the uppermost is %s", got[0])
-	}
+	testutil.Equal(t, l.readable()[0], "/u/fs", "the uppermost")
 }
 
 func TestIsBelow(t *testing.T) {

@@ -37,11 +37,8 @@ func file(t *testing.T, content string) string {
 func TestDefaultsAreValid(t *testing.T) {
 	c, err := load(t)
 	testutil.Must(t, err)
-	got, want := c.SocketPath(), "/run/criadapter/criadapter.sock"
-	testutil.Assert(t, got == want, "socket %q, want %q", got, want)
-	if got, want := c.CacheDir(), "/var/lib/criadapter/cni"; got != want {
-		t.Errorf("CNI cache %q, want %q", got, want)
-	}
+	testutil.Equal(t, c.SocketPath(), "/run/criadapter/criadapter.sock", "socket")
+	testutil.Equal(t, c.CacheDir(), "/var/lib/criadapter/cni", "CNI cache")
 }
 
 // The flags in `cri-dockerd --help` of v0.4.3 that have no effect here.

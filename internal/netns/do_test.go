@@ -94,13 +94,10 @@ func TestDoNests(t *testing.T) {
 	outer, inner := Open(fmt.Sprintf("/proc/%d/ns/net", a)), Open(fmt.Sprintf("/proc/%d/ns/net", b))
 	err := outer.Do(t.Context(), func() error {
 		err := inner.Do(t.Context(), func() error {
-			got, want := namespaceOf(t, own), podNamespace(t, b)
-			testutil.Assert(t, got == want, "the inner f runs in %s, want %s", got, want)
+			testutil.Equal(t, namespaceOf(t, own), podNamespace(t, b), "the inner f runs in")
 			return nil
 		})
-		if got, want := namespaceOf(t, own), podNamespace(t, a); got != want {
-			t.Errorf("after the inner call f runs in %s, want %s", got, want)
-		}
+		testutil.Equal(t, namespaceOf(t, own), podNamespace(t, a), "after the inner call f runs in")
 		return err
 	})
 	testutil.Must(t, err)

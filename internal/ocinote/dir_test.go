@@ -20,9 +20,8 @@ var someID = strings.Repeat("0a", 32)
 
 func TestDir(t *testing.T) {
 	dir := Dir(filepath.Join(t.TempDir(), "notes"))
-	if _, err := dir.Load(someID); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("before: %v", err)
-	}
+	_, err := dir.Load(someID)
+	testutil.FailsWith(t, err, fs.ErrNotExist, "before")
 	if ids, err := dir.List(); len(ids) > 0 || err != nil {
 		t.Errorf("before: %v, %v", ids, err)
 	}
@@ -109,9 +108,7 @@ func TestNamesThatAreNoIDs(t *testing.T) {
 		if _, err := dir.Load(id); err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q: %v", id, err)
 		}
-		if err := dir.Remove(id); err == nil {
-			t.Errorf("%q is removed", id)
-		}
+		testutil.Assert(t, dir.Remove(id) != nil, "%q is removed", id)
 	}
 }
 

@@ -27,9 +27,8 @@ func TestHealthAndReadiness(t *testing.T) {
 	check("/readyz", http.StatusServiceUnavailable, "the engine does not answer")
 	reason.Store(new(error))
 	check("/readyz", http.StatusOK, "ok")
-	if status, _ := s.get("/"); status != http.StatusNotFound {
-		t.Errorf("/ answers %d", status)
-	}
+	status, _ := s.get("/")
+	testutil.Equal(t, status, http.StatusNotFound, "/ answers")
 	response, err := s.client.Post("http://metrics/healthz", "text/plain", nil)
 	testutil.Must(t, err)
 	response.Body.Close()
@@ -101,11 +100,7 @@ func TestCloseCutsOff(t *testing.T) {
 	<-asked
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Close(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Close: %v, want context.Canceled", err)
-	}
+	testutil.FailsWith(t, s.Close(ctx), context.Canceled, "Close")
 	testutil.Check(t, <-served)
-	if err := <-scraped; err == nil {
-		t.Error("the scrape has an answer")
-	}
+	testutil.Assert(t, <-scraped != nil, "the scrape has an answer")
 }

@@ -44,9 +44,7 @@ func TestMake(t *testing.T) {
 	}
 	child.Close()
 	child.Close()
-	if _, err := os.Stat(proc); err == nil {
-		t.Errorf("%s is there after the end", proc)
-	}
+	testutil.Gone(t, proc, "after the end")
 	if _, err := Make([]Mapping{{ContainerID: 0, HostID: -1, Size: 1}}, some(), 0); err == nil {
 		t.Error("an invalid mapping is accepted")
 	}
@@ -86,9 +84,7 @@ func TestClone(t *testing.T) {
 		t.Errorf("/proc is mapped: %v", err)
 	}
 	for _, path := range []string{filepath.Join(source, "nonesuch"), "a\x00b"} {
-		if err := ns.Clone(path, dir, false); err == nil {
-			t.Errorf("%q is mounted", path)
-		}
+		testutil.Assert(t, ns.Clone(path, dir, false) != nil, "%q is mounted", path)
 	}
 }
 
