@@ -29,8 +29,7 @@ func TestRigArtifactIsAnImage(t *testing.T) {
 		digested := repository + "@" + digest.String()
 		for i, remove := range []string{repository + ":1", digest.String(), digested, digest.Hex[:12]} {
 			artifacts.Push(t, repository+":1", img)
-			id, err := r.Pull(t.Context(), spec(repository+":1"), nil)
-			testutil.Must(t, err)
+			id := r.pull(t, repository+":1")
 			testutil.Equal(t, id, digest.String(), "id of the artifact")
 			present := r.status(t, repository+":1")
 			testutil.Equal(t, strings.Join(present.GetRepoTags(), " "), repository+":1", "tags")
@@ -44,8 +43,7 @@ func TestRigArtifactIsAnImage(t *testing.T) {
 			testutil.Assert(t, err == nil && artifact, "it is not an artifact: %v", err)
 			if i == 2 { // a pull by digest alone gives no tag
 				testutil.Must(t, r.Remove(t.Context(), spec(id)))
-				_, err := r.Pull(t.Context(), spec(digested), nil)
-				testutil.Must(t, err)
+				r.pull(t, digested)
 				tags := r.status(t, digested).GetRepoTags()
 				testutil.Assert(t, len(tags) == 0, "tags after a pull by digest: %v", tags)
 			}
@@ -62,19 +60,16 @@ func TestRigTagMovesBetweenImageAndArtifact(t *testing.T) {
 	ref := r.env.Registry + "/" + local + ":1"
 	img := fresh(t, 64, v1.Config{})
 	r.push(t, img, local+":1")
-	imageID, err := r.Pull(t.Context(), spec(ref), nil)
-	testutil.Must(t, err)
+	imageID := r.pull(t, ref)
 	artifacts.Push(t, ref, artifacts.New(t, artifacts.Empty, "model.bin", "moved"))
-	artifactID, err := r.Pull(t.Context(), spec(ref), nil)
-	testutil.Must(t, err)
+	artifactID := r.pull(t, ref)
 	testutil.Equal(t, r.status(t, ref).GetId(), artifactID, "tag after the artifact's pull")
 	r.Relist() // the engine may still have the tag on the image
-	_, err = r.List(t.Context(), nil)
+	_, err := r.List(t.Context(), nil)
 	testutil.Must(t, err)
 	testutil.Equal(t, r.status(t, ref).GetId(), artifactID, "tag after a relist")
 	artifacts.Push(t, ref, img)
-	again, err := r.Pull(t.Context(), spec(ref), nil)
-	testutil.Must(t, err)
+	again := r.pull(t, ref)
 	testutil.Equal(t, again, imageID, "id of the image that is pulled again")
 	testutil.Equal(t, r.status(t, ref).GetId(), imageID, "tag after the image's pull")
 	testutil.Must(t, r.Remove(t.Context(), spec(artifactID)))
@@ -91,8 +86,7 @@ func TestRigArtifactOfAnIndex(t *testing.T) {
 		Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: features.OS, Architecture: features.Arch}},
 	})
 	artifacts.Push(t, ref, index)
-	id, err := r.Pull(t.Context(), spec(ref), nil)
-	testutil.Must(t, err)
+	id := r.pull(t, ref)
 	digest, err := index.Digest()
 	testutil.Must(t, err)
 	testutil.Assert(t, slices.ContainsFunc(r.status(t, ref).GetRepoDigests(), func(name string) bool {
@@ -110,8 +104,7 @@ func TestRigPolicyJudgesArtifacts(t *testing.T) {
 	_, err := r.Pull(t.Context(), spec(repository+":1"), nil)
 	r.wantRefusal(t, err)
 	r.sign(t, good, repository)
-	id, err := r.Pull(t.Context(), spec(repository+":1"), nil)
-	testutil.Must(t, err)
+	id := r.pull(t, repository+":1")
 	testutil.Equal(t, r.status(t, repository+":1").GetId(), id, "artifact of the tag")
 	testutil.Must(t, r.Allow(t.Context(), id, repository+":1"))
 

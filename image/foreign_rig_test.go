@@ -173,8 +173,7 @@ func TestRigUntaggedBuildIsFound(t *testing.T) {
 	tag := name(t) + ":1"
 	r.push(t, fresh(t, 1000, v1.Config{}), tag)
 	full := r.env.Image(tag)
-	id, err := r.Pull(t.Context(), spec(full), nil)
-	testutil.Must(t, err)
+	id := r.pull(t, full)
 	features, err := r.engine.Features(t.Context())
 	testutil.Must(t, err)
 	before, err := r.List(t.Context(), nil)
@@ -217,8 +216,7 @@ func TestRigChangeByContainerdIsFound(t *testing.T) {
 	tag := name(t) + ":1"
 	r.push(t, fresh(t, 1000, v1.Config{}), tag)
 	full := r.env.Image(tag)
-	id, err := r.Pull(t.Context(), spec(full), nil)
-	testutil.Must(t, err)
+	id := r.pull(t, full)
 	other := strings.TrimSuffix(full, "1") + "2"
 	ctr := func(args ...string) func() error {
 		return func() error {
@@ -254,8 +252,7 @@ func TestRigOwnWritesAreVisibleAtOnce(t *testing.T) {
 	_, err := r.List(t.Context(), nil)
 	testutil.Must(t, err)
 	for range 5 {
-		id, err := r.Pull(t.Context(), spec(full), nil)
-		testutil.Must(t, err)
+		id := r.pull(t, full)
 		if got := r.status(t, full).GetId(); got != id || r.listed(t, id) == nil {
 			t.Errorf("pulled %s, the status is %s, the list has %q", id, got, r.listed(t, id))
 		}

@@ -21,9 +21,7 @@ func TestRigInterruptedRemovalIsWholeOrNothing(t *testing.T) {
 		r.push(t, fresh(t, 1000, v1.Config{}), tags...)
 		var id string
 		for _, tag := range tags {
-			var err error
-			id, err = r.Pull(t.Context(), spec(r.env.Image(tag)), nil)
-			testutil.Must(t, err)
+			id = r.pull(t, r.env.Image(tag))
 		}
 		before := r.status(t, id)
 		service, err := image.New(image.Options{Engine: &dying{Engine: r.engine}})

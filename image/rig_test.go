@@ -91,6 +91,14 @@ func name(t *testing.T) string {
 	return fmt.Sprintf("image-%d/%s", os.Getpid(), strings.ToLower(t.Name()))
 }
 
+// pull pulls an image and returns its id.
+func (r *rig) pull(t *testing.T, ref string) string {
+	t.Helper()
+	id, err := r.Pull(t.Context(), spec(ref), nil)
+	testutil.Must(t, err)
+	return id
+}
+
 func (r *rig) status(t *testing.T, ref string) *runtimeapi.Image {
 	t.Helper()
 	response, err := r.Status(t.Context(), spec(ref), image.StatusOptions{})
@@ -103,8 +111,7 @@ func TestRigImageHasOneID(t *testing.T) {
 	ref := name(t) + ":1"
 	r.push(t, fresh(t, 1000, v1.Config{User: "www-data:1004", Cmd: []string{"/x"}}), ref)
 	full := r.env.Image(ref)
-	id, err := r.Pull(t.Context(), spec(full), nil)
-	testutil.Must(t, err)
+	id := r.pull(t, full)
 	img := r.status(t, full)
 	testutil.Assert(t, img.GetId() == id && img.GetUsername() == "www-data" && img.GetUid() == nil &&
 		img.GetSize() != 0, "the pull says %s, the status %v", id, img)
@@ -133,8 +140,7 @@ func TestRigImageWithTwoNamesIsListedOnce(t *testing.T) {
 	var want []string
 	for _, ref := range refs {
 		full := r.env.Image(ref)
-		got, err := r.Pull(t.Context(), spec(full), nil)
-		testutil.Must(t, err)
+		got := r.pull(t, full)
 		id, want = got, append(want, full)
 	}
 	list, err := r.List(t.Context(), &runtimeapi.ImageFilter{})
@@ -157,8 +163,7 @@ func TestRigPullByDigest(t *testing.T) {
 	testutil.Must(t, err)
 	byDigest := r.env.Image(repository) + "@" + digest.String()
 	for _, ref := range []string{byDigest, r.env.Image(repository) + ":1@" + digest.String()} {
-		id, err := r.Pull(t.Context(), spec(ref), nil)
-		testutil.Must(t, err)
+		id := r.pull(t, ref)
 		got := r.status(t, ref)
 		testutil.Assert(t, got.GetId() == id && len(got.GetRepoTags()) == 0 &&
 			slices.Equal(got.GetRepoDigests(), []string{byDigest}), "%s: got %v", ref, got)
@@ -260,9 +265,7 @@ func TestRigRemoveTakesAllNames(t *testing.T) {
 	var id string
 	for range 3 {
 		for _, tag := range tags {
-			var err error
-			id, err = r.Pull(t.Context(), spec(r.env.Image(tag)), nil)
-			testutil.Must(t, err)
+			id = r.pull(t, r.env.Image(tag))
 		}
 		got := r.status(t, id)
 		testutil.Require(t, len(got.GetRepoTags()) == len(tags), "got %v", got)
@@ -328,8 +331,7 @@ func TestRigFsInfo(t *testing.T) {
 	ref := name(t) + ":1"
 	const layer = 4 << 20
 	r.push(t, fresh(t, layer, v1.Config{}), ref)
-	_, err := r.Pull(t.Context(), spec(r.env.Image(ref)), nil)
-	testutil.Must(t, err)
+	r.pull(t, r.env.Image(ref))
 	var images []*runtimeapi.FilesystemUsage
 	testutil.Eventually(t, func() error { // until the first measurement is over
 		info, err := r.FsInfo(t.Context())
