@@ -58,7 +58,8 @@ func TestResume(t *testing.T) {
 
 // A log without a failing input is no failure if the test's time was over.
 func TestOnlyLate(t *testing.T) {
-	const late = "fuzz: elapsed: 10s, execs: 3 (0/sec)\n--- FAIL: FuzzOne (10.01s)\n    context deadline exceeded\nFAIL\n"
+	const late = "fuzz: elapsed: 10s, execs: 3 (0/sec)\n--- FAIL: FuzzOne (10.01s)\n" +
+		"    context deadline exceeded\nFAIL\n"
 	for log, want := range map[string]bool{
 		late: true,
 		"--- FAIL: FuzzOne (10.01s)\n    --- FAIL: FuzzOne (0.00s)\n        a_test.go:1: bad\n    \n" +
