@@ -93,7 +93,7 @@ func Dial(opts Options) (*Client, error) {
 	if opts.Observe == nil {
 		opts.Observe = unobserved
 	}
-	if err := checkHost(opts.Host); err != nil {
+	if err := CheckHost(opts.Host); err != nil {
 		return nil, err
 	}
 	c := &Client{
@@ -126,7 +126,8 @@ func unobserved(ctx context.Context, _ string) (context.Context, func(error)) {
 	return ctx, func(error) {}
 }
 
-func checkHost(host string) error {
+// CheckHost returns the error that Dial would have about an address.
+func CheckHost(host string) error {
 	scheme, path, found := strings.Cut(host, "://")
 	switch {
 	case !found || path == "":

@@ -31,15 +31,25 @@ type sandboxImage struct {
 	id string
 }
 
+// CheckSandboxImage returns the error that New would have about Options.SandboxImage.
+func CheckSandboxImage(configured string) error {
+	if configured == "" {
+		return nil
+	}
+	if _, err := reference.ParseAnyReference(configured); err != nil {
+		return fmt.Errorf("%q is not an image's name: %v: %w", configured, err, errdefs.ErrInvalidArgument)
+	}
+	return nil
+}
+
 func newSandboxImage(configured string) (*sandboxImage, error) {
 	if configured == "" {
 		return &sandboxImage{
 			reference: pause.Reference, name: normalName(pause.Reference), builtIn: true, preparing: newTurn(),
 		}, nil
 	}
-	if _, err := reference.ParseAnyReference(configured); err != nil {
-		return nil, fmt.Errorf("pod-infra-container-image %q is not an image's name: %v: %w", configured, err,
-			errdefs.ErrInvalidArgument)
+	if err := CheckSandboxImage(configured); err != nil {
+		return nil, err
 	}
 	return &sandboxImage{reference: configured, name: normalName(configured), preparing: newTurn()}, nil
 }

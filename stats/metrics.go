@@ -85,17 +85,25 @@ func metricGroups() []string {
 	return slices.Compact(names)
 }
 
-// newMetricSet returns the metrics of groups, or all if groups is nil.
-func newMetricSet(groups []string) (metricSet, error) {
+// CheckGroups returns the error that New would have about Options.MetricGroups.
+func CheckGroups(groups []string) error {
 	known := metricGroups()
-	if groups == nil {
-		groups = known
-	}
 	for _, group := range groups {
 		if !slices.Contains(known, group) {
-			return metricSet{}, fmt.Errorf("there is no group of metrics %q, only %s: %w", group,
-				strings.Join(known, ", "), errdefs.ErrInvalidArgument)
+			return fmt.Errorf("there is no group of metrics %q, only %s: %w", group, strings.Join(known, ", "),
+				errdefs.ErrInvalidArgument)
 		}
+	}
+	return nil
+}
+
+// newMetricSet returns the metrics of groups, or all if groups is nil.
+func newMetricSet(groups []string) (metricSet, error) {
+	if err := CheckGroups(groups); err != nil {
+		return metricSet{}, err
+	}
+	if groups == nil {
+		groups = metricGroups()
 	}
 	set := metricSet{
 		// Without its CPU time, a container counts as gone.

@@ -8,6 +8,12 @@ import (
 	"github.com/containerd/errdefs"
 )
 
+// CheckAddress returns the error that Listen would have about opts.Address. It looks up a host name.
+func CheckAddress(opts Options) error {
+	_, err := bindAddress(opts)
+	return err
+}
+
 // bindAddress resolves host:port. Without AllowPlaintext, it refuses plain HTTP on an address that other machines can
 // reach.
 func bindAddress(opts Options) (*net.TCPAddr, error) {

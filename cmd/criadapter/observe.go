@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/cmd/criadapter/settings"
 	"github.com/criadapter/criadapter/cmd/criadapter/status"
 	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/telemetry"
@@ -117,8 +118,7 @@ func (o *observers) close(ctx context.Context) {
 	}
 }
 
-// listenMetrics opens --metrics-bind-addr, nil for none. It refuses addresses that other machines reach, because there
-// is no authentication.
+// listenMetrics opens --metrics-bind-addr, nil for none.
 func listenMetrics(cfg config.Config) (net.Listener, error) {
 	if cfg.MetricsBindAddr == "" {
 		return nil, nil
@@ -126,14 +126,9 @@ func listenMetrics(cfg config.Config) (net.Listener, error) {
 	if path := cfg.MetricsSocket(); path != "" {
 		return listenUnix("--metrics-bind-addr", path)
 	}
-	address, err := net.ResolveTCPAddr("tcp", cfg.MetricsBindAddr)
+	address, err := settings.MetricsAddress(cfg.MetricsBindAddr)
 	if err != nil {
-		return nil, fmt.Errorf("--metrics-bind-addr: %w", err)
-	}
-	if !address.IP.IsLoopback() {
-		return nil, fmt.Errorf("--metrics-bind-addr: %s is not a loopback address, so that other machines could "+
-			"read it: "+
-			"bind to 127.0.0.1 or a unix socket, and put a proxy with authentication in front", cfg.MetricsBindAddr)
+		return nil, err
 	}
 	listener, err := net.ListenTCP("tcp", address)
 	if err != nil {

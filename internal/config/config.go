@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"path"
 	"path/filepath"
 	"slices"
@@ -239,11 +238,11 @@ func (c Config) CacheDir() string {
 	return filepath.Join(c.RootDirectory, "cni")
 }
 
-// Validate returns an error for every invalid value, with its flag.
+// Validate returns an error for every invalid value, with its flag. Package cmd/criadapter/settings adds the values
+// that other packages judge.
 func (c Config) Validate() error {
 	return errors.Join(
 		checkSocket("container-runtime-endpoint", c.Endpoint),
-		checkEngine(c.DockerEndpoint),
 		checkDir("root-directory", c.RootDirectory),
 		checkNetwork(c),
 		checkPositive("image-pull-progress-deadline", c.ImagePullProgressDeadline),
@@ -286,14 +285,6 @@ func checkSocketPath(flag, endpoint string) error {
 	// The kernel limits sockaddr_un with its final NUL.
 	if len(path) > 107 {
 		return fmt.Errorf("--%s: the path of a unix socket may have 107 bytes, this one has %d", flag, len(path))
-	}
-	return nil
-}
-
-// checkEngine checks the form only. Package docker refuses endpoints that cannot work.
-func checkEngine(endpoint string) error {
-	if u, err := url.Parse(endpoint); err != nil || u.Scheme == "" {
-		return fmt.Errorf("--docker-endpoint: %q is not a URL such as unix:///var/run/docker.sock", endpoint)
 	}
 	return nil
 }
@@ -345,10 +336,19 @@ func checkPositive(flag string, d Duration) error {
 }
 
 func checkBind(address string) error {
-	if _, _, err := net.SplitHostPort(address); err != nil {
+	if err := checkHostPort(address); err != nil {
 		return fmt.Errorf("--streaming-bind-addr: %q is not host:port: %v", address, err)
 	}
 	return nil
+}
+
+// checkHostPort checks the form of a TCP address and its port. It does not look up the host.
+func checkHostPort(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	return err
 }
 
 func checkTLS(c Config) error {

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 
@@ -28,7 +27,7 @@ func checkMetrics(c Config) error {
 	case strings.Contains(c.MetricsBindAddr, "://"):
 		return checkSocketPath("metrics-bind-addr", c.MetricsBindAddr)
 	}
-	if _, _, err := net.SplitHostPort(c.MetricsBindAddr); err != nil {
+	if err := checkHostPort(c.MetricsBindAddr); err != nil {
 		return fmt.Errorf("--metrics-bind-addr: %q is neither host:port nor unix:// with an absolute path: %v",
 			c.MetricsBindAddr, err)
 	}

@@ -36,9 +36,11 @@ func programRules() []Rule {
 	return []Rule{
 		{"cmd/criadapter", []string{anything},
 			"the program wires everything that serves CRI"},
-		{"cmd/criadapter/command", []string{"cmd/criadapter/bundle", "cmd/criadapter/check", "cmd/criadapter/status",
-			"internal/config"},
+		{"cmd/criadapter/command", []string{"cmd/criadapter/bundle", "cmd/criadapter/check",
+			"cmd/criadapter/settings", "cmd/criadapter/status", "internal/config"},
 			"the command line names the commands and their flags; what a command does is in a package of its own"},
+		{"cmd/criadapter/settings", []string{"docker", "image", "stats", "streaming", "internal/config"},
+			"a value is judged by the package that uses it, for the start and the commands alike"},
 		{"cmd/criadapter/status", []string{"docker", "server", "internal/telemetry"},
 			"it shows the server's verbose Status, read from the outside"},
 		{"cmd/criadapter/bundle", []string{"cmd/criadapter/check", "cmd/criadapter/status", "internal/config"},

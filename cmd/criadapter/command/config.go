@@ -38,17 +38,17 @@ and where it comes from: default, a line of the file, the environment, or a flag
   criadapter config print -o yaml > config.yaml   # as a file, to start from`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			settings, err := load(cmd, &cfg)
+			origins, err := load(cmd, &cfg)
 			if err != nil {
 				return err
 			}
 			switch output {
 			case formJSON:
-				return writeJSON(cmd.OutOrStdout(), settings)
+				return writeJSON(cmd.OutOrStdout(), origins)
 			case formYAML:
 				return writeYAML(cmd.OutOrStdout(), cfg)
 			default:
-				return writeSettings(cmd.OutOrStdout(), settings)
+				return writeSettings(cmd.OutOrStdout(), origins)
 			}
 		},
 	}
@@ -85,7 +85,8 @@ func configValidateCommand() *cobra.Command {
 		Use:   "validate [FILE]",
 		Short: "Check the settings without starting the server",
 		Long: `validate says everything that is wrong with the settings: names that do not exist, with line,
-column and the name that was probably meant, and invalid values.`,
+column and the name that was probably meant, and values that the server would refuse at its start.
+It looks at no file that they name, at no socket, and looks up no host.`,
 		Example: `  criadapter config validate
   criadapter config validate ./config.yaml`,
 		Args: cobra.MaximumNArgs(1),

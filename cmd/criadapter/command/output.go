@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/criadapter/criadapter/cmd/criadapter/settings"
 	"github.com/criadapter/criadapter/internal/config"
 )
 
@@ -61,9 +62,9 @@ func addServerFlags(cmd *cobra.Command, cfg *config.Config, shown ...string) {
 
 // load fills cfg from the same sources as the server, and validates it.
 func load(cmd *cobra.Command, cfg *config.Config) ([]config.Setting, error) {
-	settings, err := cfg.Load(cmd.Flags())
+	origins, err := cfg.Load(cmd.Flags())
 	if err != nil {
 		return nil, err
 	}
-	return settings, cfg.Validate()
+	return origins, settings.Validate(*cfg)
 }

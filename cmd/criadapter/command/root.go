@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/criadapter/criadapter/cmd/criadapter/settings"
 	"github.com/criadapter/criadapter/internal/config"
 )
 
@@ -18,7 +19,7 @@ type Options struct {
 	// Version is the program's version.
 	Version string
 	// Serve is the program without a command. It serves until ctx ends.
-	Serve func(ctx context.Context, settings Settings) error
+	Serve func(ctx context.Context, start Settings) error
 	// Migrate is the command migrate, which shares the server's lock and records. It writes its plan.
 	Migrate func(ctx context.Context, to io.Writer, request Migration) error
 }
@@ -74,7 +75,7 @@ func Root(opts Options) *cobra.Command {
 			if _, err := cfg.Load(cmd.Flags()); err != nil {
 				return err
 			}
-			if err := cfg.Validate(); err != nil {
+			if err := settings.Validate(cfg); err != nil {
 				return err
 			}
 			return opts.Serve(cmd.Context(), Settings{Config: cfg, Idle: config.IdleFlags(cmd.Flags()), Reload: again})
@@ -105,7 +106,7 @@ func reloader(flags *pflag.FlagSet) func() (config.Config, error) {
 		if _, err := cfg.Load(again); err != nil {
 			return cfg, err
 		}
-		return cfg, cfg.Validate()
+		return cfg, settings.Validate(cfg)
 	}
 }
 

@@ -55,6 +55,19 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// The server's start and config validate refuse the same values.
+func TestValidateIsTheStart(t *testing.T) {
+	for _, flag := range []string{"--cri-metrics=nonsense", "--metrics-bind-addr=0.0.0.0:9092",
+		"--streaming-bind-addr=0.0.0.0:10010", "--pod-infra-container-image=BAD NAME",
+		"--docker-endpoint=tcp://192.0.2.1:2375", "--log-level=loud"} {
+		_, start := execute(t, nil, flag)
+		_, validate := execute(t, nil, "config", "validate", flag)
+		name, _, _ := strings.Cut(flag, "=")
+		testutil.Assert(t, start != nil && validate != nil && start.Error() == validate.Error() &&
+			strings.Contains(start.Error(), name), "%s: the start says %v, config validate %v", flag, start, validate)
+	}
+}
+
 // TestHelp holds each command to a short help with an example.
 func TestHelp(t *testing.T) {
 	var check func(cmd *cobra.Command)
