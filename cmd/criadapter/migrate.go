@@ -38,7 +38,8 @@ func migration(ctx context.Context, to io.Writer, request command.Migration) (er
 	}
 	cfg := request.Config
 	// A plan needs the lock as well: a running criadapter has its own view of the records.
-	lock, err := lockRoot(cfg.RootDirectory, "stop it first (systemctl stop criadapter.socket criadapter.service)")
+	lock, err := lockRoot(cfg.RootDirectory, "stop it first (systemctl stop criadapter.socket criadapter.service, or "+
+		"cri-docker.socket cri-docker.service with the package criadapter-cri-docker)")
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func TestStatusOfAServer(t *testing.T) {
 	dir := t.TempDir()
 	endpoint := "--container-runtime-endpoint=unix://" + filepath.Join(dir, "cri.sock")
 	output, code := runCommand(t, "status", endpoint)
-	testutil.Assert(t, code == 2 && strings.Contains(output, "there is no socket at"),
+	testutil.Assert(t, code == 2 && strings.Contains(output, "there is no socket of criadapter at "+dir),
 		"without a server: code %d\n%s", code, output)
 	p := startProgram(t, filepath.Join(dir, "cri.sock"), "exec $0 "+endpoint+plainFlags(dir), nil)
 	output, code = runCommand(t, "status", endpoint)

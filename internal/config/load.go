@@ -35,6 +35,11 @@ type Setting struct {
 	Origin string `json:"origin"`
 }
 
+// Named reports whether a flag or a variable of the environment has the value.
+func (s Setting) Named() bool {
+	return strings.HasPrefix(s.Origin, originFlag+" ") || strings.HasPrefix(s.Origin, originEnvironment+" ")
+}
+
 // Load fills c, to which the flags are bound (AddFlags), and returns the origin of each value. The command line
 // overrides the environment (environmentName), which overrides the file. The file is named by --config or the
 // environment, or is defaultFile if it exists. An empty variable counts as unset, but an empty flag or key is a value.

@@ -48,12 +48,17 @@ you send it.`,
 			if err := log.SetLevel("error"); err != nil {
 				return err
 			}
-			collect.Config, collect.Endpoint = cfg, endpointOf(cfg)
+			collect.Config = atServer(cmd.Context(), cfg, collect.Settings)
+			collect.Endpoint = endpointsOf(collect.Config, collect.Settings)[0]
+			if !cmd.Flags().Changed("unit") {
+				collect.Unit = unitOf(collect.Endpoint)
+			}
 			return writeBundle(cmd, file, collect)
 		},
 	}
 	cmd.Flags().StringVar(&file, "file", "", "the `file` to write (default: criadapter-HOST-TIME.tar.gz here)")
-	cmd.Flags().StringVar(&collect.Unit, "unit", "criadapter", "the systemd `unit` whose log is taken")
+	cmd.Flags().StringVar(&collect.Unit, "unit", "",
+		"the systemd `unit` whose log is taken (default: criadapter, or cri-docker if that serves)")
 	cmd.Flags().StringVar(&collect.LogFile, "log-file", "",
 		"the `file` that the server logs to, instead of a unit's log")
 	cmd.Flags().StringVar(&collect.KubeletConfig, "kubelet-config", "",

@@ -2,9 +2,8 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,9 +11,6 @@ import (
 	"github.com/criadapter/criadapter/cmd/criadapter/status"
 	"github.com/criadapter/criadapter/internal/config"
 )
-
-// usualSocket is the socket of a server that systemd starts.
-const usualSocket = "unix:///run/criadapter/criadapter.sock"
 
 // statusCommand asks the running server for its status.
 func statusCommand() *cobra.Command {
@@ -25,6 +21,8 @@ func statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Ask the running server how it fares",
 		Long: `status asks the running server over its CRI socket. Only the owner of the socket may ask.
+Without --container-runtime-endpoint it looks at the sockets of criadapter's units, too: of its own,
+and of the package criadapter-cri-docker.
 The answer says how long the server has been up, whether its cache follows the engine, and how late
 events are. It counts pods and containers by state. It also has the last error of a CNI plugin,
 slow calls, quarantined records, and what the engine can do.
@@ -57,34 +55,23 @@ The exit code is 0 when the runtime and the network are ready, 1 when not, 2 whe
 }
 
 func ask(cmd *cobra.Command, cfg *config.Config, timeout time.Duration) (status.Answer, error) {
-	if _, err := load(cmd, cfg); err != nil {
+	origins, err := load(cmd, cfg)
+	if err != nil {
 		return status.Answer{}, err
 	}
-	endpoint := endpointOf(*cfg)
+	endpoints := endpointsOf(*cfg, origins)
 	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 	defer cancel()
-	answer, err := status.Ask(ctx, endpoint)
-	switch path := endpoint[len("unix://"):]; {
+	answer, err := find(ctx, endpoints)
+	switch {
 	case err == nil:
 		return answer, nil
-	case missing(path):
+	case missing(answer.Endpoint):
 		return answer, fmt.Errorf(
-			"there is no socket at %s: start criadapter (systemctl start criadapter), or name its socket with "+
-				"--container-runtime-endpoint", path)
+			"there is no socket of criadapter at %s: start criadapter (systemctl start criadapter, or cri-docker with "+
+				"the package criadapter-cri-docker), or name its socket with --container-runtime-endpoint",
+			strings.Join(pathsOf(endpoints), " or "))
 	default:
-		return answer, fmt.Errorf("asking the server on %s: %w", path, err)
+		return answer, fmt.Errorf("asking the server on %s: %w", pathOf(answer.Endpoint), err)
 	}
-}
-
-// endpointOf is the socket of a server with these settings.
-func endpointOf(cfg config.Config) string {
-	if cfg.SocketPath() == "" { // systemd's
-		return usualSocket
-	}
-	return cfg.Endpoint
-}
-
-func missing(path string) bool {
-	_, err := os.Stat(path)
-	return errors.Is(err, os.ErrNotExist)
 }

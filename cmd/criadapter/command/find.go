@@ -1,0 +1,98 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/criadapter/criadapter/cmd/criadapter/status"
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+// Sockets of systemd's units. dropInSocket is of the package criadapter-cri-docker, whose unit conflicts with ours.
+const (
+	usualSocket  = "unix:///run/criadapter/criadapter.sock"
+	dropInSocket = "unix:///run/cri-dockerd.sock"
+)
+
+// findTime bounds the search of commands that go on without a server.
+const findTime = 5 * time.Second
+
+// endpointsOf returns the sockets where a server with these settings may be, the likeliest first. A flag or a variable
+// of the environment names the socket. A file does not, because the units pass a flag that wins over it.
+func endpointsOf(cfg config.Config, settings []config.Setting) []string {
+	var own []string
+	if cfg.SocketPath() != "" {
+		own = append(own, cfg.Endpoint)
+		if named(settings) {
+			return own
+		}
+	}
+	for _, endpoint := range []string{usualSocket, dropInSocket} {
+		if !slices.Contains(own, endpoint) {
+			own = append(own, endpoint)
+		}
+	}
+	return own
+}
+
+// named reports whether a flag or the environment has the socket.
+func named(settings []config.Setting) bool {
+	return slices.ContainsFunc(settings, func(s config.Setting) bool {
+		return s.Name == "container-runtime-endpoint" && s.Named()
+	})
+}
+
+// find asks the servers on these sockets in turn, and returns the first answer of criadapter. On the first socket, the
+// answer of any server counts. Without an answer, it returns the error of the first socket that exists. If none exists,
+// it returns the error of the first socket.
+func find(ctx context.Context, endpoints []string) (status.Answer, error) {
+	var failed status.Answer
+	var failure error
+	for i, endpoint := range endpoints {
+		answer, err := status.Ask(ctx, endpoint)
+		if err == nil && (i == 0 || answer.Report != nil) {
+			return answer, nil
+		}
+		if err != nil && (failure == nil || missing(failed.Endpoint) && !missing(endpoint)) {
+			failed, failure = answer, err
+		}
+	}
+	return failed, failure
+}
+
+// atServer returns the settings with the socket of the running server. Without one, they stay as they are.
+func atServer(ctx context.Context, cfg config.Config, settings []config.Setting) config.Config {
+	ctx, cancel := context.WithTimeout(ctx, findTime)
+	defer cancel()
+	if answer, err := find(ctx, endpointsOf(cfg, settings)); err == nil && answer.Report != nil {
+		cfg.Endpoint = answer.Endpoint
+	}
+	return cfg
+}
+
+// unitOf returns the systemd unit whose server has this socket.
+func unitOf(endpoint string) string {
+	if strings.Replace(endpoint, "unix:///var/run/", "unix:///run/", 1) == dropInSocket { // a link to /run
+		return "cri-docker"
+	}
+	return "criadapter"
+}
+
+func pathOf(endpoint string) string { return strings.TrimPrefix(endpoint, "unix://") }
+
+func pathsOf(endpoints []string) []string {
+	var paths []string
+	for _, endpoint := range endpoints {
+		paths = append(paths, pathOf(endpoint))
+	}
+	return paths
+}
+
+func missing(endpoint string) bool {
+	_, err := os.Stat(pathOf(endpoint))
+	return errors.Is(err, os.ErrNotExist)
+}
