@@ -138,6 +138,16 @@ func (s *suite) takeNames(ctx context.Context) error {
 	if err := s.serves(ctx, dropInSocket, newVersion); err != nil {
 		return err
 	}
+	// The commands find the server at its other socket.
+	if _, err := s.machine.Shell(ctx, `
+		criadapter status | grep ' on unix:///run/cri-dockerd.sock'
+		criadapter check > /run/check.txt || true
+		grep 'criadapter .* answers on /run/cri-dockerd.sock' /run/check.txt
+		not grep 'criadapter .* answers on unix:' /run/check.txt
+		criadapter debug bundle --file /run/names.tar.gz
+		tar -xzOf /run/names.tar.gz --wildcards '*/log.txt' | grep 'msg="serving CRI"'`); err != nil {
+		return err
+	}
 	// An upgrade of the program restarts the service that runs it, and no other.
 	if _, err := s.machine.Shell(ctx, `
 		before=$(systemctl show --property MainPID --value cri-docker)

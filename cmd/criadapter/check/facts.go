@@ -81,6 +81,8 @@ type socketFacts struct {
 // runtimeFacts is a CRI server.
 type runtimeFacts struct {
 	Name, Endpoint string
+	// AskErr is the error of a server that answers, but does not report whether it is criadapter.
+	AskErr error
 }
 
 // diskFacts describe a filesystem with data of criadapter.

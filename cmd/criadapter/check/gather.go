@@ -215,14 +215,24 @@ func otherRuntimes(ctx context.Context, own string) []runtimeFacts {
 		"/run/k3s/containerd/containerd.sock",
 		"/run/dockershim.sock", "/run/criadapter/criadapter.sock",
 	} {
-		if path == own || socketAt(path).Mode == 0 {
+		if sameFile(path, own) || socketAt(path).Mode == 0 {
 			continue
 		}
-		if name, _ := whoAnswers(ctx, path); name != "" { // the error of its status does not matter
-			found = append(found, runtimeFacts{Name: name, Endpoint: "unix://" + path})
+		if name, err := whoAnswers(ctx, path); name != "" {
+			found = append(found, runtimeFacts{Name: name, Endpoint: "unix://" + path, AskErr: err})
 		}
 	}
 	return found
+}
+
+// sameFile reports whether two paths lead to one file, as /var/run/x and /run/x do.
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return a == b
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
 }
 
 func readDisks(f facts) []diskFacts {

@@ -210,3 +210,14 @@ func TestMirrorsAreFound(t *testing.T) {
 	testutil.Assert(t, slices.Equal(engine, []string{"docker.io"}), "mirrors of the engine %q", engine)
 	testutil.Assert(t, slices.Equal(containerd, []string{"quay.io"}), "mirrors of containerd alone %q", containerd)
 }
+
+func TestSameFile(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/run/x", "", 0o600)
+	write(t, dir+"/run/y", "", 0o600)
+	testutil.Must(t, os.Symlink(dir+"/run", dir+"/link"))
+	for other, want := range map[string]bool{"/run/x": true, "/link/x": true, "/run/y": false, "/run/z": false} {
+		testutil.Equal(t, sameFile(dir+"/run/x", dir+other), want, "%s", other)
+	}
+	testutil.Assert(t, sameFile(dir+"/run/z", dir+"/run/z"), "a missing file is not itself")
+}

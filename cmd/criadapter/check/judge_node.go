@@ -50,7 +50,10 @@ func judgeSockets(j *checklist.Group, f facts) {
 	}
 	for _, other := range f.Others {
 		do := "stop it (systemctl disable --now), unless it is meant to serve another kubelet"
-		if strings.HasPrefix(other.Name, "docker ") { // cri-dockerd's name
+		switch {
+		case other.AskErr != nil && strings.HasPrefix(other.Name, "docker "): // maybe criadapter under this name
+			do = "check again when the node is less busy, and look at the log of what listens there"
+		case strings.HasPrefix(other.Name, "docker "): // cri-dockerd's name
 			do = "stop it: both would manage the same containers; criadapter migrate shows what of its pods can " +
 				"be taken over"
 		}

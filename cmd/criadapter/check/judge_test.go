@@ -152,7 +152,8 @@ var nodes = map[string]func(f *facts){
 		f.CRI.Answers = "docker 20.10.24"
 		f.EngineSocket.Mode = 0o666
 		f.Others = []runtimeFacts{{Name: "docker 20.10.24", Endpoint: "unix:///run/cri-dockerd.sock"},
-			{Name: "containerd v1.7.2", Endpoint: "unix:///run/containerd/containerd.sock"}}
+			{Name: "containerd v1.7.2", Endpoint: "unix:///run/containerd/containerd.sock"},
+			{Name: "docker 29.1.0", Endpoint: "unix:///run/dockershim.sock", AskErr: errors.New("busy")}}
 	},
 	"full-disks": func(f *facts) {
 		f.Disks[0].Memory = true
@@ -223,6 +224,19 @@ func TestCgroupDriver(t *testing.T) {
 		f.Kubelet.CgroupDriver = driver
 		got := find(t, judgeNode(f), "cgroup driver")
 		testutil.Assert(t, got.Status == want, "%q: %+v, want %s", driver, got, want)
+	}
+}
+
+// The kubelet may name criadapter's socket in other words.
+func TestKubeletsRuntime(t *testing.T) {
+	for endpoint, same := range map[string]bool{
+		"unix:///run/cri-dockerd.sock": true, "unix:///var/run/cri-dockerd.sock": true, "/run/cri-dockerd.sock": true,
+		"unix:///run/criadapter/criadapter.sock": false,
+	} {
+		f := good()
+		f.Config.Endpoint, f.Kubelet.RuntimeEndpoint = "unix:///run/cri-dockerd.sock", endpoint
+		report := judgeNode(f)
+		testutil.Equal(t, report.Warnings == 0, same, "%s: %+v", endpoint, report.Findings)
 	}
 }
 

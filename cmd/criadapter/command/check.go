@@ -25,15 +25,16 @@ The exit code is 0 without a failure, 1 with one, and 2 if the settings are inva
   criadapter check --kubelet-config /var/lib/kubelet/config.yaml -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := load(cmd, &cfg); err != nil {
+			origins, err := load(cmd, &cfg)
+			if err != nil {
 				cmd.PrintErrf("criadapter: %v\n", err)
 				return &ExitError{Code: 2}
 			}
 			if err := log.SetLevel("error"); err != nil { // the report is the output
 				return err
 			}
-			report := check.Run(cmd.Context(), check.Options{Config: cfg, KubeletConfig: kubelet})
-			var err error
+			report := check.Run(cmd.Context(),
+				check.Options{Config: atServer(cmd.Context(), cfg, origins), KubeletConfig: kubelet})
 			if output == formJSON {
 				err = writeJSON(cmd.OutOrStdout(), report)
 			} else {
