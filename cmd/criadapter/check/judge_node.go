@@ -131,7 +131,7 @@ func judgeKernel(j *checklist.Group, f facts) {
 		j.OK("AppArmor", "yes")
 	case k.SELinux && f.EngineErr == nil && !f.Engine.SELinux:
 		j.Warn("SELinux", "set selinux-enabled to true in daemon.json, and restart the engine",
-			"the engine does not use it: containers are not confined, and pods that name a label are refused")
+			"the engine does not use it: containers are not confined, and seLinuxOptions of pods have no effect")
 	case k.SELinux:
 		j.OK("SELinux", "yes")
 	default:
