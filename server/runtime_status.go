@@ -132,7 +132,7 @@ func (s *Server) runtimeInfo(
 		parts[ReportKey] = s.opts.Report(ctx)
 	}
 	if s.opts.Config != nil {
-		parts["config"] = s.opts.Config
+		parts["config"] = s.opts.Config()
 	}
 	if engine != nil {
 		parts["engine"] = engine

@@ -229,7 +229,7 @@ func TestRefusedDefaultRuntimeMakesTheNetworkNotReady(t *testing.T) {
 
 func TestVerboseStatus(t *testing.T) {
 	n := newNode()
-	n.opts.Config = struct{ DockerEndpoint string }{"unix:///run/docker.sock"}
+	n.opts.Config = func() any { return struct{ DockerEndpoint string }{"unix:///run/docker.sock"} }
 	n.opts.Warnings = func(context.Context) []string { return []string{"a checkpoint is in quarantine"} }
 	n.engine.features.NegativeOOMScore = false
 	response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})

@@ -133,8 +133,8 @@ type Options struct {
 	// RequestTimeout bounds unary requests without a client's deadline, 0 for defaultRequestTimeout. Slow kinds of
 	// requests get more, see bound.
 	RequestTimeout time.Duration
-	// Config is the configuration in effect, as JSON in a verbose Status. It must have no secrets.
-	Config any
+	// Config returns the settings in force, as JSON in a verbose Status. They must have no secrets. It may be nil.
+	Config func() any
 	// Report returns the state of the program, as JSON in a verbose Status under ReportKey. It may be nil.
 	Report func(ctx context.Context) any
 	// Warnings returns warnings for an operator in a verbose Status, one sentence each, such as checkpoints in

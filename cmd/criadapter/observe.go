@@ -82,7 +82,7 @@ func (o *observers) serve(ctx context.Context, cfg config.Config, services *serv
 		Listener: o.listener,
 		Metrics:  o.metrics,
 		Ready:    services.cache.Err,
-		Flags:    cfg.Flags(),
+		Flags:    func() map[string]string { return services.inForce.Load().Flags() },
 		Profiles: cfg.MetricsProfiling,
 	})
 	served := make(chan struct{})

@@ -53,7 +53,10 @@ func reload(ctx context.Context, settings *command.Settings, services *services)
 			Warn("these settings have changed and count from the next restart on")
 	}
 	settings.Config.LogLevel, settings.Config.LogFormat = next.LogLevel, next.LogFormat
-	return errors.Join(setUpLog(next), tryCertificate(settings.Config), tryCredentials(rootCredentials),
+	err = setUpLog(next)
+	inForce := settings.Config
+	services.inForce.Store(&inForce)
+	return errors.Join(err, tryCertificate(settings.Config), tryCredentials(rootCredentials),
 		tryImagePolicy(settings.Config))
 }
 

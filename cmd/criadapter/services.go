@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/log"
@@ -40,6 +41,8 @@ const rootCredentials = "/root/.docker/config.json"
 
 // services are the parts of the program.
 type services struct {
+	// inForce has the settings. A reload replaces it.
+	inForce    atomic.Pointer[config.Config]
 	engine     *docker.Client
 	store      *checkpoint.Store
 	migration  *migrate.Node // of pods that cri-dockerd has made
@@ -64,6 +67,7 @@ type services struct {
 // build makes all parts. It uses the disk but not the engine, which may come up later.
 func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (_ *services, err error) {
 	r := &services{recovered: make(chan struct{}), logsRecovered: make(chan struct{})}
+	r.inForce.Store(&cfg)
 	defer func() {
 		if err != nil {
 			r.close(ctx)
@@ -257,7 +261,7 @@ func (r *services) server(cfg config.Config, metrics *telemetry.Metrics) *server
 		Recovered:      r.logsRecovered,
 		Observe:        metrics.RPC,
 		RequestTimeout: time.Duration(cfg.RuntimeRequestTimeout),
-		Config:         cfg,
+		Config:         func() any { return r.inForce.Load() },
 		Report:         func(ctx context.Context) any { return report(ctx, started, r, metrics) },
 		Warnings:       r.warnings,
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,6 +94,23 @@ func (u *unit) start(t *testing.T, flags string, output *testutil.Buffer) *progr
 	})
 }
 
+// getUnix returns a page of a server on a unix socket.
+func getUnix(t *testing.T, socket, path string) string {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://metrics"+path, nil)
+	testutil.Must(t, err)
+	response, err := client.Do(request)
+	testutil.Must(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	testutil.Must(t, err)
+	return string(body)
+}
+
 // TestMessagesToSystemd checks the messages from start to end. The program is ready although the engine is away, and
 // gives the reason. Then it feeds the watchdog, reloads and stops.
 func TestMessagesToSystemd(t *testing.T) {
@@ -102,7 +121,8 @@ func TestMessagesToSystemd(t *testing.T) {
 		testutil.Must(t, os.WriteFile(config, []byte(text), 0o600))
 	}
 	write("log-level: info\n")
-	p := u.start(t, " --config="+config, &output)
+	metrics := filepath.Join(u.dir, "metrics.sock")
+	p := u.start(t, " --config="+config+" --metrics-bind-addr=unix://"+metrics, &output)
 	ready := u.systemd.wait("READY=1")
 	testutil.Assert(t, strings.Contains(ready, "STATUS=Serving CRI from memory: ") &&
 		strings.Contains(ready, "no-engine.sock"), "ready with %q", ready)
@@ -129,6 +149,9 @@ func TestMessagesToSystemd(t *testing.T) {
 	reload("log-format: json\n", reloaded)
 	testutil.Assert(t, strings.Count(output.String(), "settings=cni-gc") == 1,
 		"the settings that need a restart are not named:\n%s", &output)
+	flags := getUnix(t, metrics, "/flagz")
+	testutil.Assert(t, strings.Contains(flags, "\nlog-format=json\n") && strings.Contains(flags, "\ncni-gc=false\n"),
+		"not the settings in force: %s", flags)
 
 	testutil.Must(t, p.Process.Signal(syscall.SIGTERM))
 	u.systemd.wait("STOPPING=1")

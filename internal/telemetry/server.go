@@ -31,8 +31,8 @@ type ServerOptions struct {
 	Metrics  *Metrics
 	// Ready returns nil while the program can work, else the reason.
 	Ready func() error
-	// Flags are the present settings, for /flagz.
-	Flags map[string]string
+	// Flags returns the settings in force, for /flagz.
+	Flags func() map[string]string
 	// Profiles adds the profiles of the Go runtime below /debug/pprof/.
 	Profiles bool
 }

@@ -66,13 +66,14 @@ func statusz(version string, started time.Time, paths []string) http.HandlerFunc
 	}
 }
 
-// flagz answers with the present settings. None of them is a secret.
-func flagz(flags map[string]string) http.HandlerFunc {
-	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(flags)) {
-		fmt.Fprintf(&text, "%s=%s\n", name, flags[name])
-	}
+// flagz answers with the settings in force. None of them is a secret.
+func flagz(inForce func() map[string]string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		var text strings.Builder
+		flags := inForce()
+		for _, name := range slices.Sorted(maps.Keys(flags)) {
+			fmt.Fprintf(&text, "%s=%s\n", name, flags[name])
+		}
 		answerPage(w, r, "Flagz", text.String(), flagsPage{page: newPage("Flagz"), Flags: flags})
 	}
 }

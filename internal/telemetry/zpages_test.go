@@ -12,9 +12,11 @@ import (
 )
 
 func TestZPages(t *testing.T) {
+	level := "info"
 	s := serve(t, ServerOptions{
 		Metrics: NewMetrics(MetricsOptions{Version: "v1.2.3"}), Ready: func() error { return nil },
-		Flags: map[string]string{"log-level": "info", "cni-gc": "true"}, Profiles: true,
+		Flags:    func() map[string]string { return map[string]string{"log-level": level, "cni-gc": "true"} },
+		Profiles: true,
 	})
 	ask := func(path, accept string) (int, string, string) {
 		t.Helper()
@@ -54,10 +56,11 @@ func TestZPages(t *testing.T) {
 		status.Metadata["name"] == "criadapter" && status.BinaryVersion == "v1.2.3" &&
 		time.Since(status.StartTime) <= time.Hour,
 		"got %+v", status)
+	level = "debug" // by a reload
 	var flags flagsPage
 	if _, _, body := ask("/flagz",
 		"application/json;v=v1beta1;g=config.k8s.io;as=Flagz"); json.Unmarshal([]byte(body), &flags) != nil ||
-		flags.Kind != "Flagz" || flags.Flags["log-level"] != "info" {
+		flags.Kind != "Flagz" || flags.Flags["log-level"] != "debug" {
 		t.Errorf("got %s", body)
 	}
 	for _, accept := range []string{"application/json", "application/json;g=config.k8s.io;v=v1;as=Statusz",
