@@ -112,19 +112,22 @@ func judgeSandboxedRuntimes(j *checklist.Group, f facts) {
 	}
 }
 
-// hostsAPI is the API version of Docker Engine 28.5, which reads hosts.toml with the containerd image store. Older
-// engines were not tried.
-const hostsAPI = "1.51"
+// readsHosts reports whether an engine reads hosts.toml, as Docker Engine 28.5 and newer do with the containerd image
+// store. Docker Engine 28.3 has the same API version as 28.5. The next API version helps where an engine has a version
+// of its own, such as one that was built from a branch.
+func readsHosts(e docker.Features) bool {
+	return e.ContainerdImageStore && (atLeast(e.ServerVersion, 28, 5) || e.Supports("1.52"))
+}
 
 // judgeMirrors reports whether the engine reads the hosts.toml of each registry that has one.
 func judgeMirrors(j *checklist.Group, f facts) {
 	const name = "mirrors"
 	switch hosts := strings.Join(f.Mirrors, ", "); {
 	case hosts == "":
-	case f.Engine.ContainerdImageStore && f.Engine.Supports(hostsAPI):
+	case readsHosts(f.Engine):
 		j.OK(name, "of %s, in /etc/docker/certs.d", hosts)
 	default:
-		j.Warn(name, `set "features": {"containerd-snapshotter": true} in daemon.json of Docker Engine 29; `+
+		j.Warn(name, `set "features": {"containerd-snapshotter": true} in daemon.json of Docker Engine 28.5 or newer; `+
 			`for Docker Hub alone, "registry-mirrors" in daemon.json works with any engine`,
 			"this engine ignores hosts.toml in /etc/docker/certs.d, of %s", hosts)
 	}

@@ -141,7 +141,7 @@ func judgeKernel(j *checklist.Group, f facts) {
 	there("CRIU", k.CRIU, "yes", "no: containers cannot be checkpointed")
 }
 
-// atLeast compares a kernel's release, "5.10.0-13-amd64", with a version.
+// atLeast compares a release such as "5.10.0-13-amd64" with a version.
 func atLeast(release string, major, minor int) bool {
 	parts := strings.SplitN(release, ".", 3)
 	if len(parts) < 2 {

@@ -227,6 +227,27 @@ func TestCgroupDriver(t *testing.T) {
 	}
 }
 
+// API 1.51 is of Docker Engine 28.3 to 28.5, and only the last one reads hosts.toml.
+func TestMirrors(t *testing.T) {
+	for version, test := range map[string]struct {
+		api  string
+		want checklist.Outcome
+	}{
+		"28.3.3": {"1.51", checklist.Warn}, "28.4.0": {"1.51", checklist.Warn}, "28.5.0": {"1.51", checklist.OK},
+		"28.5.2+dfsg1": {"1.51", checklist.OK}, "29.0.0-rc.1": {"1.52", checklist.OK}, "dev": {"1.52", checklist.OK},
+		"unknown": {"1.51", checklist.Warn}, "27.5.1": {"1.47", checklist.Warn},
+	} {
+		f := good()
+		f.Mirrors = []string{"docker.io"}
+		f.Engine.ServerVersion, f.Engine.APIVersion = version, test.api
+		got := find(t, judgeNode(f), "mirrors")
+		testutil.Assert(t, got.Status == test.want, "%s: %+v, want %s", version, got, test.want)
+		f.Engine.ContainerdImageStore = false
+		got = find(t, judgeNode(f), "mirrors")
+		testutil.Assert(t, got.Status == checklist.Warn, "%s without the store: %+v", version, got)
+	}
+}
+
 // The kubelet may name criadapter's socket in other words.
 func TestKubeletsRuntime(t *testing.T) {
 	for endpoint, same := range map[string]bool{
