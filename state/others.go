@@ -28,15 +28,14 @@ func (c *Cache) owner(ctx context.Context, id, name string, labels map[string]st
 	return other
 }
 
-// leaveOthers removes the containers of other criadapters from a list. The first call logs the number of their pods.
+// leaveOthers removes the containers of other criadapters from a list. The first call logs the number of their pods. A
+// pod without a sandbox container counts if it has another container.
 func (c *Cache) leaveOthers(ctx context.Context, list []container.Summary) []container.Summary {
-	pods := map[string]int{} // by root directory
+	pods := map[string]string{} // root directories by the ids of sandboxes
 	ours := slices.DeleteFunc(list, func(summary container.Summary) bool {
 		for _, name := range summary.Names {
 			if owner := c.owner(ctx, summary.ID, name, summary.Labels); owner != "" {
-				if summary.Labels[translate.LabelKind] == translate.LabelKindSandbox {
-					pods[owner]++
-				}
+				pods[cmp.Or(summary.Labels[translate.LabelSandboxID], summary.ID)] = owner
 				return true
 			}
 		}
@@ -46,16 +45,12 @@ func (c *Cache) leaveOthers(ctx context.Context, list []container.Summary) []con
 	return ours
 }
 
-func logOthers(ctx context.Context, pods map[string]int) {
+func logOthers(ctx context.Context, pods map[string]string) {
 	if len(pods) == 0 {
 		return
 	}
-	count := 0
-	for _, n := range pods {
-		count += n
-	}
 	log.G(ctx).WithFields(log.Fields{
-		"pods":            count,
-		"rootDirectories": strings.Join(slices.Sorted(maps.Keys(pods)), ", "),
+		"pods":            len(pods),
+		"rootDirectories": strings.Join(slices.Compact(slices.Sorted(maps.Values(pods))), ", "),
 	}).Warn("leaving pods of other criadapters on this engine alone, start with their --root-directory to serve them")
 }

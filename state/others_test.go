@@ -3,6 +3,9 @@ package state
 import (
 	"testing"
 
+	"github.com/containerd/log"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -58,6 +61,24 @@ func TestPodsOfAnotherRootDirectoryAreLeftOut(t *testing.T) {
 		n.must(n.engine.RemoveContainer(n.Context(), afterApp))
 		settle()
 		n.wantPod(own, podReady)
+	})
+}
+
+// Each of their pods counts once, also without a sandbox container.
+func TestPodsOfOthersAreCounted(t *testing.T) {
+	onOurNode(t, func(n *node) {
+		n.theirPod("with")
+		without, _ := n.theirPod("without")
+		n.must(n.engine.RemoveContainer(n.Context(), without))
+		n.startContainer("own")
+		list, err := n.engine.ListContainers(n.Context(), map[string]string{translate.LabelKind: ""})
+		n.must(err)
+		logger, hook := logtest.NewNullLogger()
+		ours := n.cache.leaveOthers(log.WithLogger(n.Context(), logger.WithField("test", true)), list)
+		testutil.Equal(n, len(ours), 2, "our containers")
+		testutil.Require(n, len(hook.AllEntries()) == 1, "%d lines", len(hook.AllEntries()))
+		testutil.Equal(n, hook.LastEntry().Data["pods"], any(2), "their pods")
+		testutil.Equal(n, hook.LastEntry().Data["rootDirectories"], any(theirRoot), "their directories")
 	})
 }
 
