@@ -22,6 +22,10 @@
 #     --volume /var/lib/kubelet:/var/lib/kubelet:rshared \
 #     criadapter
 #
+# The engine pulls images, with the node's certificates of authorities. Image policies and OCI artifacts need these
+# certificates here as well, but this image has none: mount /etc/ssl/certs (on Fedora and its relatives /etc/pki), and
+# /etc/docker/certs.d if it exists. The node's engine trusts the same certificates, and the node updates them.
+#
 # CNI plugins run inside this image, so they must be static programs. portmap (host ports) calls iptables: give a base image
 # that has it with --build-arg BASE=….
 

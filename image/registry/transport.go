@@ -25,12 +25,27 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	response, err := l.RoundTripper.RoundTrip(request)
 	if err != nil {
-		return nil, err
+		return nil, explain(err)
 	}
 	if l.maxAnswer > 0 {
 		response.Body = http.MaxBytesReader(nil, response.Body, l.maxAnswer)
 	}
 	return response, nil
+}
+
+// explain adds the reason to the error about a certificate, if no authority is known at all. criadapter's image has no
+// certificates of authorities, because the node has the certificates that its engine trusts.
+func explain(err error) error {
+	var unknown x509.UnknownAuthorityError
+	var none x509.SystemRootsError
+	if !errors.As(err, &unknown) && !errors.As(err, &none) {
+		return err
+	}
+	if roots, failure := x509.SystemCertPool(); failure == nil && !roots.Equal(x509.NewCertPool()) {
+		return err
+	}
+	return fmt.Errorf("%w: there are no certificates of authorities here: give criadapter's container the node's, "+
+		"such as /etc/ssl/certs", err)
 }
 
 func loopback(host string) bool {
