@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
@@ -240,7 +239,9 @@ func TestAPIPortForward(t *testing.T) {
 	transport, upgrader, err := spdy.RoundTripperFor(a.config)
 	testutil.Must(t, err)
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, a.url(portForwardPath(pod)))
-	forwarded(t, dialer)
+	forwarded(t, func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
+		return portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
+	})
 }
 
 // TestAPIPortForwardOverWebSocket reaches a port of a pod as newer clients do: SPDY inside a WebSocket.
@@ -249,7 +250,9 @@ func TestAPIPortForwardOverWebSocket(t *testing.T) {
 	_, a, pod := serveAPI(t)
 	dialer, err := portforward.NewSPDYOverWebsocketDialer(a.url(portForwardPath(pod)), a.config)
 	testutil.Must(t, err)
-	forwarded(t, dialer)
+	forwarded(t, func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
+		return portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
+	})
 }
 
 func portForwardPath(pod *v1.Pod) string {
@@ -257,10 +260,12 @@ func portForwardPath(pod *v1.Pod) string {
 }
 
 // forwarded asks the pod's HTTP service five times through one port-forward session.
-func forwarded(t *testing.T, dialer httpstream.Dialer) {
+func forwarded(
+	t *testing.T, forward func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error),
+) {
 	t.Helper()
 	stop, ready := make(chan struct{}), make(chan struct{})
-	forwarder, err := portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
+	forwarder, err := forward(stop, ready)
 	testutil.Must(t, err)
 	ended := testutil.Go(forwarder.ForwardPorts)
 	select {
