@@ -50,3 +50,15 @@ func TestRuntimeAnnotations(t *testing.T) {
 		t.Errorf("on an older engine without the runtime: %v", err)
 	}
 }
+
+// A runtime that runs a pod in one sandbox finds the sandbox by annotations, which a pod must neither drop nor change.
+func TestRuntimeAnnotationsKeepThePodSandbox(t *testing.T) {
+	in := noted(containerInput())
+	in.Features.PodSandboxRuntimes = []string{"runc"}
+	in.RuntimeAnnotations = []string{"*/*"}
+	in.Config.Annotations = map[string]string{"vendor.com/a": "1", annotationSandboxID: "another"}
+	got := mustContainer(t, in).Note.Annotations
+	want := map[string]string{"vendor.com/a": "1", annotationSandboxID: in.Sandbox.ID,
+		annotationContainerType: "container"}
+	testutil.Assert(t, maps.Equal(got, want), "the note has %v, want %v", got, want)
+}
