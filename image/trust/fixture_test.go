@@ -48,6 +48,8 @@ type site struct {
 	policy string
 	// denied says that the registry denies all requests, like a registry that demands credentials.
 	denied atomic.Bool
+	// missing is the end of a path that the registry does not find.
+	missing atomic.Value
 }
 
 func newSite(t *testing.T) *site {
@@ -57,6 +59,10 @@ func newSite(t *testing.T) *site {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.denied.Load() {
 			http.Error(w, "denied", http.StatusForbidden)
+			return
+		}
+		if end, ok := s.missing.Load().(string); ok && strings.HasSuffix(r.URL.Path, end) {
+			http.NotFound(w, r)
 			return
 		}
 		store.ServeHTTP(w, r)
@@ -131,8 +137,8 @@ func (s *site) attach(repository string, image digest.Digest, found ...evidence)
 	testutil.Must(s.t, remote.Write(ref, img))
 }
 
-// refer puts a bundle among an image's referrers, as cosign does.
-func (s *site) refer(repository string, image digest.Digest, bundle []byte) {
+// refer puts a bundle among an image's referrers, as cosign does, and returns the referrer's digest.
+func (s *site) refer(repository string, image digest.Digest, bundle []byte) digest.Digest {
 	s.t.Helper()
 	subject, err := remote.Head(s.repository(repository).Digest(image.String()))
 	testutil.Must(s.t, err)
@@ -141,7 +147,9 @@ func (s *site) refer(repository string, image digest.Digest, bundle []byte) {
 	})
 	testutil.Must(s.t, err)
 	referrer := mutate.Subject(img, *subject).(v1.Image)
-	testutil.Must(s.t, remote.Write(s.repository(repository).Digest(digestOf(s.t, referrer).String()), referrer))
+	made := digestOf(s.t, referrer)
+	testutil.Must(s.t, remote.Write(s.repository(repository).Digest(made.String()), referrer))
+	return made
 }
 
 // signed pushes an image and signs it.

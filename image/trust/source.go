@@ -51,31 +51,21 @@ func (s source) digestOf(tag string) (digest.Digest, error) {
 	return digest.Digest(descriptor.Digest.String()), nil
 }
 
-// evidence reads the signatures of an image, at most maxEvidence.
+// evidence reads the signatures of an image, at most maxEvidence. An error says that some could not be read. The others
+// are returned even then, because one valid signature is enough.
 func (s source) evidence(image digest.Digest) ([]evidence, error) {
-	tagged, err := s.tagged(image)
-	if err != nil {
-		return nil, err
-	}
-	referring, err := s.referring(image)
-	if err != nil {
-		return nil, err
-	}
+	tagged, taggedErr := s.tagged(image)
+	referring, referringErr := s.referring(image)
 	all := append(tagged, referring...)
-	return all[:min(len(all), maxEvidence)], nil
+	return all[:min(len(all), maxEvidence)], errors.Join(taggedErr, referringErr)
 }
 
 // tagged reads signatures in the form of simple signing.
-func (s source) tagged(image digest.Digest) ([]evidence, error) {
-	ref := s.Name.Tag(image.Algorithm().String() + "-" + image.Encoded() + ".sig")
-	layers, err := s.layers(ref)
-	if notFound(err) {
-		return nil, nil
-	}
+func (s source) tagged(image digest.Digest) (found []evidence, unread error) {
+	layers, err := s.layers(s.Name.Tag(image.Algorithm().String() + "-" + image.Encoded() + ".sig"))
 	if err != nil {
 		return nil, err
 	}
-	var found []evidence
 	for _, layer := range layers {
 		sig, err := base64.StdEncoding.DecodeString(layer.Annotations[signatureKey])
 		if layer.MediaType != simpleSigningLayer || err != nil {
@@ -83,15 +73,16 @@ func (s source) tagged(image digest.Digest) ([]evidence, error) {
 		}
 		payload, err := s.blob(layer)
 		if err != nil {
-			return nil, err
+			unread = errors.Join(unread, err)
+			continue
 		}
 		found = append(found, evidence{Payload: payload, Signature: sig})
 	}
-	return found, nil
+	return found, unread
 }
 
 // referring reads bundles among the image's first maxEvidence referrers.
-func (s source) referring(image digest.Digest) ([]evidence, error) {
+func (s source) referring(image digest.Digest) (found []evidence, unread error) {
 	index, err := remote.Referrers(s.Name.Digest(image.String()), s.Remote...)
 	if err != nil {
 		return nil, err
@@ -100,30 +91,45 @@ func (s source) referring(image digest.Digest) ([]evidence, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []evidence
 	// Some registries do not list the artifact's type, so the layers' types count.
 	for _, descriptor := range manifest.Manifests[:min(len(manifest.Manifests), maxEvidence)] {
-		layers, err := s.layers(s.Name.Digest(descriptor.Digest.String()))
-		if err != nil {
-			return nil, err
-		}
-		for _, layer := range layers {
-			if !strings.HasPrefix(string(layer.MediaType), bundlePrefix) {
-				continue
-			}
-			text, err := s.blob(layer)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, evidence{Bundle: text})
-		}
+		bundles, err := s.bundles(s.Name.Digest(descriptor.Digest.String()))
+		found, unread = append(found, bundles...), errors.Join(unread, err)
 	}
-	return found, nil
+	return found, unread
 }
 
-// layers returns the layers of a manifest that has signatures, at most maxEvidence.
+// bundles reads the bundles of one referrer.
+func (s source) bundles(ref name.Reference) (found []evidence, unread error) {
+	layers, err := s.layers(ref)
+	if err != nil {
+		return nil, err
+	}
+	for _, layer := range layers {
+		if !strings.HasPrefix(string(layer.MediaType), bundlePrefix) {
+			continue
+		}
+		text, err := s.blob(layer)
+		if err != nil {
+			unread = errors.Join(unread, err)
+			continue
+		}
+		found = append(found, evidence{Bundle: text})
+	}
+	return found, unread
+}
+
+// layers returns the layers of a manifest that has signatures, at most maxEvidence. There are none if the manifest does
+// not exist, or is an index: a referrer can be anything, and a fallback tag can list what is gone.
 func (s source) layers(ref name.Reference) ([]v1.Descriptor, error) {
-	image, err := remote.Image(ref, s.Remote...)
+	descriptor, err := remote.Get(ref, s.Remote...)
+	if notFound(err) || err == nil && descriptor.MediaType.IsIndex() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	image, err := descriptor.Image()
 	if err != nil {
 		return nil, err
 	}

@@ -67,11 +67,11 @@ func (v *Verifier) Resolve(ctx context.Context, ref reference.Named, auth authn.
 	if err != nil {
 		return nil, fmt.Errorf("look up image %s to verify it: %w", ref, err)
 	}
-	found, err := from.evidence(image)
-	if err != nil {
-		return nil, fmt.Errorf("read signatures of image %s: %w", ref, err)
-	}
+	found, unread := from.evidence(image)
 	if err := judge(image, found, keys); err != nil {
+		if unread != nil { // one of these may be valid
+			return nil, fmt.Errorf("read signatures of image %s: %w", ref, unread)
+		}
 		return nil, refused(ref.String(), v.by(rule, err))
 	}
 	if err := v.kept.save(image, found); err != nil {
@@ -190,10 +190,11 @@ func (v *Verifier) allowDigest(ctx context.Context, image reference.Canonical, k
 	if err != nil {
 		return err
 	}
-	if found, err = from.evidence(image.Digest()); err != nil {
-		return fmt.Errorf("no signature of %s is kept here, pull it through CRI; its registry: %w", image, err)
-	}
+	found, unread := from.evidence(image.Digest())
 	if err := judge(image.Digest(), found, keys); err != nil {
+		if unread != nil { // one of these may be valid
+			return fmt.Errorf("no signature of %s is kept here, pull it through CRI; its registry: %w", image, unread)
+		}
 		return err
 	}
 	if err := v.kept.save(image.Digest(), found); err != nil {

@@ -15,7 +15,11 @@ import (
 
 	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/opencontainers/go-digest"
 	crierrors "k8s.io/cri-api/pkg/errors"
 
@@ -55,6 +59,53 @@ func TestSignedImageIsPulledByItsDigest(t *testing.T) {
 			}
 			s.denied.Store(true)
 			testutil.Must(t, s.Allow(t.Context(), s.foreign("", "prod/app:1", "prod/app@"+image.String())))
+		})
+	}
+}
+
+// TestOtherReferrers puts referrers beside signatures that are none, or that the registry cannot serve. They neither
+// refuse a signed image nor let an unsigned one pass.
+func TestOtherReferrers(t *testing.T) {
+	for name, test := range map[string]struct {
+		refer func(s *site, image digest.Digest)
+		// unread says that the referrer may be a signature, so that it cannot be refused without one.
+		unread bool
+	}{
+		"an index": {func(s *site, image digest.Digest) {
+			subject, err := remote.Head(s.repository("prod/app").Digest(image.String()))
+			testutil.Must(s.t, err)
+			index := mutate.Subject(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), *subject).(v1.ImageIndex)
+			hash, err := index.Digest()
+			testutil.Must(s.t, err)
+			testutil.Must(s.t, remote.WriteIndex(s.repository("prod/app").Digest(hash.String()), index))
+		}, false},
+		"an index instead of the tag of signatures": {func(s *site, image digest.Digest) {
+			tag := s.repository("prod/app").Tag("sha256-" + image.Encoded() + ".sig")
+			testutil.Must(s.t, remote.WriteIndex(tag, empty.Index))
+		}, false},
+		"a manifest that is gone": {func(s *site, image digest.Digest) {
+			referrer := s.refer("prod/app", image, s.key.bundle(signPredicate, image))
+			s.missing.Store("/manifests/" + referrer.String())
+		}, false},
+		"a bundle that is gone": {func(s *site, image digest.Digest) {
+			bundle := s.key.bundle(signPredicate, image)
+			s.refer("prod/app", image, bundle)
+			s.missing.Store("/blobs/" + digest.FromBytes(bundle).String())
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			image := s.push("prod/app:1")
+			test.refer(s, image)
+			_, err := s.pull("prod/app:1")
+			testutil.Assert(t, err != nil && errors.Is(err, crierrors.ErrSignatureValidationFailed) != test.unread,
+				"without a signature: %v", err)
+			foreign := s.foreign("", "prod/app@"+image.String())
+			testutil.Assert(t, s.Allow(t.Context(), foreign) != nil, "a container without a signature")
+			s.refer("prod/app", image, s.key.bundle(signPredicate, image))
+			testutil.Must(t, s.Allow(t.Context(), foreign), "a container with a signature")
+			_, err = s.pull("prod/app:1")
+			testutil.Must(t, err, "with a signature")
 		})
 	}
 }
