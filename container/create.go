@@ -24,9 +24,9 @@ import (
 type draft struct {
 	pod  *state.Pod
 	spec docker.ContainerSpec
-	// config is the client's configuration as the checkpoint keeps it.
+	// config is the configuration as the checkpoint keeps it: request, with the limits that plugins make.
 	config json.RawMessage
-	// request is the client's configuration.
+	// request is the client's configuration, with the references of the images that the container mounts.
 	request *runtimeapi.ContainerConfig
 	// imageID is the image's id.
 	imageID string

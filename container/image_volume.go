@@ -3,7 +3,6 @@ package container
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/containerd/errdefs"
@@ -69,16 +68,19 @@ func (s *Service) addImageVolumes(ctx context.Context, d *draft, in translate.Co
 	if d.spec, err = translate.Container(in); err != nil {
 		return err
 	}
-	d.config, err = s.withImageRefs(ctx, in.Config, volumes, sources)
+	if d.request, err = s.withImageRefs(ctx, in.Config, volumes, sources); err != nil {
+		return err
+	}
+	d.config, err = marshalConfig(d.request)
 	return err
 }
 
-// withImageRefs returns the configuration for the checkpoint and the status. It sets the ImageSpec.image_ref of each
+// withImageRefs returns a copy of the configuration for the checkpoint and the status. It sets the ImageSpec.image_ref of each
 // mounted image to the image's name by digest, or to its id if it has no digest.
 func (s *Service) withImageRefs(
 	ctx context.Context, config *runtimeapi.ContainerConfig, volumes []translate.ImageVolume,
 	sources map[int]translate.ImageSource,
-) (json.RawMessage, error) {
+) (*runtimeapi.ContainerConfig, error) {
 	filled := proto.CloneOf(config)
 	for _, volume := range volumes {
 		image := filled.GetMounts()[volume.Index].GetImage()
@@ -89,7 +91,7 @@ func (s *Service) withImageRefs(
 		}
 		image.ImageRef = cmp.Or(digested, id)
 	}
-	return marshalConfig(filled)
+	return filled, nil
 }
 
 // engineMounts reports whether the engine is to mount the image of a volume. times is how often the container mounts

@@ -13,7 +13,9 @@ import (
 	crierrors "k8s.io/cri-api/pkg/errors"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/ocinote"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/state"
 )
 
 // volumes makes up paths of images, and counts who holds them.
@@ -141,4 +143,26 @@ func TestImagesThatCannotBeMounted(t *testing.T) {
 	config.Mounts = imageMounts("one")
 	_, err := n.Create(t.Context(), n.pod(), config, nil)
 	testutil.Fails(t, err, errdefs.IsNotImplemented, "without a place for files")
+}
+
+// limiting is a plugin that limits each new container.
+type limiting struct{ withoutPlugins }
+
+func (limiting) CreateContainer(
+	context.Context, *state.Pod, *state.Container,
+) (*ocinote.Adjustment, *runtimeapi.LinuxContainerResources, error) {
+	return nil, &runtimeapi.LinuxContainerResources{CpuShares: 512}, nil
+}
+
+// TestLimitsOfPluginsKeepImageRefs: the status has the limits and the reference of the mounted image.
+func TestLimitsOfPluginsKeepImageRefs(t *testing.T) {
+	n, _, _ := newImageNode(t, dockertest.Docker20)
+	n.opts.Plugins = limiting{}
+	config := n.config("sleep", "1000")
+	config.Mounts = imageMounts("one")
+	c := n.look(n.create(n.pod(), config))
+	ref := c.Meta.Config.GetMounts()[0].GetImage().GetImageRef()
+	testutil.Assert(t, strings.HasPrefix(ref, "one@sha256:"), "image_ref is %q", ref)
+	testutil.Equal(t, c.Status.Resources.GetLinux().GetCpuShares(), int64(512), "the shares")
+	testutil.Equal(t, config.GetMounts()[0].GetImage().GetImageRef(), "", "image_ref in the request")
 }
