@@ -26,6 +26,7 @@ func (r Record) clone() Record {
 	for id, c := range r.Containers {
 		r.Containers[id] = c.clone()
 	}
+	r.Paused = slices.Clone(r.Paused)
 	return r
 }
 

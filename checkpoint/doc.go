@@ -4,7 +4,7 @@
 // There is one directory with one readable JSON file per pod, named after the sandbox container:
 //
 //	{
-//	  "schemaVersion": 5,
+//	  "schemaVersion": 6,
 //	  "checksum": "sha256:…",
 //	  "record": { … }
 //	}

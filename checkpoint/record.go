@@ -7,7 +7,7 @@ import (
 
 // schemaVersion is the version of Record's layout that this program writes. Each change of Record raises it, see the
 // package comment.
-const schemaVersion = 5
+const schemaVersion = 6
 
 // Phase is the progress of a pod's set-up when its record was written.
 type Phase string
@@ -59,6 +59,9 @@ type Record struct {
 	Network *Network `json:"network,omitempty"`
 	// Containers has the records of the pod's containers by container id.
 	Containers map[string]Container `json:"containers,omitempty"`
+	// Paused are the ids of the containers that a checkpoint pauses for now. The next start of criadapter resumes them.
+	// Containers that a user has paused are not there.
+	Paused []string `json:"paused,omitempty"`
 }
 
 // Namespaces has the namespaces of a pod without a sandbox container, except the network namespace. A path is empty if

@@ -58,6 +58,7 @@ func fullRecord(id string) Record {
 			},
 			"c2": {Config: json.RawMessage(`{}`)},
 		},
+		Paused: []string{"c1"},
 	}
 }
 

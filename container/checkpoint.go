@@ -71,7 +71,8 @@ func notWritable(err error) error {
 
 // CheckpointAll writes running containers of a pod into directories below dir that have the containers' names. All
 // containers are paused meanwhile, so that the checkpoints show one moment. The containers run on afterwards, also
-// after an error. A container that is paused already fails with ErrFailedPrecondition and stays paused.
+// after an error, and after a crash as soon as criadapter starts again. A container that is paused already fails with
+// ErrFailedPrecondition and stays paused.
 func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []string, dir string) (err error) {
 	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return err
@@ -90,10 +91,10 @@ func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []str
 		defer unlock()
 	}
 	for _, c := range containers {
-		if err := s.pause(ctx, c.ID); err != nil {
+		if err := s.pause(ctx, sandboxID, c.ID); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, s.unpause(ctx, c.ID)) }()
+		defer func() { err = errors.Join(err, s.unpause(ctx, sandboxID, c.ID)) }()
 	}
 	for _, c := range containers {
 		name := c.Meta.Config.GetMetadata().GetName()
@@ -110,44 +111,6 @@ func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []str
 		}
 	}
 	return nil
-}
-
-// pause pauses a container. One that a user has paused is refused, because it must stay paused. After an
-// error the container is not paused by this call, even if only the engine's answer was lost.
-func (s *Service) pause(ctx context.Context, id string) error {
-	c, err := s.opts.Cache.RefreshContainer(ctx, id)
-	if err != nil {
-		return err
-	}
-	if c.Status.Paused {
-		return fmt.Errorf("container %s is paused, it must be running: %w", id, errdefs.ErrFailedPrecondition)
-	}
-	err = s.opts.Engine.PauseContainer(ctx, id)
-	if err != nil && (ctx.Err() != nil || errdefs.IsUnavailable(err)) {
-		return errors.Join(err, s.undoPause(ctx, id))
-	}
-	return err
-}
-
-// undoPause unpauses a container that may be paused. The engine has no own error for one that is not.
-func (s *Service) undoPause(ctx context.Context, id string) error {
-	err := s.unpause(ctx, id)
-	if err == nil {
-		return nil
-	}
-	settle, cancel := settling(ctx)
-	defer cancel()
-	if c, lookErr := s.opts.Cache.RefreshContainer(settle, id); lookErr == nil && !c.Status.Paused {
-		return nil
-	}
-	return err
-}
-
-// unpause unpauses a container, even if the caller is gone.
-func (s *Service) unpause(ctx context.Context, id string) error {
-	settle, cancel := settling(ctx)
-	defer cancel()
-	return docker.IgnoreNotFound(s.opts.Engine.UnpauseContainer(settle, id))
 }
 
 // runningIn finds the containers that a checkpoint of a pod is to have.

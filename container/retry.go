@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// logBackoff is the pause between two attempts to resume a log.
-var logBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: time.Minute}
+// retryBackoff is the pause between two attempts to resume a log or a container.
+var retryBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: time.Minute}
 
 // unresumed are the ids of containers whose logs Recover could not resume. The zero value is empty.
 type unresumed struct {
@@ -37,7 +37,7 @@ func (u *unresumed) take() []string {
 
 // retryLog resumes a container's log, with retries, while the container exists and ctx lasts.
 func (s *Service) retryLog(ctx context.Context, id string) {
-	for backoff := logBackoff; ; {
+	for backoff := retryBackoff; ; {
 		select {
 		case <-time.After(backoff.Step()):
 		case <-ctx.Done():

@@ -39,14 +39,20 @@ func (r *runs) forget(id string) {
 
 // Watch looks after containers that other clients start (docker start, docker restart). It follows their logs, and
 // writes their limits again that the Docker API has no field for. It drops the records of containers that other clients
-// remove before their end. Logs that Recover could not resume are tried again, as long as their containers exist. It
-// returns ctx's error when ctx and its goroutines have ended.
+// remove before their end. Logs that Recover could not resume are tried again, as long as their containers exist.
+// Containers that a crash left paused for a checkpoint are resumed. Watch returns ctx's error when ctx and its
+// goroutines have ended.
 func (s *Service) Watch(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
 	var group sync.WaitGroup
 	defer group.Wait()
 	for _, id := range s.unresumed.take() {
 		group.Go(func() { s.retryLog(ctx, id) })
+	}
+	for _, pod := range s.opts.Cache.Snapshot().Pods() {
+		for _, id := range s.leftPaused(ctx, pod.ID) {
+			group.Go(func() { s.retryResume(ctx, pod, id) })
+		}
 	}
 	for ctx.Err() == nil {
 		changes := s.opts.Cache.Subscribe()

@@ -1,0 +1,126 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/state"
+)
+
+// pause pauses a container for a checkpoint, and unpause ends that. The pod's record names the container before it is
+// paused. So Watch resumes it at the next start of criadapter if a crash comes in between.
+//
+// A container that a user has paused is refused, because it must stay paused. After an error the container is not
+// paused by this call, even if only the engine's answer was lost. The caller holds the container's lock.
+func (s *Service) pause(ctx context.Context, sandboxID, id string) error {
+	if err := s.resumeLeft(ctx, sandboxID, id); err != nil {
+		return err
+	}
+	c, err := s.opts.Cache.RefreshContainer(ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.Status.Paused {
+		return fmt.Errorf("container %s is paused, it must be running: %w", id, errdefs.ErrFailedPrecondition)
+	}
+	if err := s.markPaused(ctx, sandboxID, id, true); err != nil {
+		return err
+	}
+	err = s.opts.Engine.PauseContainer(ctx, id)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil || errdefs.IsUnavailable(err): // the engine may have paused it
+		settle, cancel := settling(ctx)
+		defer cancel()
+		_, undoErr := s.resume(settle, sandboxID, id)
+		return errors.Join(err, undoErr)
+	default: // a user was faster, for example
+		return errors.Join(err, s.markPaused(ctx, sandboxID, id, false))
+	}
+}
+
+// unpause ends pause, even if the caller is gone. It fails if the container was not paused any more.
+func (s *Service) unpause(ctx context.Context, sandboxID, id string) error {
+	settle, cancel := settling(ctx)
+	defer cancel()
+	return errors.Join(s.resume(settle, sandboxID, id))
+}
+
+// resume unpauses a container that pause has paused, or may have paused. notPaused is the engine's error if the
+// container was not paused. After err the container may still be paused, and the record still names it. The caller
+// holds the container's lock.
+func (s *Service) resume(ctx context.Context, sandboxID, id string) (notPaused, err error) {
+	notPaused = docker.IgnoreNotFound(s.opts.Engine.UnpauseContainer(ctx, id))
+	if notPaused != nil { // the engine has no error of its own for that
+		c, err := s.opts.Cache.RefreshContainer(ctx, id)
+		if err == nil && c.Status.Paused || docker.IgnoreNotFound(err) != nil {
+			return nil, notPaused
+		}
+	}
+	return notPaused, s.markPaused(ctx, sandboxID, id, false)
+}
+
+// resumeLeft resumes a container that an earlier checkpoint has left paused: criadapter ended, or the engine was away.
+// The caller holds the container's lock.
+func (s *Service) resumeLeft(ctx context.Context, sandboxID, id string) error {
+	record, err := s.opts.Store.Load(ctx, sandboxID)
+	if err != nil || !slices.Contains(record.Paused, id) {
+		return docker.IgnoreNotFound(err)
+	}
+	_, err = s.resume(ctx, sandboxID, id)
+	return err
+}
+
+// leftPaused returns the ids of a pod's containers that checkpoints have paused, or are about to pause.
+func (s *Service) leftPaused(ctx context.Context, sandboxID string) []string {
+	record, err := s.opts.Store.Load(ctx, sandboxID)
+	if err != nil {
+		return nil // without a record nothing was paused, and the store reports an unreadable one
+	}
+	return record.Paused
+}
+
+// retryResume resumes a container that a checkpoint of an earlier start has left paused, with retries while ctx lasts.
+// The engine may still be writing that checkpoint, and refuse for so long.
+func (s *Service) retryResume(ctx context.Context, pod *state.Pod, id string) {
+	ctx = log.WithLogger(ctx, log.G(ctx).WithFields(pod.LogFields()).WithField("containerID", id))
+	for backoff := retryBackoff; ; {
+		// A checkpoint that has begun since holds the lock.
+		unlock, err := s.locks.Lock(ctx, id)
+		if err != nil {
+			return // ctx has ended
+		}
+		err = s.resumeLeft(ctx, pod.ID, id)
+		unlock()
+		if err == nil {
+			return
+		}
+		log.G(ctx).WithError(err).Warn("cannot resume container that a checkpoint has left paused, trying again")
+		select {
+		case <-time.After(backoff.Step()):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// markPaused adds a container to those that the pod's record names as paused for a checkpoint, or removes it there. A
+// pod without a record gets no mark.
+func (s *Service) markPaused(ctx context.Context, sandboxID, id string, paused bool) error {
+	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
+		r.Paused = slices.DeleteFunc(r.Paused, func(marked string) bool { return marked == id })
+		if paused {
+			r.Paused = append(r.Paused, id)
+		}
+		return nil
+	}))
+}

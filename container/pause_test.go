@@ -1,0 +1,124 @@
+package container
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// watched is a restart of criadapter that runs until no mark is left.
+func (n *node) watched(sandboxID string, meanwhile func()) {
+	n.t.Helper()
+	n.restart(meanwhile)
+	n.background("Watch", n.Watch)
+	testutil.Until(n.t, "no container is left paused", func() bool {
+		return len(n.leftPaused(n.t.Context(), sandboxID)) == 0
+	})
+}
+
+// wantPaused checks whether the engine has paused a container, and which marks its pod's record has.
+func (n *node) wantPaused(id string, paused bool, marks ...string) {
+	n.t.Helper()
+	inspect, err := n.engine.InspectContainer(n.t.Context(), id)
+	testutil.Must(n.t, err)
+	testutil.Equal(n.t, inspect.State.Paused, paused, "paused")
+	got := n.leftPaused(n.t.Context(), n.look(id).SandboxID)
+	testutil.Equal(n.t, strings.Join(got, " "), strings.Join(marks, " "), "the marks")
+}
+
+// TestPausedForACheckpointIsResumedAfterACrash: criadapter ends in the middle of CheckpointPod, after it has paused one
+// container, and when another one is marked and not paused yet. The engine is not ready for the first try.
+func TestPausedForACheckpointIsResumedAfterACrash(t *testing.T) {
+	n, engine := newDumpNode(t)
+	pod := n.pod()
+	id := n.started(pod, n.config("sleep"))
+	config := n.config("sleep")
+	config.Metadata.Name = "other"
+	other := n.started(pod, config)
+	testutil.Must(t, n.Service.pause(t.Context(), pod, id))
+	testutil.Must(t, n.markPaused(t.Context(), pod, other, true))
+	n.wantPaused(id, true, id, other)
+	engine.Inject("UnpauseContainer", dockertest.Fault{Object: id, Err: errdefs.ErrInternal, Times: 1})
+	n.watched(pod, func() {})
+	n.wantPaused(id, false)
+	n.wantPaused(other, false)
+	testutil.Must(t, n.Service.pause(t.Context(), pod, id), "the repeated request")
+	n.wantPaused(id, true, id)
+	testutil.Must(t, n.unpause(t.Context(), pod, id))
+	n.wantPaused(id, false)
+}
+
+// TestPausedForACheckpointIsGoneAfterACrash: the mark of a removed container is dropped.
+func TestPausedForACheckpointIsGoneAfterACrash(t *testing.T) {
+	n, engine := newDumpNode(t)
+	pod := n.pod()
+	id := n.started(pod, n.config("sleep"))
+	testutil.Must(t, n.Service.pause(t.Context(), pod, id))
+	n.watched(pod, func() { testutil.Must(t, engine.RemoveContainer(t.Context(), id)) })
+}
+
+// TestPausedByAUserStaysPaused: before a checkpoint, or while it begins, a user pauses the container.
+func TestPausedByAUserStaysPaused(t *testing.T) {
+	for name, before := range map[string]bool{"before": true, "meanwhile": false} {
+		t.Run(name, func(t *testing.T) {
+			n, engine := newDumpNode(t)
+			pod := n.pod()
+			id := n.started(pod, n.config("sleep"))
+			if before {
+				testutil.Must(t, engine.PauseContainer(t.Context(), id))
+			} else { // the engine's answer is the one to the user's pause
+				engine.Inject("PauseContainer", dockertest.Fault{Err: errdefs.ErrConflict, Times: 1})
+			}
+			testutil.Assert(t, n.Service.pause(t.Context(), pod, id) != nil, "a container was paused twice")
+			if !before {
+				testutil.Must(t, engine.PauseContainer(t.Context(), id))
+			}
+			n.wantPaused(id, true)
+			n.watched(pod, func() {})
+			n.wantPaused(id, true)
+		})
+	}
+}
+
+// TestPausedWhileTheEngineFails: a checkpoint whose end the engine refuses leaves its container paused. The next one
+// does not take that for a user's pause.
+func TestPausedWhileTheEngineFails(t *testing.T) {
+	n, engine := newDumpNode(t)
+	pod := n.pod()
+	id := n.started(pod, n.config("sleep"))
+	testutil.Must(t, n.Service.pause(t.Context(), pod, id))
+	engine.Inject("UnpauseContainer", dockertest.Fault{Err: errdefs.ErrInternal, Times: 1})
+	testutil.Fails(t, n.unpause(t.Context(), pod, id), errdefs.IsInternal, "unpause")
+	n.wantPaused(id, true, id)
+	testutil.Must(t, n.Service.pause(t.Context(), pod, id))
+	testutil.Must(t, n.unpause(t.Context(), pod, id))
+	n.wantPaused(id, false)
+}
+
+// TestPauseNeedsTheRecord: a container whose pause cannot be recorded is not paused.
+func TestPauseNeedsTheRecord(t *testing.T) {
+	n, engine := newDumpNode(t)
+	pod := n.pod()
+	id := n.started(pod, n.config("sleep"))
+	n.withoutStore(func() {
+		testutil.Assert(t, n.Service.pause(t.Context(), pod, id) != nil, "the record was not needed")
+	})
+	testutil.Equal(t, engine.Calls("PauseContainer"), 0, "calls of PauseContainer")
+	n.wantPaused(id, false)
+}
+
+// TestResumedByAUserIsNoCheckpoint: a container that a user has resumed meanwhile was not written as of one moment.
+func TestResumedByAUserIsNoCheckpoint(t *testing.T) {
+	n, engine := newDumpNode(t)
+	pod := n.pod()
+	id := n.started(pod, n.config("sleep"))
+	testutil.Must(t, n.Service.pause(t.Context(), pod, id))
+	testutil.Must(t, engine.UnpauseContainer(t.Context(), id))
+	err := n.unpause(t.Context(), pod, id)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "not paused"), "unpause: %v", err)
+	n.wantPaused(id, false)
+}
