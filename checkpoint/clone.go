@@ -26,7 +26,7 @@ func (r Record) clone() Record {
 	for id, c := range r.Containers {
 		r.Containers[id] = c.clone()
 	}
-	r.Paused = slices.Clone(r.Paused)
+	r.Paused, r.CheckpointDirs = slices.Clone(r.Paused), slices.Clone(r.CheckpointDirs)
 	return r
 }
 

@@ -4,7 +4,7 @@
 // There is one directory with one readable JSON file per pod, named after the sandbox container:
 //
 //	{
-//	  "schemaVersion": 6,
+//	  "schemaVersion": 7,
 //	  "checksum": "sha256:…",
 //	  "record": { … }
 //	}

@@ -7,7 +7,7 @@ import (
 
 // schemaVersion is the version of Record's layout that this program writes. Each change of Record raises it, see the
 // package comment.
-const schemaVersion = 6
+const schemaVersion = 7
 
 // Phase is the progress of a pod's set-up when its record was written.
 type Phase string
@@ -62,6 +62,9 @@ type Record struct {
 	// Paused are the ids of the containers that a checkpoint pauses for now. The next start of criadapter resumes them.
 	// Containers that a user has paused are not there.
 	Paused []string `json:"paused,omitempty"`
+	// CheckpointDirs are the directories that unfinished checkpoints of containers work in. The next start of criadapter
+	// removes them.
+	CheckpointDirs []string `json:"checkpointDirs,omitempty"`
 }
 
 // Namespaces has the namespaces of a pod without a sandbox container, except the network namespace. A path is empty if

@@ -58,7 +58,8 @@ func fullRecord(id string) Record {
 			},
 			"c2": {Config: json.RawMessage(`{}`)},
 		},
-		Paused: []string{"c1"},
+		Paused:         []string{"c1"},
+		CheckpointDirs: []string{"/var/lib/kubelet/checkpoints/.checkpoint-1"},
 	}
 }
 

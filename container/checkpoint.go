@@ -26,8 +26,8 @@ import (
 // Checkpoint writes a running container into a tar archive at an absolute path (CRI CheckpointContainer), in the format
 // of package dump. The container runs on. Its files are read right after its processes. Checkpoint fails with
 // ErrFailedPrecondition where the engine cannot checkpoint, saying what is missing, and for a container that does not
-// run. After an error there is no archive.
-func (s *Service) Checkpoint(ctx context.Context, id, location string) (err error) {
+// run. After an error there is no archive. What a crash leaves is removed at the next start.
+func (s *Service) Checkpoint(ctx context.Context, id, location string) error {
 	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return err
 	}
@@ -45,16 +45,24 @@ func (s *Service) Checkpoint(ctx context.Context, id, location string) (err erro
 	if err := s.checkUsers(c); err != nil {
 		return err
 	}
-	// The directory is on the archive's disk, because CRIU's files are as large as the container's memory.
-	dir, err := os.MkdirTemp(filepath.Dir(location), ".checkpoint-")
+	// The directory is on the archive's disk, because CRIU's files are as large as the container's memory. It has the
+	// unfinished archive, too: a crash leaves nothing outside of it.
+	dir, remove, err := s.makeWorkDir(ctx, c.SandboxID, filepath.Dir(location))
 	if err != nil {
-		return fmt.Errorf("location: %w: %w", err, errdefs.ErrInvalidArgument)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := s.dump(ctx, c, dir); err != nil {
 		return err
 	}
-	return notWritable(dump.Archive(ctx, dir, location))
+	defer remove()
+	content, archive := filepath.Join(dir, "content"), filepath.Join(dir, "archive")
+	if err := os.Mkdir(content, 0o700); err != nil {
+		return notWritable(err)
+	}
+	if err := s.dump(ctx, c, content); err != nil {
+		return err
+	}
+	if err := dump.Archive(ctx, content, archive); err != nil {
+		return notWritable(err)
+	}
+	return notWritable(os.Rename(archive, location))
 }
 
 // notWritable turns an error of the file system into an ErrFailedPrecondition about the request's field location.

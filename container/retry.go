@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// retryBackoff is the pause between two attempts to resume a log or a container.
+// retryBackoff is the pause between two attempts to resume a log or a container, or to remove a directory.
 var retryBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: time.Minute}
 
 // unresumed are the ids of containers whose logs Recover could not resume. The zero value is empty.

@@ -105,7 +105,10 @@ type Service struct {
 	unresumed unresumed
 	// ends has the *checkpoint.End of each container whose exit hook runs, by id. The last position of the log is then
 	// saved with it, in one write.
-	ends   sync.Map
+	ends sync.Map
+	// workDirs has the path of each directory that a running Checkpoint works in.
+	workDirs sync.Map
+
 	output budget
 	way    commandWay
 	// proc is /proc, where files of running containers are read; tests have another.
