@@ -219,15 +219,16 @@ func (s *Service) connect(ctx context.Context, p *pending) error {
 	return s.opts.Files.writeHosts(p.record.SandboxID, p.config, p.record.Network.IPs)
 }
 
-// finish writes the checkpoint, asks plugins, and only then shows the pod.
+// finish asks plugins, writes the checkpoint, and only then shows the pod. While a plugin can still refuse the pod, the
+// record has the intent: after a crash or a failed roll-back the pod is NOTREADY.
 func (s *Service) finish(ctx context.Context, p *pending) error {
 	p.record.Phase = checkpoint.PhaseReady
-	if err := s.opts.Store.Save(ctx, p.record); err != nil {
-		return err
-	}
 	pod := p.namespaces.entry(ctx, p)
 	defer s.opts.Plugins.Block()()
 	if err := s.opts.Plugins.RunPod(ctx, &pod); err != nil {
+		return err
+	}
+	if err := s.opts.Store.Save(ctx, p.record); err != nil {
 		return err
 	}
 	s.opts.Cache.PutPod(pod)
