@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
@@ -40,12 +41,44 @@ func (s *Service) synchronize(ctx context.Context, send adaptation.SyncCB) error
 
 // update applies the updates that a plugin asks for at any time. It returns the failed ones.
 func (s *Service) update(ctx context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+	return each(ctx, updates, s.limit)
+}
+
+// apply applies the updates of an answer. It leaves out containers that have ended or are gone, because the plugin may
+// not have heard of it yet. The request that the plugin answers is mostly about another container.
+func (s *Service) apply(ctx context.Context, updates []*api.ContainerUpdate) error {
+	_, err := each(ctx, updates, func(ctx context.Context, update *api.ContainerUpdate) error {
+		if s.isOver(ctx, update.GetContainerId()) { // its removal may hold its lock
+			return nil
+		}
+		if err := s.limit(ctx, update); err != nil && !s.isOver(ctx, update.GetContainerId()) {
+			return err
+		}
+		return nil
+	})
+	return err
+}
+
+// isOver reports whether a container has ended or is gone. A container that is just being made is in the engine, and
+// not yet in the cache.
+func (s *Service) isOver(ctx context.Context, id string) bool {
+	if c, err := s.opts.Cache.Snapshot().Container(id); err == nil {
+		return c.Status.State() == stateExited
+	}
+	_, err := s.opts.Engine.InspectContainer(ctx, id)
+	return errdefs.IsNotFound(err)
+}
+
+// each calls do for each update and returns the failed ones.
+func each(
+	ctx context.Context, updates []*api.ContainerUpdate, do func(context.Context, *api.ContainerUpdate) error,
+) ([]*api.ContainerUpdate, error) {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout) // a container may be locked by a request that waits for us
 	defer cancel()
 	var failed []*api.ContainerUpdate
 	var errs []error
 	for _, update := range updates {
-		err := s.limit(ctx, update)
+		err := do(ctx, update)
 		if err == nil {
 			continue
 		}
@@ -57,12 +90,6 @@ func (s *Service) update(ctx context.Context, updates []*api.ContainerUpdate) ([
 			Debug("an update that an NRI plugin requested failed; the plugin ignores failures")
 	}
 	return failed, errors.Join(errs...)
-}
-
-// apply applies the updates of an answer.
-func (s *Service) apply(ctx context.Context, updates []*api.ContainerUpdate) error {
-	_, err := s.update(ctx, updates)
-	return err
 }
 
 func (s *Service) limit(ctx context.Context, update *api.ContainerUpdate) error {
