@@ -177,11 +177,8 @@ func (s *Service) ContainerUpdated(ctx context.Context, pod *state.Pod, c *state
 }
 
 // containerEnded tells the plugins of a container that has ended, once for each of its runs. run is the start of the
-// run.
+// run, zero for a container that never ran.
 func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.Container, run time.Time) {
-	if c.Status.StartedAt.IsZero() {
-		return
-	}
 	var updates []*api.ContainerUpdate
 	s.reported.end(ctx, c.ID, run, func() {
 		s.tellOf(ctx, "StopContainer", c, func(described *api.Container) error {
@@ -196,8 +193,8 @@ func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.C
 	}
 }
 
-// RemoveContainer tells the plugins of an ended container that is about to be removed. Plugins that have not heard of
-// its end hear of it before.
+// RemoveContainer tells the plugins of a container that does not run and is about to be removed. Plugins that have not
+// heard of its end hear of it before, even if it never ran: many give its CPUs and devices back then.
 func (s *Service) RemoveContainer(ctx context.Context, pod *state.Pod, c *state.Container) {
 	s.containerEnded(ctx, pod, c, c.Status.StartedAt)
 	s.reported.removal(ctx, c.ID, func() {

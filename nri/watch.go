@@ -25,7 +25,8 @@ type reported struct {
 const keptRuns = 8
 
 // end calls report if the end of this run has not been reported. It returns when the end has been reported, even if
-// another caller reports it. Runs have no order, because the clock may be set back between two.
+// another caller reports it. Runs have no order, because the clock may be set back between two. A zero run means that
+// any reported end counts.
 func (r *reported) end(ctx context.Context, id string, run time.Time, report func()) {
 	r.once(ctx, &r.stopped, id, run, report)
 }
@@ -52,7 +53,7 @@ func (r *reported) record(in *map[string][]time.Time, id string, run time.Time) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	runs := (*in)[id]
-	if slices.ContainsFunc(runs, run.Equal) {
+	if slices.ContainsFunc(runs, run.Equal) || run.IsZero() && len(runs) > 0 {
 		return false
 	}
 	if *in == nil {

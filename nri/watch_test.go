@@ -239,6 +239,24 @@ func TestEndsOfEachRun(t *testing.T) {
 	testutil.Equal(t, len(f.seen()), 4, "ends and the removal")
 }
 
+// Plugins hear of the end of a container that never ran before its removal.
+func TestRemovalOfContainerThatNeverRan(t *testing.T) {
+	cache := state.New(state.Options{})
+	s := serviceOf(t, cache)
+	runs(cache, "pod", "c")
+	cache.UpdateContainer("c", func(st *state.ContainerStatus) { *st = state.ContainerStatus{} })
+	run(t, s)
+	f := &follower{synced: make(chan struct{})}
+	defer f.join(t, s)()
+	c, err := cache.Snapshot().Container("c")
+	testutil.Must(t, err)
+	for range 2 {
+		s.RemoveContainer(t.Context(), cache.Snapshot().PodOf(c), c)
+		want := []string{"RemoveContainer pod/c", "StopContainer c"}
+		testutil.Assert(t, slices.Equal(f.seen(), want), "the plugin heard %q, want %q", f.seen(), want)
+	}
+}
+
 // A removal is reported once, even if a queued change of a sibling still shows the removed pod and container, and
 // changes are lost again.
 func TestQueuedChangeOfSibling(t *testing.T) {
