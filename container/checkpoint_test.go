@@ -175,6 +175,25 @@ func TestRestore(t *testing.T) {
 	testutil.Fails(t, err, errdefs.IsInvalidArgument, "no checkpoint")
 }
 
+// A container that cannot be filled is undone, and plugins hear of it.
+func TestRestoreThatFailsLeavesNothing(t *testing.T) {
+	n, engine := newDumpNode(t)
+	pod := n.pod()
+	config := n.config("sleep")
+	id := n.started(pod, config)
+	n.withFiles(engine, id)
+	dir := t.TempDir()
+	testutil.Must(t, n.CheckpointAll(t.Context(), pod, []string{id}, dir))
+	a := &accounting{n: n, has: map[string]bool{}}
+	n.opts.Plugins = a
+	engine.Inject("CopyToContainer", dockertest.Fault{Err: errdefs.ErrInternal, Times: 1})
+	again := n.pod()
+	_, err := n.Restore(t.Context(), again, config, nil, filepath.Join(dir, config.GetMetadata().GetName()))
+	testutil.Fails(t, err, errdefs.IsInternal, "Restore")
+	testutil.Equal(t, len(a.has), 0, "containers that plugins have")
+	n.wantNothing(again)
+}
+
 // TestWhiteout looks at the mark that overlay file systems know.
 func TestWhiteout(t *testing.T) {
 	dir := t.TempDir()

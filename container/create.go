@@ -81,7 +81,7 @@ func (s *Service) Create(
 	ctx = log.WithLogger(ctx, log.G(ctx).WithField("containerID", id))
 	c, err := s.publish(ctx, pod.ID, id)
 	if err != nil {
-		return "", errors.Join(err, s.unmake(ctx, pod.ID, id))
+		return "", errors.Join(err, s.unmake(ctx, d.pod, d.container(id)))
 	}
 	s.opts.Plugins.ContainerCreated(ctx, pod, c)
 	return id, nil
@@ -263,14 +263,14 @@ func (s *Service) make(ctx context.Context, d *draft) (string, error) {
 	}
 	// Step 2: plugins adjust it.
 	if err := s.adjust(ctx, d, id); err != nil {
-		return "", errors.Join(err, s.unmake(ctx, d.pod.ID, id))
+		return "", errors.Join(err, s.unmake(ctx, d.pod, d.container(id)))
 	}
 	// Step 3: the checkpoint has its configuration. From here on it is ours.
 	err = s.saveRecord(ctx, d.pod.ID, id, func(kept *checkpoint.Container) {
 		kept.Config, kept.ImageRef = d.config, d.imageRef
 	})
 	if err != nil {
-		return "", errors.Join(err, s.unmake(ctx, d.pod.ID, id))
+		return "", errors.Join(err, s.unmake(ctx, d.pod, d.container(id)))
 	}
 	return id, nil
 }
@@ -309,16 +309,17 @@ func (s *Service) publish(ctx context.Context, sandboxID, id string) (*state.Con
 	return c, err
 }
 
-// unmake undoes a Create, on a context of its own. If it fails, the container stays visible for the kubelet's garbage
-// collection.
-func (s *Service) unmake(ctx context.Context, sandboxID, id string) error {
+// unmake undoes a Create that has asked plugins, on contexts of its own. The caller blocks new plugins. If unmake
+// fails, the container stays visible for the kubelet's garbage collection.
+func (s *Service) unmake(ctx context.Context, pod *state.Pod, c *state.Container) error {
+	s.tellUndone(ctx, pod, c)
 	settle, cancel := settling(ctx)
 	defer cancel()
-	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(settle, id)); err != nil {
+	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(settle, c.ID)); err != nil {
 		return fmt.Errorf("rolling back: %w", err)
 	}
-	s.opts.Cache.RemoveContainer(id)
-	if err := s.dropRecord(ctx, sandboxID, id); err != nil {
+	s.opts.Cache.RemoveContainer(c.ID)
+	if err := s.dropRecord(ctx, c.SandboxID, c.ID); err != nil {
 		return fmt.Errorf("rolling back: %w", err)
 	}
 	return nil

@@ -18,6 +18,8 @@ type Plugins interface {
 	// adjustment for its note, nil for none, and the changed limits, nil for none.
 	CreateContainer(ctx context.Context, pod *state.Pod,
 		c *state.Container) (*ocinote.Adjustment, *runtimeapi.LinuxContainerResources, error)
+	// UndoContainer takes back CreateContainer, whether or not it failed. It comes before the container's removal.
+	UndoContainer(ctx context.Context, pod *state.Pod, c *state.Container)
 	ContainerCreated(ctx context.Context, pod *state.Pod, c *state.Container)
 	// StartContainer fails if a plugin refuses the start.
 	StartContainer(ctx context.Context, pod *state.Pod, c *state.Container) error
@@ -40,6 +42,7 @@ func (withoutPlugins) CreateContainer(
 	return nil, nil, nil
 }
 
+func (withoutPlugins) UndoContainer(context.Context, *state.Pod, *state.Container)        {}
 func (withoutPlugins) ContainerCreated(context.Context, *state.Pod, *state.Container)     {}
 func (withoutPlugins) StartContainer(context.Context, *state.Pod, *state.Container) error { return nil }
 func (withoutPlugins) ContainerStarted(context.Context, *state.Pod, *state.Container)     {}
@@ -55,8 +58,7 @@ func (withoutPlugins) RemoveContainer(context.Context, *state.Pod, *state.Contai
 
 // adjust lets plugins adjust a new container that the engine has. The record will have the limits that they make.
 func (s *Service) adjust(ctx context.Context, d *draft, id string) error {
-	c := &state.Container{ID: id, SandboxID: d.pod.ID,
-		Meta: state.ContainerMeta{Name: d.spec.Name, Config: d.request, ImageID: d.imageID, ImageRef: d.imageRef}}
+	c := d.container(id)
 	note, limits, err := s.opts.Plugins.CreateContainer(ctx, d.pod, c)
 	if err != nil {
 		return err
@@ -75,6 +77,19 @@ func (s *Service) adjust(ctx context.Context, d *draft, id string) error {
 	}
 	d.config, err = marshalConfig(withResources(d.request, wanted))
 	return err
+}
+
+// container is what plugins see of the container that the engine has made of the draft.
+func (d *draft) container(id string) *state.Container {
+	return &state.Container{ID: id, SandboxID: d.pod.ID,
+		Meta: state.ContainerMeta{Name: d.spec.Name, Config: d.request, ImageID: d.imageID, ImageRef: d.imageRef}}
+}
+
+// tellUndone tells plugins that a container is undone, on a context of its own.
+func (s *Service) tellUndone(ctx context.Context, pod *state.Pod, c *state.Container) {
+	settle, cancel := settling(ctx)
+	defer cancel()
+	s.opts.Plugins.UndoContainer(settle, pod, c)
 }
 
 // latest returns a container as the cache has it now: plugins get its state.

@@ -18,6 +18,7 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/container/dump"
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/state"
 )
 
 // restoreName is the name of the checkpoint in the engine's directory of a container that is to be restored.
@@ -44,7 +45,9 @@ func (s *Service) Restore(
 		return "", err
 	}
 	if err = s.fill(ctx, sandboxID, id, dir, kept); err != nil {
-		return "", errors.Join(err, s.unmake(ctx, sandboxID, id))
+		defer s.opts.Plugins.Block()()
+		c := s.latest(&state.Container{ID: id, SandboxID: sandboxID})
+		return "", errors.Join(err, s.unmake(ctx, s.opts.Cache.Snapshot().PodOf(c), c))
 	}
 	return id, nil
 }

@@ -44,6 +44,15 @@ func (s *Service) RemovePod(ctx context.Context, pod *state.Pod) {
 	})
 }
 
+// UndoPod tells the plugins of the end and removal of a pod that some of them may know from RunPod. The cache must not
+// have had the pod.
+func (s *Service) UndoPod(ctx context.Context, pod *state.Pod) {
+	if s.hasAsked() {
+		s.RemovePod(ctx, pod)
+		s.reported.forget(pod.ID) // no change will show its removal
+	}
+}
+
 // UpdatePod tells the plugins of new limits of a pod, before they apply. An error means that one refuses them.
 func (s *Service) UpdatePod(
 	ctx context.Context, pod *state.Pod, overhead, resources *runtimeapi.LinuxContainerResources,
@@ -202,6 +211,18 @@ func (s *Service) RemoveContainer(ctx context.Context, pod *state.Pod, c *state.
 			return s.removed(ctx, pod, described)
 		})
 	})
+}
+
+// UndoContainer tells the plugins of the end and removal of a container that CreateContainer has asked them about. The
+// cache may have the container. Call it before the container is removed.
+func (s *Service) UndoContainer(ctx context.Context, pod *state.Pod, c *state.Container) {
+	if !s.hasAsked() {
+		return
+	}
+	s.RemoveContainer(ctx, pod, c)
+	if _, err := s.opts.Cache.Snapshot().Container(c.ID); err != nil {
+		s.reported.forget(c.ID) // no change will show its removal
+	}
 }
 
 func (s *Service) removed(ctx context.Context, pod *state.Pod, c *api.Container) error {

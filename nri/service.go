@@ -116,6 +116,16 @@ func (s *Service) asks(ctx context.Context) (bool, error) {
 	return err == nil && s.plugins.Load() > 0, err
 }
 
+// hasAsked reports whether plugins can have been asked anything. It does not wait for their start.
+func (s *Service) hasAsked() bool {
+	select {
+	case <-s.started:
+		return s.plugins.Load() > 0
+	default:
+		return false
+	}
+}
+
 // Block keeps new plugins from joining until the returned function is called. Between Block and unblock the caller
 // makes or removes one pod or container. So a new plugin either has that pod or container in its first list, or hears
 // of it later.

@@ -257,6 +257,34 @@ func TestRemovalOfContainerThatNeverRan(t *testing.T) {
 	}
 }
 
+// Plugins hear that a pod and a container are undone, and nothing remembers them. A container that the cache has is
+// forgotten when it is removed from there. Before the start of NRI, no plugin has been asked.
+func TestUndo(t *testing.T) {
+	cache := state.New(state.Options{})
+	s := serviceOf(t, cache)
+	runs(cache, "pod", "shown")
+	pod, err := cache.Snapshot().Pod("pod")
+	testutil.Must(t, err)
+	undo := func() {
+		s.UndoPod(t.Context(), &state.Pod{ID: "new pod"})
+		for _, id := range []string{"hidden", "shown"} {
+			s.UndoContainer(t.Context(), pod, &state.Container{ID: id})
+		}
+	}
+	undo()
+	run(t, s)
+	f := &follower{synced: make(chan struct{})}
+	defer f.join(t, s)()
+	undo()
+	ids := s.reported.ids()
+	testutil.Assert(t, slices.Equal(slices.Compact(ids), []string{"shown"}), "remembered are %v", ids)
+	cache.RemoveContainer("shown")
+	testutil.Until(t, "the container is forgotten", func() bool { return len(s.reported.ids()) == 0 })
+	want := []string{"RemoveContainer pod/hidden", "RemoveContainer pod/shown", "RemovePod new pod",
+		"StopContainer hidden", "StopContainer shown", "StopPod new pod"}
+	testutil.Assert(t, slices.Equal(f.seen(), want), "the plugin heard\n%q, want\n%q", f.seen(), want)
+}
+
 // A removal is reported once, even if a queued change of a sibling still shows the removed pod and container, and
 // changes are lost again.
 func TestQueuedChangeOfSibling(t *testing.T) {

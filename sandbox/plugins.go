@@ -14,6 +14,8 @@ type Plugins interface {
 	Block() (unblock func())
 	// RunPod fails if a plugin refuses a new pod.
 	RunPod(ctx context.Context, pod *state.Pod) error
+	// UndoPod takes back RunPod, whether or not it failed. It comes before the cache has the pod.
+	UndoPod(ctx context.Context, pod *state.Pod)
 	StopPod(ctx context.Context, pod *state.Pod)
 	RemovePod(ctx context.Context, pod *state.Pod)
 	// UpdatePod fails if a plugin refuses new limits.
@@ -26,6 +28,7 @@ type withoutPlugins struct{}
 
 func (withoutPlugins) Block() func()                            { return func() {} }
 func (withoutPlugins) RunPod(context.Context, *state.Pod) error { return nil }
+func (withoutPlugins) UndoPod(context.Context, *state.Pod)      {}
 func (withoutPlugins) StopPod(context.Context, *state.Pod)      {}
 func (withoutPlugins) RemovePod(context.Context, *state.Pod)    {}
 func (withoutPlugins) PodUpdated(context.Context, *state.Pod)   {}

@@ -4,24 +4,38 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
-// refusing is a plugin that refuses each pod.
+// refusing is a plugin that refuses each pod, unless accept is set.
 type refusing struct {
 	withoutPlugins
-	node *node
+	node   *node
+	accept bool
 	// asked is the phase in the record of the last pod when the plugin was asked.
 	asked checkpoint.Phase
+	// undone has the pods of the UndoPod calls.
+	undone []string
 }
 
 func (r *refusing) RunPod(_ context.Context, pod *state.Pod) error {
 	r.asked = r.node.phase(pod.ID)
+	if r.accept {
+		return nil
+	}
 	return errTest
+}
+
+func (r *refusing) UndoPod(ctx context.Context, pod *state.Pod) {
+	r.node.must(ctx.Err())
+	r.node.wantRunning(pod.ID, true) // plugins may need the namespaces
+	r.undone = append(r.undone, pod.ID)
 }
 
 // A pod that a plugin refused is NOTREADY if its roll-back fails, also after a restart. A crash before the plugin's
@@ -53,4 +67,34 @@ func (n *node) refuse(repair func()) {
 	n.must(n.Recover(n.Context()))
 	n.wantUnjoined()
 	n.removeLast(id)
+}
+
+// Plugins that have accepted a pod hear that it is undone, even if the client is gone and the set-up has no time left.
+func TestPluginsHearOfAnUndonePod(t *testing.T) {
+	for name, plugin := range map[string]*refusing{
+		"another plugin refuses it":        {},
+		"the checkpoint cannot be written": {accept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEachKind(t, func(n *node) {
+				plugin.node, plugin.undone = n, nil
+				n.opts.Plugins = plugin
+				ctx, cancel := context.WithCancel(n.Context())
+				empty := func() {}
+				n.network.setAdd(func(context.Context, cni.Pod) error {
+					cancel()
+					if plugin.accept {
+						empty = n.fillStore()
+					}
+					return nil
+				})
+				_, err := n.Run(ctx, podConfig("web"), "")
+				testutil.Assert(n, err != nil, "Run succeeded")
+				synctest.Wait()
+				testutil.Equal(n, len(plugin.undone), 1, "pods undone")
+				empty()
+				n.wantNothing()
+			})
+		})
+	}
 }

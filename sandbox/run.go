@@ -225,10 +225,15 @@ func (s *Service) finish(ctx context.Context, p *pending) error {
 	p.record.Phase = checkpoint.PhaseReady
 	pod := p.namespaces.entry(ctx, p)
 	defer s.opts.Plugins.Block()()
-	if err := s.opts.Plugins.RunPod(ctx, &pod); err != nil {
-		return err
+	err := s.opts.Plugins.RunPod(ctx, &pod)
+	if err == nil {
+		err = s.opts.Store.Save(ctx, p.record)
 	}
-	if err := s.opts.Store.Save(ctx, p.record); err != nil {
+	if err != nil {
+		// Plugins that have accepted the pod may hold something for it. They get their own time.
+		settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		s.opts.Plugins.UndoPod(settle, &pod)
 		return err
 	}
 	s.opts.Cache.PutPod(pod)

@@ -1,0 +1,84 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/state"
+)
+
+// accounting is a plugin that gives each container something and counts who has it.
+type accounting struct {
+	withoutPlugins
+	n *node
+	// limits and err are the plugin's answer to a new container. answering is called before.
+	limits    *runtimeapi.LinuxContainerResources
+	err       error
+	answering func()
+	has       map[string]bool
+}
+
+func (a *accounting) CreateContainer(
+	_ context.Context, _ *state.Pod, c *state.Container,
+) (*ocinote.Adjustment, *runtimeapi.LinuxContainerResources, error) {
+	a.has[c.ID] = true
+	if a.answering != nil {
+		a.answering()
+	}
+	return nil, a.limits, a.err
+}
+
+func (a *accounting) UndoContainer(ctx context.Context, pod *state.Pod, c *state.Container) {
+	list, err := a.n.engine.ListContainers(ctx, nil)
+	testutil.Check(a.n.t, err)
+	testutil.Assert(a.n.t, slices.ContainsFunc(list, func(l container.Summary) bool { return l.ID == c.ID }),
+		"the engine has it no more, so plugins get no description")
+	testutil.Assert(a.n.t, pod.ID == c.SandboxID && c.Meta.Config != nil, "pod %v, container %v", pod, c)
+	delete(a.has, c.ID)
+}
+
+// Plugins that were asked about a new container hear that it is undone.
+func TestPluginsHearOfAnUndoneContainer(t *testing.T) {
+	for name, breakIt := range map[string]func(*accounting, *dockertest.Engine, context.CancelFunc){
+		"a plugin refuses it": func(a *accounting, _ *dockertest.Engine, _ context.CancelFunc) {
+			a.err = errors.New("not here")
+		},
+		"the engine refuses a plugin's limits": func(a *accounting, engine *dockertest.Engine, _ context.CancelFunc) {
+			a.limits = &runtimeapi.LinuxContainerResources{CpuShares: 512}
+			engine.Inject("UpdateContainer", dockertest.Fault{Err: errors.New("broken")})
+		},
+		"the client and the engine go away": func(a *accounting, engine *dockertest.Engine, cancel context.CancelFunc) {
+			a.answering = cancel
+			engine.Inject("InspectContainer", dockertest.Fault{Err: errors.New("broken")})
+		},
+		"the pod stops": func(a *accounting, _ *dockertest.Engine, _ context.CancelFunc) {
+			a.answering = func() {
+				for _, pod := range a.n.cache.Snapshot().Pods() {
+					a.n.cache.UpdatePod(pod.ID, func(s *state.PodStatus) { s.Stopping = true })
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, engine := newFakeNode(t)
+			a := &accounting{n: n, has: map[string]bool{}}
+			n.opts.Plugins = a
+			pod := n.pod()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			breakIt(a, engine, cancel)
+			_, err := n.Create(ctx, pod, n.config("sleep"), nil)
+			testutil.Assert(t, err != nil, "Create succeeded")
+			testutil.Equal(t, len(a.has), 0, "containers that plugins have")
+			n.wantNothing(pod)
+		})
+	}
+}
