@@ -117,7 +117,8 @@ func removeIn(dir string) error {
 
 // Restore makes a pod from a checkpoint (CRI RestorePod). Its containers are CREATED, and continue at the checkpoint
 // when they are started. Restore returns the pod's id, and the containers' ids by name. configs must name exactly the
-// containers of the checkpoint. After an error the pod is removed again.
+// containers of the checkpoint. After an error the pod is removed again. If ctx ends before the pod is made, that
+// happens later, unless the request is repeated by then.
 func (s *Service) Restore(
 	ctx context.Context, dir string, config *runtimeapi.PodSandboxConfig, handler string,
 	configs []*runtimeapi.ContainerConfig,
@@ -133,7 +134,15 @@ func (s *Service) Restore(
 			"config.linux.security_context.namespace_options.userns_options: containers in a user namespace "+
 				"cannot be restored: %w", errdefs.ErrFailedPrecondition)
 	}
-	if id, err = s.Run(ctx, config, handler); err != nil {
+	name, run, err := s.begin(ctx, config, handler)
+	if err != nil {
+		return "", nil, err
+	}
+	if !s.wait(ctx, name, run) {
+		s.group.Go(func() { s.discard(ctx, name, run) })
+		return "", nil, fmt.Errorf("pod sandbox %s is still being created and will be removed: %w", name, ctx.Err())
+	}
+	if id, err = run.id, run.err; err != nil {
 		return "", nil, err
 	}
 	containers = make(map[string]string, len(configs))

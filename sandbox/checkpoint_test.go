@@ -1,14 +1,17 @@
 package sandbox
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -42,6 +45,36 @@ func TestRestorePod(t *testing.T) {
 		testutil.Assert(n, err == nil && pod.Status.State() == runtimeapi.PodSandboxState_SANDBOX_READY,
 			"the pod is %+v, %v", pod, err)
 		n.must(n.Remove(n.Context(), id))
+	})
+}
+
+// A pod that is made after its client has gone is removed again. If the request is repeated meanwhile, the pod stays.
+func TestRestorePodWhoseClientIsGone(t *testing.T) {
+	restore := func(n *node, dir string, within time.Duration) error {
+		ctx, cancel := context.WithTimeout(n.Context(), within)
+		defer cancel()
+		_, _, err := n.Restore(ctx, dir, podConfig("web"), "", containerConfigs("app"))
+		return err
+	}
+	onEachKind(t, func(n *node) {
+		n.network.setAdd(func(context.Context, cni.Pod) error { time.Sleep(5 * time.Second); return nil })
+		dir := n.dumped("app")
+		testutil.FailsWith(n, restore(n, dir, time.Second), context.DeadlineExceeded, "restored")
+		testutil.FailsWith(n, restore(n, dir, time.Second), context.DeadlineExceeded, "restored")
+		time.Sleep(5 * time.Second)
+		n.wantNothing()
+
+		testutil.FailsWith(n, restore(n, dir, time.Second), context.DeadlineExceeded, "restored")
+		n.must(restore(n, dir, time.Minute))
+		time.Sleep(time.Minute)
+		pods := n.cache.Snapshot().Pods()
+		testutil.Require(n, len(pods) == 1, "the cache has %v", pods)
+		n.wantState(pods[0].ID, ready)
+		n.removeLast(pods[0].ID)
+
+		testutil.FailsWith(n, restore(n, dir, time.Second), context.DeadlineExceeded, "restored")
+		n.Close()
+		n.wantNothing()
 	})
 }
 

@@ -28,10 +28,13 @@ type inflightRun struct {
 	done chan struct{}
 	id   string
 	err  error
+
+	// waiting is the number of requests that wait for the result. The mutex of inflightRuns guards it.
+	waiting int
 }
 
-// join returns the run of a request. A repeated request gets the run of the first one. A different request for the same
-// name fails with ErrAlreadyExists.
+// join returns the run of a request, which then waits for it. A repeated request gets the run of the first one. A
+// different request for the same name fails with ErrAlreadyExists.
 func (f *inflightRuns) join(
 	name string, config *runtimeapi.PodSandboxConfig, handler string,
 ) (run *inflightRun, isNew bool, err error) {
@@ -42,9 +45,10 @@ func (f *inflightRuns) join(
 			return nil, false, fmt.Errorf("pod sandbox %s is being created with another configuration: %w", name,
 				errdefs.ErrAlreadyExists)
 		}
+		run.waiting++
 		return run, false, nil
 	}
-	run = &inflightRun{config: config, handler: handler, done: make(chan struct{})}
+	run = &inflightRun{config: config, handler: handler, done: make(chan struct{}), waiting: 1}
 	if f.byName == nil {
 		f.byName = map[string]*inflightRun{}
 	}
@@ -76,6 +80,24 @@ func (f *inflightRuns) end(name string, run *inflightRun) {
 	if f.byName[name] == run {
 		delete(f.byName, name)
 	}
+}
+
+// leave ends the wait of a request whose client is gone.
+func (f *inflightRuns) leave(run *inflightRun) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	run.waiting--
+}
+
+// take forgets a finished run and returns true, if no request has got its result or waits for it.
+func (f *inflightRuns) take(name string, run *inflightRun) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byName[name] != run || run.waiting > 0 {
+		return false
+	}
+	delete(f.byName, name)
+	return true
 }
 
 // drop forgets the undelivered result of a pod that is being stopped.

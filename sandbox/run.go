@@ -22,24 +22,55 @@ import (
 // ErrUnavailable while the engine is away. A set-up that fails after it has an id returns the id with the error. config
 // must not be changed afterwards.
 func (s *Service) Run(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (string, error) {
-	if err := s.opts.Cache.Err(); err != nil {
-		return "", err
-	}
-	name := translate.SandboxName(config.GetMetadata())
-	run, isNew, err := s.inflight.join(name, config, runtimeHandler)
+	name, run, err := s.begin(ctx, config, runtimeHandler)
 	if err != nil {
 		return "", err
 	}
+	if !s.wait(ctx, name, run) {
+		return "", fmt.Errorf("pod sandbox %s is still being created, repeat the request to get it: %w", name,
+			ctx.Err())
+	}
+	return run.id, run.err
+}
+
+// begin begins a set-up, or joins the set-up of an earlier request. The caller must wait for it.
+func (s *Service) begin(
+	ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string,
+) (name string, run *inflightRun, err error) {
+	if err := s.opts.Cache.Err(); err != nil {
+		return "", nil, err
+	}
+	name = translate.SandboxName(config.GetMetadata())
+	run, isNew, err := s.inflight.join(name, config, handler)
 	if isNew {
 		s.group.Go(func() { s.runInflight(ctx, name, run) })
 	}
+	return name, run, err
+}
+
+// wait waits until a set-up is done. It returns false if ctx ends first.
+func (s *Service) wait(ctx context.Context, name string, run *inflightRun) bool {
 	select {
 	case <-run.done:
 		s.inflight.end(name, run)
-		return run.id, run.err
+		return true
 	case <-ctx.Done():
-		return "", fmt.Errorf("pod sandbox %s is still being created, repeat the request to get it: %w", name,
-			ctx.Err())
+		s.inflight.leave(run)
+		return false
+	}
+}
+
+// discard waits until a set-up is done and removes its pod, unless another request has got the pod or waits for it.
+func (s *Service) discard(ctx context.Context, name string, run *inflightRun) {
+	<-run.done
+	if run.err != nil || !s.inflight.take(name, run) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	if err := s.Remove(ctx, run.id); err != nil {
+		log.G(ctx).WithError(err).WithField("podSandboxID", run.id).
+			Warn("cannot remove pod sandbox whose client is gone")
 	}
 }
 

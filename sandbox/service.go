@@ -29,7 +29,7 @@ type Service struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	group  sync.WaitGroup // set-ups under way
+	group  sync.WaitGroup // set-ups under way, and removals of pods that no client waits for
 }
 
 // New makes the service. Close ends it.
@@ -52,7 +52,8 @@ func New(opts Options) *Service {
 	return s
 }
 
-// Close cancels the set-ups under way, waits until they are rolled back, and returns.
+// Close cancels the set-ups under way and returns when they are rolled back, and pods that no client waits for are
+// removed.
 func (s *Service) Close() {
 	s.cancel()
 	s.group.Wait()
