@@ -62,8 +62,8 @@ type Record struct {
 	// Paused are the ids of the containers that a checkpoint pauses for now. The next start of criadapter resumes them.
 	// Containers that a user has paused are not there.
 	Paused []string `json:"paused,omitempty"`
-	// CheckpointDirs are the directories that unfinished checkpoints of containers work in. The next start of criadapter
-	// removes them.
+	// CheckpointDirs are the directories that unfinished checkpoints of containers work in. The next start of
+	// criadapter removes them.
 	CheckpointDirs []string `json:"checkpointDirs,omitempty"`
 }
 

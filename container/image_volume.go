@@ -75,8 +75,8 @@ func (s *Service) addImageVolumes(ctx context.Context, d *draft, in translate.Co
 	return err
 }
 
-// withImageRefs returns a copy of the configuration for the checkpoint and the status. It sets the ImageSpec.image_ref of each
-// mounted image to the image's name by digest, or to its id if it has no digest.
+// withImageRefs returns a copy of the configuration for the checkpoint and the status. It sets the ImageSpec.image_ref
+// of each mounted image to the image's name by digest, or to its id if it has no digest.
 func (s *Service) withImageRefs(
 	ctx context.Context, config *runtimeapi.ContainerConfig, volumes []translate.ImageVolume,
 	sources map[int]translate.ImageSource,

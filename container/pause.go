@@ -113,8 +113,7 @@ func (s *Service) retryResume(ctx context.Context, pod *state.Pod, id string) {
 	}
 }
 
-// markPaused adds a container to those that the pod's record names as paused for a checkpoint, or removes it there. A
-// pod without a record gets no mark.
+// markPaused adds a container to Record.Paused, or removes it there. A pod without a record gets no mark.
 func (s *Service) markPaused(ctx context.Context, sandboxID, id string, paused bool) error {
 	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
 		r.Paused = slices.DeleteFunc(r.Paused, func(marked string) bool { return marked == id })

@@ -86,8 +86,7 @@ func (s *Service) retryRemove(ctx context.Context, sandboxID, dir string) {
 	}
 }
 
-// markWorkDir adds a directory to those that the pod's record names, or removes it there. A pod without a record gets
-// no mark.
+// markWorkDir adds a directory to Record.CheckpointDirs, or removes it there. A pod without a record gets no mark.
 func (s *Service) markWorkDir(ctx context.Context, sandboxID, dir string, made bool) error {
 	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
 		r.CheckpointDirs = slices.DeleteFunc(r.CheckpointDirs, func(marked string) bool { return marked == dir })

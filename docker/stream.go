@@ -33,7 +33,7 @@ type stream struct {
 	detach func() bool
 }
 
-// newStream ties the connection to ctx. Moby's client closes it only if the request's context ends during the handshake.
+// newStream ties the connection to ctx. Moby's client closes it only if the request's context ends in the handshake.
 func newStream(ctx context.Context, conn client.HijackedResponse) *stream {
 	return &stream{ctx: ctx, conn: conn, detach: context.AfterFunc(ctx, conn.Close)}
 }
