@@ -159,4 +159,4 @@ func (c *Collectors) every(ctx context.Context, period time.Duration, failed str
 }
 
 // runtimePause is the time between two looks at a runtime that is not ready.
-const runtimePause = 5 * time.Second
+const runtimePause = time.Second

@@ -29,6 +29,7 @@ func TestIdlePodCostsListsAlone(t *testing.T) {
 			if name == "events" {
 				n.evented(1)
 			}
+			testutil.Until(t, "the first look at images", func() bool { return calls(t, metrics)["StreamImages"] > 0 })
 			settle(t, metrics)
 			before := calls(t, metrics)
 			time.Sleep(15 * time.Second) // the kubelet core looks at logs every ten seconds
@@ -47,16 +48,17 @@ func TestIdlePodCostsListsAlone(t *testing.T) {
 	}
 }
 
-// settle waits until two seconds pass without a PodSandboxStatus call.
+// settle waits until two seconds pass without a request for a status.
 func settle(t *testing.T, metrics *footprint.Metrics) {
 	t.Helper()
 	for last, deadline := -1, time.Now().Add(patience); ; time.Sleep(2 * time.Second) {
-		now := calls(t, metrics)["PodSandboxStatus"]
+		counts := calls(t, metrics)
+		now := counts["PodSandboxStatus"] + counts["ContainerStatus"]
 		if now == last {
 			return
 		}
 		last = now
-		testutil.Require(t, time.Now().Before(deadline), "the status of the pod is requested repeatedly: %d times", now)
+		testutil.Require(t, time.Now().Before(deadline), "statuses are requested repeatedly: %d times", now)
 	}
 }
 
