@@ -159,7 +159,7 @@ func (n *node) reboot(meanwhile func()) {
 	n.boot()
 }
 
-// withoutStore does something while no record can be read or written.
+// withoutStore does something while no record can be written.
 func (n *node) withoutStore(do func()) {
 	n.t.Helper()
 	dir := filepath.Join(n.dir, "checkpoint")

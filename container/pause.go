@@ -5,18 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker"
-	"github.com/criadapter/criadapter/state"
 )
 
 // pause pauses a container for a checkpoint, and unpause ends that. The pod's record names the container before it is
-// paused. So Watch resumes it at the next start of criadapter if a crash comes in between.
+// paused. So Watch resumes it at the next start of criadapter if a crash comes in between, and tries again if unpause
+// fails.
 //
 // A container that a user has paused is refused, because it must stay paused. After an error the container is not
 // paused by this call, even if only the engine's answer was lost. The caller holds the container's lock.
@@ -42,6 +41,9 @@ func (s *Service) pause(ctx context.Context, sandboxID, id string) error {
 		settle, cancel := settling(ctx)
 		defer cancel()
 		_, undoErr := s.resume(settle, sandboxID, id)
+		if undoErr != nil {
+			s.resumeLater(sandboxID, id)
+		}
 		return errors.Join(err, undoErr)
 	default: // a user was faster, for example
 		return errors.Join(err, s.markPaused(ctx, sandboxID, id, false))
@@ -52,7 +54,11 @@ func (s *Service) pause(ctx context.Context, sandboxID, id string) error {
 func (s *Service) unpause(ctx context.Context, sandboxID, id string) error {
 	settle, cancel := settling(ctx)
 	defer cancel()
-	return errors.Join(s.resume(settle, sandboxID, id))
+	notPaused, err := s.resume(settle, sandboxID, id)
+	if err != nil {
+		s.resumeLater(sandboxID, id)
+	}
+	return errors.Join(notPaused, err)
 }
 
 // resume unpauses a container that pause has paused, or may have paused. notPaused is the engine's error if the
@@ -89,37 +95,30 @@ func (s *Service) leftPaused(ctx context.Context, sandboxID string) []string {
 	return record.Paused
 }
 
-// retryResume resumes a container that a checkpoint of an earlier start has left paused, with retries while ctx lasts.
-// The engine may still be writing that checkpoint, and refuse for so long.
-func (s *Service) retryResume(ctx context.Context, pod *state.Pod, id string) {
-	ctx = log.WithLogger(ctx, log.G(ctx).WithFields(pod.LogFields()).WithField("containerID", id))
-	for backoff := retryBackoff; ; {
-		// A checkpoint that has begun since holds the lock.
-		unlock, err := s.locks.Lock(ctx, id)
-		if err != nil {
-			return // ctx has ended
-		}
-		err = s.resumeLeft(ctx, pod.ID, id)
-		unlock()
-		if err == nil {
-			return
-		}
-		log.G(ctx).WithError(err).Warn("cannot resume container that a checkpoint has left paused, trying again")
-		select {
-		case <-time.After(backoff.Step()):
-		case <-ctx.Done():
-			return
-		}
+// resumeLater makes Watch resume a container that could not be resumed now. If too much waits for Watch, the next
+// checkpoint of the container or the next start resumes it.
+func (s *Service) resumeLater(sandboxID, id string) {
+	select {
+	case s.later <- func(ctx context.Context) { s.retryResume(ctx, sandboxID, id) }:
+	default:
 	}
 }
 
-// markPaused adds a container to Record.Paused, or removes it there. A pod without a record gets no mark.
-func (s *Service) markPaused(ctx context.Context, sandboxID, id string, paused bool) error {
-	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
-		r.Paused = slices.DeleteFunc(r.Paused, func(marked string) bool { return marked == id })
-		if paused {
-			r.Paused = append(r.Paused, id)
+// retryResume resumes a container that a checkpoint has left paused, with retries while ctx lasts. The engine may still
+// be writing that checkpoint, and refuse for so long.
+func (s *Service) retryResume(ctx context.Context, sandboxID, id string) {
+	ctx = log.WithLogger(ctx, log.G(ctx).WithFields(log.Fields{"podSandboxID": sandboxID, "containerID": id}))
+	retry(ctx, "cannot resume container that a checkpoint has left paused", func() error {
+		unlock, err := s.locks.Lock(ctx, id) // a checkpoint that has begun since holds it
+		if err != nil {
+			return err
 		}
-		return nil
-	}))
+		defer unlock()
+		return s.resumeLeft(ctx, sandboxID, id)
+	})
+}
+
+// markPaused adds a container to Record.Paused, or removes it there.
+func (s *Service) markPaused(ctx context.Context, sandboxID, id string, paused bool) error {
+	return s.mark(ctx, sandboxID, func(r *checkpoint.Record) *[]string { return &r.Paused }, id, paused)
 }

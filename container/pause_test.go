@@ -99,6 +99,19 @@ func TestPausedWhileTheEngineFails(t *testing.T) {
 	n.wantPaused(id, false)
 }
 
+// TestWatchResumes: Watch resumes a container whose checkpoint could not.
+func TestWatchResumes(t *testing.T) {
+	n, engine := newDumpNode(t)
+	n.watch()
+	pod := n.pod()
+	id := n.started(pod, n.config("sleep"))
+	testutil.Must(t, n.Service.pause(t.Context(), pod, id))
+	engine.Inject("UnpauseContainer", dockertest.Fault{Err: errdefs.ErrInternal, Times: 1})
+	testutil.Fails(t, n.unpause(t.Context(), pod, id), errdefs.IsInternal, "unpause")
+	testutil.Until(t, "the container is resumed", func() bool { return len(n.leftPaused(t.Context(), pod)) == 0 })
+	n.wantPaused(id, false)
+}
+
 // TestPauseNeedsTheRecord: a container whose pause cannot be recorded is not paused.
 func TestPauseNeedsTheRecord(t *testing.T) {
 	n, engine := newDumpNode(t)

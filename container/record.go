@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/containerd/errdefs"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -93,6 +94,20 @@ func (s *Service) changeRecord(ctx context.Context, sandboxID, id string, change
 		if kept, ok := r.Containers[id]; ok {
 			change(&kept)
 			r.Containers[id] = kept
+		}
+		return nil
+	}))
+}
+
+// mark adds a value to a list of the pod's record, or removes it there. A pod without a record gets no mark.
+func (s *Service) mark(
+	ctx context.Context, sandboxID string, list func(*checkpoint.Record) *[]string, value string, present bool,
+) error {
+	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
+		marked := list(r)
+		*marked = slices.DeleteFunc(*marked, func(other string) bool { return other == value })
+		if present {
+			*marked = append(*marked, value)
 		}
 		return nil
 	}))

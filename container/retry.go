@@ -14,6 +14,22 @@ import (
 // retryBackoff is the pause between two attempts to resume a log or a container, or to remove a directory.
 var retryBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: time.Minute}
 
+// retry calls do until it succeeds or ctx ends, with growing pauses. It logs the errors.
+func retry(ctx context.Context, failed string, do func() error) {
+	for backoff := retryBackoff; ; {
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		log.G(ctx).WithError(err).Warn(failed + ", trying again")
+		select {
+		case <-time.After(backoff.Step()):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // unresumed are the ids of containers whose logs Recover could not resume. The zero value is empty.
 type unresumed struct {
 	mu  sync.Mutex

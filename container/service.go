@@ -106,6 +106,8 @@ type Service struct {
 	// ends has the *checkpoint.End of each container whose exit hook runs, by id. The last position of the log is then
 	// saved with it, in one write.
 	ends sync.Map
+	// later has what Watch is to do because a request could not.
+	later chan func(context.Context)
 	// workDirs has the path of each directory that a running Checkpoint works in.
 	workDirs sync.Map
 
@@ -124,6 +126,7 @@ func New(opts Options) *Service {
 		opts.Plugins = withoutPlugins{}
 	}
 	return &Service{opts: opts, hostPaths: newHostPaths(), output: budget{left: outputBudget}, proc: "/proc",
+		later:     make(chan func(context.Context), 100),
 		pidfdOpen: unix.PidfdOpen}
 }
 

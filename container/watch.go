@@ -40,7 +40,7 @@ func (r *runs) forget(id string) {
 // Watch looks after containers that other clients start (docker start, docker restart). It follows their logs, and
 // writes their limits again that the Docker API has no field for. It drops the records of containers that other clients
 // remove before their end. Logs that Recover could not resume are tried again, as long as their containers exist.
-// Containers that a crash left paused for a checkpoint are resumed, and unfinished checkpoints are removed. Watch
+// Containers that a checkpoint left paused are resumed, and unfinished checkpoints are removed. Watch
 // returns ctx's error when ctx and its goroutines have ended.
 func (s *Service) Watch(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
@@ -49,9 +49,19 @@ func (s *Service) Watch(ctx context.Context) error {
 	for _, id := range s.unresumed.take() {
 		group.Go(func() { s.retryLog(ctx, id) })
 	}
+	group.Go(func() {
+		for {
+			select {
+			case do := <-s.later:
+				group.Go(func() { do(ctx) })
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 	for _, pod := range s.opts.Cache.Snapshot().Pods() {
 		for _, id := range s.leftPaused(ctx, pod.ID) {
-			group.Go(func() { s.retryResume(ctx, pod, id) })
+			group.Go(func() { s.retryResume(ctx, pod.ID, id) })
 		}
 		for _, dir := range s.leftWorkDirs(ctx, pod.ID) {
 			group.Go(func() { s.retryRemove(ctx, pod.ID, dir) })

@@ -8,13 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 
 	"github.com/criadapter/criadapter/checkpoint"
-	"github.com/criadapter/criadapter/docker"
 )
 
 // makeWorkDir makes a directory in parent for a checkpoint of a pod's container, which has the container's memory. The
@@ -69,30 +67,17 @@ func (s *Service) leftWorkDirs(ctx context.Context, sandboxID string) []string {
 // retryRemove removes a directory that a checkpoint of an earlier start has left, with retries while ctx lasts. The
 // engine may still be writing there.
 func (s *Service) retryRemove(ctx context.Context, sandboxID, dir string) {
-	ctx = log.WithLogger(ctx,
-		log.G(ctx).WithFields(log.Fields{"podSandboxID": sandboxID, "directory": dir}))
-	for backoff := retryBackoff; ; {
+	ctx = log.WithLogger(ctx, log.G(ctx).WithFields(log.Fields{"podSandboxID": sandboxID, "directory": dir}))
+	retry(ctx, "cannot remove unfinished checkpoint of container", func() error {
 		err := s.removeWorkDir(ctx, sandboxID, dir)
 		if err == nil {
 			log.G(ctx).Info("removed unfinished checkpoint of container")
-			return
 		}
-		log.G(ctx).WithError(err).Warn("cannot remove unfinished checkpoint of container, trying again")
-		select {
-		case <-time.After(backoff.Step()):
-		case <-ctx.Done():
-			return
-		}
-	}
+		return err
+	})
 }
 
-// markWorkDir adds a directory to Record.CheckpointDirs, or removes it there. A pod without a record gets no mark.
+// markWorkDir adds a directory to Record.CheckpointDirs, or removes it there.
 func (s *Service) markWorkDir(ctx context.Context, sandboxID, dir string, made bool) error {
-	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
-		r.CheckpointDirs = slices.DeleteFunc(r.CheckpointDirs, func(marked string) bool { return marked == dir })
-		if made {
-			r.CheckpointDirs = append(r.CheckpointDirs, dir)
-		}
-		return nil
-	}))
+	return s.mark(ctx, sandboxID, func(r *checkpoint.Record) *[]string { return &r.CheckpointDirs }, dir, made)
 }
