@@ -195,6 +195,16 @@ func (c Config) SocketPath() string {
 	return path
 }
 
+// CleanSocket returns the path of a unix socket, with which two spellings of one socket are equal. Kubelets take a path
+// without unix://, and /var/run is a link to /run.
+func CleanSocket(endpoint string) string {
+	path := filepath.Clean(strings.TrimPrefix(endpoint, "unix://"))
+	if below, ok := strings.CutPrefix(path, "/var/run/"); ok {
+		return "/run/" + below
+	}
+	return path
+}
+
 // Bridge reports whether Docker Engine connects pods to its default bridge. cri-dockerd's units select the bridge with
 // an empty name or no-op.
 func (c Config) Bridge() bool {

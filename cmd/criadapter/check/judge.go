@@ -218,7 +218,7 @@ func judgeKubelet(j *checklist.Group, f facts) {
 	}
 	j.OK("kubelet's config", "%s", k.File)
 	if k.RuntimeEndpoint != "" && f.Config.SocketPath() != "" &&
-		socketOf(k.RuntimeEndpoint) != socketOf(f.Config.Endpoint) {
+		config.CleanSocket(k.RuntimeEndpoint) != config.CleanSocket(f.Config.Endpoint) {
 		j.Warn("kubelet's runtime",
 			"set containerRuntimeEndpoint: "+f.Config.Endpoint+" there, and restart the kubelet", "it uses %s",
 			k.RuntimeEndpoint)
@@ -230,15 +230,6 @@ func judgeKubelet(j *checklist.Group, f facts) {
 	case f.Kernel.SwapOn && k.LimitedSwap && f.EngineErr == nil && !f.Engine.SwapLimit:
 		j.Warn("swap", "boot with swapaccount=1", "the kernel does not account swap, so LimitedSwap cannot limit it")
 	}
-}
-
-// socketOf returns the path of a unix socket. A kubelet takes a path without unix://, and /var/run is a link to /run.
-func socketOf(endpoint string) string {
-	path := strings.TrimPrefix(endpoint, "unix://")
-	if below, ok := strings.CutPrefix(path, "/var/run/"); ok {
-		path = "/run/" + below
-	}
-	return filepath.Clean(path)
 }
 
 func judgeCgroups(j *checklist.Group, f facts) {

@@ -76,7 +76,7 @@ func atServer(ctx context.Context, cfg config.Config, settings []config.Setting)
 
 // unitOf returns the systemd unit whose server has this socket.
 func unitOf(endpoint string) string {
-	if strings.Replace(endpoint, "unix:///var/run/", "unix:///run/", 1) == dropInSocket { // a link to /run
+	if config.CleanSocket(endpoint) == config.CleanSocket(dropInSocket) {
 		return "cri-docker"
 	}
 	return "criadapter"

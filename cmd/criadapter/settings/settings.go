@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
-	"strings"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/image"
@@ -88,7 +86,7 @@ func checkApart(cfg config.Config) error {
 	type use struct{ flag, path string }
 	uses := []use{
 		{"container-runtime-endpoint", cfg.SocketPath()},
-		{"docker-endpoint", strings.TrimPrefix(cfg.DockerEndpoint, "unix://")},
+		{"docker-endpoint", cfg.DockerEndpoint},
 		{"metrics-bind-addr", cfg.MetricsSocket()},
 	}
 	if cfg.NRI == config.NRIEnabled {
@@ -97,7 +95,7 @@ func checkApart(cfg config.Config) error {
 	var errs []error
 	flags := map[string]string{}
 	for _, u := range uses {
-		path := filepath.Clean(u.path)
+		path := config.CleanSocket(u.path)
 		switch other, taken := flags[path]; {
 		case u.path == "":
 		case taken:

@@ -33,8 +33,8 @@ func TestRefusalsNameTheFlag(t *testing.T) {
 		"metrics on the CRI socket": {
 			func(c *config.Config) { c.MetricsBindAddr = "unix:///run/criadapter/../criadapter/criadapter.sock" },
 			"is the socket of --container-runtime-endpoint"},
-		"the engine's socket": {func(c *config.Config) { c.Endpoint = c.DockerEndpoint },
-			"--docker-endpoint: /var/run/docker.sock is the socket of --container-runtime-endpoint"},
+		"the engine's socket": {func(c *config.Config) { c.Endpoint = "unix:///run/docker.sock" },
+			"--docker-endpoint: unix:///var/run/docker.sock is the socket of --container-runtime-endpoint"},
 		"NRI on the CRI socket": {
 			func(c *config.Config) { c.NRI, c.NRISocket = config.NRIEnabled, c.SocketPath() }, "--nri-socket"},
 		"one port": {
