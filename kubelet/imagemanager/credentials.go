@@ -175,7 +175,7 @@ func (e entry) login(server string) (login, error) {
 	if e.Auth == "" {
 		return l, nil
 	}
-	decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(e.Auth, "=")) // some tools do not pad it
+	decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(e.Auth, "=\r\n")) // padded or not
 	if err != nil {
 		return login{}, errors.New("auth is not base64")
 	}

@@ -94,13 +94,14 @@ func TestCredentialsByRegistry(t *testing.T) {
 	}
 }
 
-// TestPullTriesCredentialsInOrder: a missing secret and a secret of another type are left out. The second login has no
-// padding, as some tools write it.
+// TestPullTriesCredentialsInOrder: a missing secret and a secret of another type are left out. The first login has
+// padding and the end of a line, the second one neither.
 func TestPullTriesCredentialsInOrder(t *testing.T) {
 	encoded := base64.RawStdEncoding.EncodeToString([]byte("old:secret:words"))
+	padded := base64.StdEncoding.EncodeToString([]byte("new:pwd"))
 	known := secrets{
 		"other": {Type: v1.SecretTypeOpaque},
-		"new":   configJSON(`{"example.org":{"username":"new","password":"pw"}}`),
+		"new":   configJSON(`{"example.org":{"auth":"` + padded + `\n"}}`),
 		"old": {Type: v1.SecretTypeDockercfg,
 			Data: map[string][]byte{
 				v1.DockerConfigKey: []byte(`{"https://example.org/v1/":{"auth":"` + encoded + `"}}`)}},
@@ -118,7 +119,7 @@ func TestPullTriesCredentialsInOrder(t *testing.T) {
 		return g.tried, err
 	}
 	tried, err := pull("old")
-	testutil.Assert(t, err == nil && slices.Equal(tried, []string{"new:pw", "old:secret:words"}),
+	testutil.Assert(t, err == nil && slices.Equal(tried, []string{"new:pwd", "old:secret:words"}),
 		"tried %v, %v", tried, err)
 	testutil.Equal(t, strings.Join(recorded, " "),
 		"FailedToRetrieveImagePullSecret FailedToRetrieveImagePullSecret Pulling Pulled", "recorded")

@@ -110,10 +110,18 @@ func podGrace(pod *v1.Pod, override *int64) int64 {
 	case pod.DeletionGracePeriodSeconds != nil:
 		return *pod.DeletionGracePeriodSeconds
 	case pod.Spec.TerminationGracePeriodSeconds != nil:
-		return *pod.Spec.TerminationGracePeriodSeconds
+		return notNegative(*pod.Spec.TerminationGracePeriodSeconds)
 	default:
 		return v1.DefaultTerminationGracePeriodSeconds
 	}
+}
+
+// notNegative returns a pod's own grace period. A negative one counts as one second, as in the API server.
+func notNegative(seconds int64) int64 {
+	if seconds < 0 {
+		return 1
+	}
+	return seconds
 }
 
 // containerGrace returns the container's grace period in seconds: the override, else the failed probe's, else the
@@ -128,7 +136,7 @@ func containerGrace(pod *v1.Pod, k containerKill, override *int64) int64 {
 	if k.Spec == nil && pod.Spec.TerminationGracePeriodSeconds == nil {
 		if seconds, err := strconv.ParseInt(k.Container.Annotations[model.AnnotationPodTerminationGrace], 10,
 			64); err == nil {
-			return seconds
+			return notNegative(seconds)
 		}
 	}
 	return podGrace(pod, nil)

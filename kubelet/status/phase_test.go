@@ -167,4 +167,11 @@ func TestRemovedWhileItRan(t *testing.T) {
 			a.LastTerminationState.Terminated != nil, "%s, %+v", got.Phase, a)
 		removed.Old = got
 	}
+	pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{
+		{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
+	all := inputOf(pod, seenOf(""))
+	all.Old = Generate(inputOf(pod, seenOf("a=running")))
+	got := Generate(all).ContainerStatuses[0]
+	testutil.Assert(t, got.RestartCount == 0 && got.LastTerminationState.Terminated == nil,
+		"the kubelet removed it to restart all: %+v", got)
 }

@@ -56,8 +56,8 @@ func New(opts Options) *Manager {
 	return &Manager{opts: opts}
 }
 
-// StaleError says that all volumes exist, but some could not be updated. A started pod can go on with their old
-// content.
+// StaleError says that the pod's own volumes exist. Some could not be updated, or paths of the host are gone. A started
+// pod can go on.
 type StaleError struct{ err error }
 
 // Error has the names of the volumes and the reasons.
@@ -67,8 +67,8 @@ func (e *StaleError) Error() string { return e.err.Error() }
 func (e *StaleError) Unwrap() error { return e.err }
 
 // Mount makes all volumes of the pod, and updates existing ones. The error joins the errors of all volumes, with their
-// names. A missing config map or secret that is not optional is an errdefs.ErrNotFound. If all volumes are usable
-// despite the errors, the error is a StaleError.
+// names. A missing config map or secret that is not optional is an errdefs.ErrNotFound. If a
+// started pod can go on despite the errors, the error is a StaleError.
 func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
 	if _, err := m.podDirectory(pod.UID); err != nil {
 		return err
