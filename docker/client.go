@@ -126,7 +126,7 @@ func unobserved(ctx context.Context, _ string) (context.Context, func(error)) {
 	return ctx, func(error) {}
 }
 
-// CheckHost returns the error that Dial would have about an address.
+// CheckHost returns the error that Dial would have about an address, which must not be empty.
 func CheckHost(host string) error {
 	scheme, path, found := strings.Cut(host, "://")
 	switch {

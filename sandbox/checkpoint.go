@@ -117,8 +117,8 @@ func removeIn(dir string) error {
 
 // Restore makes a pod from a checkpoint (CRI RestorePod). Its containers are CREATED, and continue at the checkpoint
 // when they are started. Restore returns the pod's id, and the containers' ids by name. configs must name exactly the
-// containers of the checkpoint. After an error the pod is removed again. If ctx ends before the pod is made, that
-// happens later, unless the request is repeated by then.
+// containers of the checkpoint. After an error the pod is removed again. If ctx ends before the pod is made, the
+// pod is removed later, unless the request is repeated by then.
 func (s *Service) Restore(
 	ctx context.Context, dir string, config *runtimeapi.PodSandboxConfig, handler string,
 	configs []*runtimeapi.ContainerConfig,

@@ -97,7 +97,7 @@ func TestEndIsKnownFromItsEventAlone(t *testing.T) {
 			return
 		}
 		n.wantEnd(id, 7)
-		testutil.Assert(t, len(hooks) == 1 && hooks[0] == 7, "exit hooks ran for %v", hooks)
+		testutil.Assert(n, len(hooks) == 1 && hooks[0] == 7, "exit hooks ran for %v", hooks)
 		time.Sleep(20 * time.Minute)
 		n.wantEnd(id, 7)
 	})

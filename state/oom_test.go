@@ -35,7 +35,7 @@ func TestOutOfMemoryKillIsKnownFromItsEvent(t *testing.T) {
 			step(n, id)
 		}
 		_, err := n.cache.RefreshContainer(n.Context(), id)
-		testutil.Must(t, err)
-		testutil.Equal(t, n.container(id).Status.OOMKilled, test.want, "OOMKilled")
+		n.must(err)
+		testutil.Equal(n, n.container(id).Status.OOMKilled, test.want, "OOMKilled")
 	})
 }
