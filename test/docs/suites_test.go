@@ -33,6 +33,7 @@ var elsewhere = []string{
 	"docs/reports/oci-suites.md: make oci-suite",
 	"docs/reports/conformance.md: make conformance FAST=1",
 	"docs/reports/faults.md: make soak HOURS=0.5",
+	"docs/reports/faults.md: make fuzz FUZZTIME=10m RESUME=1",
 	"docs/reports/load.md: make load",
 	"docs/reports/scale.md: make bench PARTS=scale",
 }
