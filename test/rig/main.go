@@ -54,6 +54,10 @@ func main() {
 			os.Exit(insideMain(os.Args[2:]))
 		}
 	}
+	if signal.Ignored(syscall.SIGHUP) {
+		// All processes below would inherit that from nohup. Sessions in containers end by SIGHUP.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code, err := run(ctx, os.Args[1:])
 	stop()
