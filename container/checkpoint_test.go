@@ -149,15 +149,20 @@ func TestCheckpointAllPausesAll(t *testing.T) {
 	}
 }
 
-func TestRestore(t *testing.T) {
-	n, engine := newDumpNode(t)
-	pod := n.pod()
-	config := n.config("sleep")
+// checkpointed returns the directory with the checkpoint of a container that runs sleep and has files of its own.
+func (n *node) checkpointed(engine *dockertest.Engine) (dir string) {
+	n.t.Helper()
+	pod, config := n.pod(), n.config("sleep")
 	id := n.started(pod, config)
 	n.withFiles(engine, id)
-	dir := t.TempDir()
-	testutil.Must(t, n.CheckpointAll(t.Context(), pod, []string{id}, dir))
-	from := filepath.Join(dir, config.GetMetadata().GetName())
+	pods := n.t.TempDir()
+	testutil.Must(n.t, n.CheckpointAll(n.t.Context(), pod, []string{id}, pods))
+	return filepath.Join(pods, config.GetMetadata().GetName())
+}
+
+func TestRestore(t *testing.T) {
+	n, engine := newDumpNode(t)
+	from := n.checkpointed(engine)
 	again := n.pod()
 	other := n.config("sleep", "1")
 	_, err := n.Restore(t.Context(), again, other, nil, from)
@@ -178,17 +183,12 @@ func TestRestore(t *testing.T) {
 // A container that cannot be filled is undone, and plugins hear of it.
 func TestRestoreThatFailsLeavesNothing(t *testing.T) {
 	n, engine := newDumpNode(t)
-	pod := n.pod()
-	config := n.config("sleep")
-	id := n.started(pod, config)
-	n.withFiles(engine, id)
-	dir := t.TempDir()
-	testutil.Must(t, n.CheckpointAll(t.Context(), pod, []string{id}, dir))
+	from := n.checkpointed(engine)
 	a := &accounting{n: n, has: map[string]bool{}}
 	n.opts.Plugins = a
 	engine.Inject("CopyToContainer", dockertest.Fault{Err: errdefs.ErrInternal, Times: 1})
 	again := n.pod()
-	_, err := n.Restore(t.Context(), again, config, nil, filepath.Join(dir, config.GetMetadata().GetName()))
+	_, err := n.Restore(t.Context(), again, n.config("sleep"), nil, from)
 	testutil.Fails(t, err, errdefs.IsInternal, "Restore")
 	testutil.Equal(t, len(a.has), 0, "containers that plugins have")
 	n.wantNothing(again)

@@ -38,12 +38,7 @@ func (s *Service) pause(ctx context.Context, sandboxID, id string) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil || errdefs.IsUnavailable(err): // the engine may have paused it
-		settle, cancel := settling(ctx)
-		defer cancel()
-		_, undoErr := s.resume(settle, sandboxID, id)
-		if undoErr != nil {
-			s.resumeLater(sandboxID, id)
-		}
+		_, undoErr := s.resumeOrLater(ctx, sandboxID, id)
 		return errors.Join(err, undoErr)
 	default: // a user was faster, for example
 		return errors.Join(err, s.markPaused(ctx, sandboxID, id, false))
@@ -52,13 +47,21 @@ func (s *Service) pause(ctx context.Context, sandboxID, id string) error {
 
 // unpause ends pause, even if the caller is gone. It fails if the container was not paused any more.
 func (s *Service) unpause(ctx context.Context, sandboxID, id string) error {
+	return errors.Join(s.resumeOrLater(ctx, sandboxID, id))
+}
+
+// resumeOrLater is resume, even if the caller is gone. After err Watch tries again. If too much waits for Watch, the
+// next checkpoint of the container or the next start resumes it.
+func (s *Service) resumeOrLater(ctx context.Context, sandboxID, id string) (notPaused, err error) {
 	settle, cancel := settling(ctx)
 	defer cancel()
-	notPaused, err := s.resume(settle, sandboxID, id)
-	if err != nil {
-		s.resumeLater(sandboxID, id)
+	if notPaused, err = s.resume(settle, sandboxID, id); err != nil {
+		select {
+		case s.later <- func(ctx context.Context) { s.retryResume(ctx, sandboxID, id) }:
+		default:
+		}
 	}
-	return errors.Join(notPaused, err)
+	return notPaused, err
 }
 
 // resume unpauses a container that pause has paused, or may have paused. notPaused is the engine's error if the
@@ -93,15 +96,6 @@ func (s *Service) leftPaused(ctx context.Context, sandboxID string) []string {
 		return nil // without a record nothing was paused, and the store reports an unreadable one
 	}
 	return record.Paused
-}
-
-// resumeLater makes Watch resume a container that could not be resumed now. If too much waits for Watch, the next
-// checkpoint of the container or the next start resumes it.
-func (s *Service) resumeLater(sandboxID, id string) {
-	select {
-	case s.later <- func(ctx context.Context) { s.retryResume(ctx, sandboxID, id) }:
-	default:
-	}
 }
 
 // retryResume resumes a container that a checkpoint has left paused, with retries while ctx lasts. The engine may still

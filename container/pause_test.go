@@ -84,15 +84,22 @@ func TestPausedByAUserStaysPaused(t *testing.T) {
 	}
 }
 
+// notResumed makes a container that a checkpoint has paused. The engine refuses once to resume it.
+func (n *node) notResumed(engine *dockertest.Engine) (pod, id string) {
+	n.t.Helper()
+	pod = n.pod()
+	id = n.started(pod, n.config("sleep"))
+	testutil.Must(n.t, n.Service.pause(n.t.Context(), pod, id))
+	engine.Inject("UnpauseContainer", dockertest.Fault{Err: errdefs.ErrInternal, Times: 1})
+	testutil.Fails(n.t, n.unpause(n.t.Context(), pod, id), errdefs.IsInternal, "unpause")
+	return pod, id
+}
+
 // TestPausedWhileTheEngineFails: a checkpoint whose end the engine refuses leaves its container paused. The next one
 // does not take that for a user's pause.
 func TestPausedWhileTheEngineFails(t *testing.T) {
 	n, engine := newDumpNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
-	testutil.Must(t, n.Service.pause(t.Context(), pod, id))
-	engine.Inject("UnpauseContainer", dockertest.Fault{Err: errdefs.ErrInternal, Times: 1})
-	testutil.Fails(t, n.unpause(t.Context(), pod, id), errdefs.IsInternal, "unpause")
+	pod, id := n.notResumed(engine)
 	n.wantPaused(id, true, id)
 	testutil.Must(t, n.Service.pause(t.Context(), pod, id))
 	testutil.Must(t, n.unpause(t.Context(), pod, id))
@@ -103,11 +110,7 @@ func TestPausedWhileTheEngineFails(t *testing.T) {
 func TestWatchResumes(t *testing.T) {
 	n, engine := newDumpNode(t)
 	n.watch()
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
-	testutil.Must(t, n.Service.pause(t.Context(), pod, id))
-	engine.Inject("UnpauseContainer", dockertest.Fault{Err: errdefs.ErrInternal, Times: 1})
-	testutil.Fails(t, n.unpause(t.Context(), pod, id), errdefs.IsInternal, "unpause")
+	pod, id := n.notResumed(engine)
 	testutil.Until(t, "the container is resumed", func() bool { return len(n.leftPaused(t.Context(), pod)) == 0 })
 	n.wantPaused(id, false)
 }

@@ -40,8 +40,8 @@ func (r *runs) forget(id string) {
 // Watch looks after containers that other clients start (docker start, docker restart). It follows their logs, and
 // writes their limits again that the Docker API has no field for. It drops the records of containers that other clients
 // remove before their end. Logs that Recover could not resume are tried again, as long as their containers exist.
-// Containers that a checkpoint left paused are resumed, and unfinished checkpoints are removed. Watch
-// returns ctx's error when ctx and its goroutines have ended.
+// Containers that a checkpoint left paused are resumed, and unfinished checkpoints are removed. Watch returns ctx's
+// error when ctx and its goroutines have ended.
 func (s *Service) Watch(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
 	var group sync.WaitGroup
@@ -49,16 +49,7 @@ func (s *Service) Watch(ctx context.Context) error {
 	for _, id := range s.unresumed.take() {
 		group.Go(func() { s.retryLog(ctx, id) })
 	}
-	group.Go(func() {
-		for {
-			select {
-			case do := <-s.later:
-				group.Go(func() { do(ctx) })
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
+	group.Go(func() { s.doLater(ctx, &group) })
 	for _, pod := range s.opts.Cache.Snapshot().Pods() {
 		for _, id := range s.leftPaused(ctx, pod.ID) {
 			group.Go(func() { s.retryResume(ctx, pod.ID, id) })
@@ -93,6 +84,18 @@ func (s *Service) Watch(ctx context.Context) error {
 		changes.Close()
 	}
 	return ctx.Err()
+}
+
+// doLater does what requests left to Watch, until ctx ends.
+func (s *Service) doLater(ctx context.Context, group *sync.WaitGroup) {
+	for {
+		select {
+		case do := <-s.later:
+			group.Go(func() { do(ctx) })
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // forgetRemoved drops the record of a container of the pod that the engine has removed, unless a Remove under way does.
