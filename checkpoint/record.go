@@ -59,8 +59,8 @@ type Record struct {
 	Network *Network `json:"network,omitempty"`
 	// Containers has the records of the pod's containers by container id.
 	Containers map[string]Container `json:"containers,omitempty"`
-	// Paused are the ids of the containers that a checkpoint pauses for now. The next start of criadapter resumes them.
-	// Containers that a user has paused are not there.
+	// Paused are the ids of the containers that a checkpoint has paused until its end. A start of criadapter resumes
+	// what a crash left here. Containers that a user has paused are not there.
 	Paused []string `json:"paused,omitempty"`
 	// CheckpointDirs are the directories that unfinished checkpoints of containers work in. The next start of
 	// criadapter removes them.

@@ -72,8 +72,8 @@ func configPrintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "print",
 		Short: "Print the settings that run has with these flags, and where each is from",
-		Long: `print writes the flags of run that have a value with this file and this command line, and where each value is
-from. A flag without a line has the default that run --help shows.`,
+		Long: `print writes the flags of run that have a value with this file and this command line,
+and where each value is from. A flag without a line has the default that run --help shows.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := run.load(cmd.Flags()); err != nil {
