@@ -32,7 +32,7 @@ func TestRecordsShareNoMemoryWithTheStore(t *testing.T) {
 func TestLoadContainer(t *testing.T) {
 	s := mustOpen(t, t.TempDir())
 	mustSave(t, s, fullRecord("abc"))
-	for range 2 { // from the store's memory, and the first time from the disk of a store that has just been opened
+	for range 2 { // first from the store's memory, then from the disk of a newly opened store
 		kept, err := s.LoadContainer(t.Context(), "abc", "c1")
 		testutil.Must(t, err)
 		testutil.Assert(t, reflect.DeepEqual(kept, fullRecord("abc").Containers["c1"]), "got %+v", kept)

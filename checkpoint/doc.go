@@ -10,7 +10,7 @@
 //	}
 //
 // The checksum covers the exact bytes of the record in the file, from its opening to its closing brace. After a repair
-// by hand, the error about the mismatch has the checksum of the new bytes.
+// by hand the checksum no longer matches, and the error names the checksum to write into the file.
 //
 // A file is replaced in this order: write a temporary file in the same directory, fsync it, rename it over the old
 // file, fsync the directory. So after a crash at any point the directory has either the old record or the new one.

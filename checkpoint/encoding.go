@@ -124,7 +124,7 @@ func decodeHead(raw []byte) Record {
 		return Record{}
 	}
 	var head Record
-	_ = json.Unmarshal(compact.Bytes(), &head) // it leaves out fields whose type is another one now
+	_ = json.Unmarshal(compact.Bytes(), &head) // a field whose type has changed stays empty
 	return headOf(head)
 }
 

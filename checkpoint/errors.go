@@ -41,8 +41,8 @@ type refusedError struct {
 // Error implements error.
 func (e *refusedError) Error() string {
 	return fmt.Sprintf(
-		"the checkpoint %s %s: start the newer program again, or move the file away to have the pod removed like "+
-			"one whose checkpoint is lost",
+		"the checkpoint %s %s: start the newer program again, or move the file away, and the pod is removed as if "+
+			"its checkpoint were lost",
 		e.path, e.reason)
 }
 

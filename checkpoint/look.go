@@ -20,8 +20,8 @@ type Found struct {
 }
 
 // Look reads the records of a directory whose [Store] belongs to another process. It changes nothing: a corrupt file
-// stays, and so does a temporary one. A directory that does not exist is empty. The error is of the directory itself,
-// and then nothing is found.
+// stays, and so does a temporary one. A directory that does not exist counts as empty. If the directory itself cannot
+// be read, Look returns the error and no records.
 func Look(dir string) (Found, error) {
 	names, err := namesIn(dir)
 	if err != nil {
@@ -55,7 +55,7 @@ func Look(dir string) (Found, error) {
 	return found, nil
 }
 
-// namesIn lists a directory in order. One that does not exist is empty.
+// namesIn lists a directory in order. A directory that does not exist counts as empty.
 func namesIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

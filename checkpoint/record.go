@@ -59,8 +59,8 @@ type Record struct {
 	Network *Network `json:"network,omitempty"`
 	// Containers has the records of the pod's containers by container id.
 	Containers map[string]Container `json:"containers,omitempty"`
-	// Paused are the ids of the containers that a checkpoint has paused until its end. A start of criadapter resumes
-	// what a crash left here. Containers that a user has paused are not there.
+	// Paused are the ids of the containers that a checkpoint has paused until its end. After a crash, the next
+	// start of criadapter resumes them. Containers that a user has paused are not listed.
 	Paused []string `json:"paused,omitempty"`
 	// CheckpointDirs are the directories that unfinished checkpoints of containers work in. The next start of
 	// criadapter removes them.
@@ -118,8 +118,8 @@ type Container struct {
 	End *End `json:"end,omitempty"`
 }
 
-// End is a container that has ended, as the engine's inspect shows it. With it a start of criadapter need not inspect
-// the container. The container may have been removed from the engine meanwhile.
+// End is a container that has ended, as the engine's inspect shows it. With it criadapter need not inspect the
+// container at its next start. The container may have been removed from the engine meanwhile.
 type End struct {
 	// Name is the container's name in the engine, and ImageID the id of its image.
 	Name      string    `json:"name"`

@@ -119,7 +119,7 @@ func TestOlderRecordIsUpgradedByItsNextWrite(t *testing.T) {
 }
 
 // testdata/fields.txt says which schema each field of Record came with. This test fails for a field that is added,
-// renamed, removed or of another type. The way on is always the same: raise schemaVersion, read the rules in the
+// renamed, removed or of another type. The fix is always the same: raise schemaVersion, read the rules in the
 // package comment, and run go test ./checkpoint -update.
 func TestEachChangeOfRecordRaisesTheSchema(t *testing.T) {
 	const file = "testdata/fields.txt"

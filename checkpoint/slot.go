@@ -141,8 +141,8 @@ func (s *Store) replace(sl *slot, sandboxID string, content []byte) error {
 		return errors.Join(err, s.disk.remove(temp))
 	}
 	if err := s.disk.syncDir(s.dir); err != nil {
-		// The new file has its name but may lose it again after a power cut. So neither memory nor the caller may rely
-		// on it, and the next Save repairs it.
+		// The rename has happened, but a power cut may still undo it. So neither memory nor the caller may rely on the
+		// new file, and the next Save repairs it.
 		sl.stale = true
 		return err
 	}

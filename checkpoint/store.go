@@ -24,8 +24,8 @@ import (
 // The contexts of its methods only carry the caller's logger. A write that has begun is finished, because a half-done
 // write would have to be undone.
 //
-// All methods are safe for concurrent use. A directory must have one Store at a time: another one would not see this
-// one's memory.
+// All methods are safe for concurrent use. A directory must have one Store at a time: a second Store would not see
+// the first one's memory.
 type Store struct {
 	dir string
 	// disk is realDisk, except in tests.

@@ -6,8 +6,8 @@ import "strings"
 // line. Any other flag has no value.
 var globalValued = names("criadapter-notes root log log-format log-level criu rootless cgroup-manager")
 
-// valued holds the flags of each verb that take a value in runc or crun. No flag takes a value in one of them and
-// none in the other.
+// valued holds the flags of each verb that take a value in runc or crun. A flag that runc and crun share takes a value
+// in both or in neither.
 var valued = map[string]map[string]bool{
 	"checkpoint": names("image-path work-path parent-path status-fd page-server manage-cgroups-mode empty-ns"),
 	"create":     names("bundle b config f console-socket pidfd-socket pid-file preserve-fds"),

@@ -124,9 +124,9 @@ func deleteInSandbox(c call, real ocinote.Runtime, environ []string) (int, error
 	return code, err
 }
 
-// nameProcess has the runtime write a command's process id inside of the sandbox into a file
-// (ocinote.SandboxPIDSuffix). criadapter signals the command by that id. nameProcess also removes such files of ended
-// commands, whose pid files the shim has removed.
+// nameProcess has the runtime write a file (ocinote.SandboxPIDSuffix) with the process id that a command has inside the
+// sandbox. criadapter signals the command by that id. nameProcess also removes the files of ended commands. A command
+// has ended when the shim has removed its pid file.
 func (c *call) nameProcess() {
 	old, _ := filepath.Glob(filepath.Join(filepath.Dir(c.pidFile), "*"+ocinote.SandboxPIDSuffix))
 	for _, file := range old {
@@ -147,7 +147,7 @@ func (c call) ofContainer(verb string, flags ...string) []string {
 	return append(append(append(args, verb), flags...), c.container)
 }
 
-// short runs f with a path of the socket that the kernel has room for (108 bytes).
+// short runs f with a path of the socket that fits into the kernel's limit of 108 bytes.
 func (c call) short(f func(path string) error) error {
 	dir, err := os.Open(string(c.notes))
 	if err != nil {

@@ -65,9 +65,8 @@ func parseMount(mounts, path string) mounted {
 func (m mounted) rootLayers(root string) (layers, error) {
 	if m.point != root || m.kind != "overlay" {
 		return layers{}, fmt.Errorf(
-			"%s is on %s of the kind %q: only the layers of the kernel's overlay, as the storage drivers "+
-				"overlay2 and overlayfs "+
-				"have them, can get mapped owners", root, m.point, m.kind)
+			"%s is on %s of the kind %q: only layers of the kernel's overlay can get mapped owners (storage "+
+				"drivers overlay2 and overlayfs)", root, m.point, m.kind)
 	}
 	l, err := m.layers()
 	if err == nil && l.upper == "" {

@@ -1,7 +1,8 @@
 // Command criadapter-oci is an OCI runtime for Docker Engine. It edits its input and then becomes the engine's real
 // runtime, with the same arguments. For `create` it reads the note that criadapter left for the container (see package
-// ocinote) and edits the bundle's config.json. For `exec` it edits the process. Other commands of runc and crun pass
-// unchanged, and unknown commands are refused.
+// ocinote) and edits the bundle's config.json. For `exec` it edits the process. Other commands of runc, crun and
+// runsc pass unchanged, and unknown commands are refused. A container in a gVisor sandbox is different, see
+// sandboxVerbs.
 //
 // A container without a valid note is refused: either criadapter did not create it, or the machine was restarted since.
 // Without the note, the container would lack settings that protect the host.

@@ -82,7 +82,7 @@ func prepareCommand(c *call) error {
 	return rewrite(c.process, process, note, ocinote.EditProcess)
 }
 
-// note loads the container's note. A missing one is explained.
+// note loads the container's note. Its error explains why a note may be missing.
 func (c *call) note() (ocinote.Note, error) {
 	note, err := c.notes.Load(c.container)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// installed is a copy of the program as a package installs it. Beside it is a shim of runc's that prints its arguments
-// and calls runc for a container.
+// installed is a copy of the program as a package installs it. Beside it is a fake of runc's shim, which prints its
+// arguments and calls runc for a container.
 func (p place) installed() (shim string) {
 	p.Helper()
 	self, err := os.Executable()
@@ -71,7 +71,8 @@ func TestShim(t *testing.T) {
 	}
 }
 
-// A shim that runs while this program is taken away finds no other runc: a command would have the groups of the image.
+// A shim that runs while this program is removed finds no other runc. With another runc, a command would get the groups
+// of the image.
 func TestShimHasNoOtherRunc(t *testing.T) {
 	p := newPlace(t)
 	shim := p.installed()

@@ -15,8 +15,8 @@ import (
 
 // A container in a user namespace sees the node's files through extra mounts that map their owners. The mounts are in a
 // mount namespace of this program, which the real runtime and the container inherit, so they end with the container.
-// Their directories are on the node, too, and empty: the runtime looks for the root at each command, and the
-// namespace's root must be able to reach it.
+// The mount points are empty directories of the node: the runtime looks for the container's root at each command, also
+// outside the mount namespace. The root user of the user namespace must be able to reach them.
 const (
 	filesDir = "/run/criadapter-oci"
 	rootDir  = filesDir + "/rootfs"
@@ -63,7 +63,7 @@ func mapFiles(config []byte, bundle string, note ocinote.Note) ([]byte, error) {
 // makes the directories there.
 func leaveMounts() error {
 	for _, dir := range []string{filesDir, rootDir, stageDir} {
-		// Whatever umask containerd has: the root of the user namespace must find the way.
+		// MkdirAll applies containerd's umask. The root user of the user namespace must be able to pass the directory.
 		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (s *stage) mountRoot(root string) error {
 
 // mountOverlay mounts an overlay of directories with mapped owners. It does so as the container's root on the node,
 // which alone can write to a mapped directory: overlayfs checks access with the credentials of the process that mounted
-// it. The names are relative, because the kernel takes a page of them.
+// it. The names are relative, because mount options must fit into one page.
 func (s *stage) mountOverlay(target string, flags uintptr, dirs []string, options func([]string) string) error {
 	var names []string
 	for _, dir := range dirs {
@@ -212,8 +212,9 @@ func (s *stage) mountOverlay(target string, flags uintptr, dirs []string, option
 	return errors.Join(err, syscall.Chdir(back))
 }
 
-// giveStreams makes the container's root the owner of the pipes that are the standard streams. The node's root owns
-// them, which is not mapped inside, so a program could not open /dev/stdout. The runtime passes them on to the user.
+// giveStreams makes the container's root the owner of the pipes that are the standard streams. The pipes
+// belong to the node's root, which is not mapped inside, so a program could not open /dev/stdout. The runtime then
+// makes the container's user their owner.
 func giveStreams(note ocinote.Note) error {
 	uid, gid, err := note.HostRoot()
 	if err != nil {

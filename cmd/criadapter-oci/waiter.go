@@ -47,7 +47,7 @@ func wait(args []string) int {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args, cmd.ExtraFiles = append([]string{ociName, guardFlag}, args...), []*os.File{alive}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// The guard lives before the answer. If the waiter is killed earlier, `start` fails, and the engine deletes the
+	// The guard must run before the answer. If the waiter is killed earlier, `start` fails, and the engine deletes the
 	// container.
 	if cmd.Start() != nil || dropStreams() != nil || request.answer(0) != nil {
 		return lostCode
@@ -73,7 +73,7 @@ func guard(args []string) int {
 	return waitFor(args)
 }
 
-// killContainer kills the container that the runtime's command line args waits for. It may have ended.
+// killContainer kills the container that the runtime's command line args waits for. The container may have ended.
 func killContainer(args []string) {
 	verb := len(args) - 2 // the container's id follows it
 	_ = exec.Command(args[0], slices.Concat(args[1:verb], []string{"kill", args[verb+1], "KILL"})...).Run()

@@ -15,8 +15,8 @@ import (
 // podSandboxes finds a pod's sandbox, for runtimes that run all containers of a pod in one sandbox (gVisor).
 type podSandboxes struct{ engine docker.Engine }
 
-// of returns the sandbox of a running pod. It returns nil for a pod of another runtime, and for a runtime with a shim
-// of its own, which cannot be asked.
+// of returns the sandbox of a running pod. It returns nil for a pod of another runtime. It also returns nil for a
+// runtime with its own shim, because criadapter cannot query a sandbox of such a shim.
 func (s podSandboxes) of(ctx context.Context, pod *state.Pod) (*ociexec.Sandbox, error) {
 	features, err := s.engine.Features(ctx)
 	if err != nil || features.OwnShims[pod.Meta.Runtime] != "" ||

@@ -50,7 +50,7 @@ func reload(ctx context.Context, settings *command.Settings, services *services)
 	}
 	if needed := needsRestart(settings.Config, next); len(needed) > 0 {
 		log.G(ctx).WithField("settings", strings.Join(needed, ", ")).
-			Warn("these settings have changed and count from the next restart on")
+			Warn("these settings have changed and take effect at the next restart")
 	}
 	settings.Config.LogLevel, settings.Config.LogFormat = next.LogLevel, next.LogFormat
 	err = setUpLog(next)

@@ -59,8 +59,8 @@ type services struct {
 	plugins    *nri.Service // nil with --nri=disabled
 	// recovered is closed after the recovery of interrupted work, or at the end of follow.
 	recovered chan struct{}
-	// logsRecovered is closed when the logs of containers that ended meanwhile are complete. It is also closed after
-	// logsPatience, if a disk hangs, and at the end of follow.
+	// logsRecovered is closed when the logs of containers that ended while no server ran are complete. It is also
+	// closed after logsPatience, if a disk hangs, and at the end of follow.
 	logsRecovered chan struct{}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/internal/sdnotify"
 )
 
-// recoverGrace bounds systemd's wait for pods whose set-up or end a crash interrupted. The server is ready then, and
-// the rest of the recovery goes on.
+// recoverGrace bounds systemd's wait for pods whose set-up or end a crash interrupted. After that the server
+// counts as ready, and the recovery goes on.
 const recoverGrace = time.Minute
 
 // notifyReady reports to systemd that the server is ready, after the recovery of pods. Without an engine it reports at

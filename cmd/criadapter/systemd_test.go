@@ -138,7 +138,7 @@ func TestMessagesToSystemd(t *testing.T) {
 		u.systemd.wait("READY=1")
 		testutil.Until(t, wantLog, func() bool { return strings.Contains(output.String(), wantLog) })
 	}
-	reload("log-level: debug\ncni-gc: true\n", "count from the next restart on")
+	reload("log-level: debug\ncni-gc: true\n", "take effect at the next restart")
 	testutil.Must(t, p.answers(t.Context()))
 	testutil.Until(t, "the new level counts", func() bool { return strings.Contains(output.String(), "level=debug") })
 	reload("log-levle: debug\n", "did you mean")

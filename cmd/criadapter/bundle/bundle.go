@@ -19,7 +19,8 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// maxPart bounds each file of the archive, in bytes. Only the end of a longer content is kept, except of metrics.
+// maxPart bounds each file of the archive, in bytes. Longer content is cut: of metrics the beginning is kept, of
+// anything else the end.
 const maxPart = 4 << 20
 
 // daemonJSON is the engine's default configuration file.
@@ -137,7 +138,7 @@ func redactedFile(file string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxPart {
-		return nil, fmt.Errorf("%s is not a file of a usual size", file)
+		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", file, maxPart)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -11,7 +11,8 @@ const hidden = "REDACTED"
 // secrets are patterns of text that looks like a secret. redact replaces a match and keeps its groups. The slice is
 // read-only.
 var secrets = []*regexp.Regexp{
-	// A private key. It comes before the names of secrets, since their values end at a blank of the BEGIN line.
+	// A private key. Its pattern comes first: a pattern for a name such as private_key would hide only the text up to
+	// the first blank of the BEGIN line.
 	regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
 	// https://user:password@host
 	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+(@)`),

@@ -113,8 +113,8 @@ func judgeSandboxedRuntimes(j *checklist.Group, f facts) {
 }
 
 // readsHosts reports whether an engine reads hosts.toml, as Docker Engine 28.5 and newer do with the containerd image
-// store. Docker Engine 28.3 has the same API version as 28.5. The next API version helps where an engine has a version
-// of its own, such as one that was built from a branch.
+// store. API version 1.51 does not tell, because Docker Engine 28.3 has it as well. API version 1.52 tells even if the
+// engine's own version does not, such as for a build from a branch.
 func readsHosts(e docker.Features) bool {
 	return e.ContainerdImageStore && (atLeast(e.ServerVersion, 28, 5) || e.Supports("1.52"))
 }

@@ -248,7 +248,7 @@ func TestMirrors(t *testing.T) {
 	}
 }
 
-// The kubelet may name criadapter's socket in other words.
+// The kubelet may name criadapter's socket by another path, or without unix://.
 func TestKubeletsRuntime(t *testing.T) {
 	for endpoint, same := range map[string]bool{
 		"unix:///run/cri-dockerd.sock": true, "unix:///var/run/cri-dockerd.sock": true, "/run/cri-dockerd.sock": true,

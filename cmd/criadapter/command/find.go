@@ -18,11 +18,12 @@ const (
 	dropInSocket = "unix:///run/cri-dockerd.sock"
 )
 
-// findTime bounds the search of commands that go on without a server.
+// findTime bounds the search for the server by commands that also work without one.
 const findTime = 5 * time.Second
 
-// endpointsOf returns the sockets where a server with these settings may be, the likeliest first. A flag or a variable
-// of the environment names the socket. A file does not, because the units pass a flag that wins over it.
+// endpointsOf returns the sockets where a server with these settings may be, the likeliest first. If a flag or
+// the environment names the socket, it is the only one. A socket that the file names is only the first one: the systemd
+// units pass a flag, which overrides the file.
 func endpointsOf(cfg config.Config, settings []config.Setting) []string {
 	var own []string
 	if cfg.SocketPath() != "" {

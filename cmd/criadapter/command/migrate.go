@@ -33,8 +33,8 @@ With --to it shows what cri-dockerd needs to take the node over, and with --appl
 checkpoints, CNI results, and links to the logs of running containers. cri-dockerd makes such a link
 only when it starts a container.
 
-No container is stopped by either. criadapter must not run, and for --apply --from neither must
-cri-dockerd. It takes the server's flags as well (criadapter --help).`,
+No container is stopped. criadapter must not run. For --from with --apply, cri-dockerd must not run
+either. migrate takes the server's flags as well (criadapter --help).`,
 		Example: `  criadapter migrate --from cri-dockerd
   criadapter migrate --to cri-dockerd --apply`,
 		Args: cobra.NoArgs,

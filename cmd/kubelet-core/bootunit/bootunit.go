@@ -49,7 +49,7 @@ After=network-online.target docker.service criadapter.service containerd.service
 Type=notify
 WorkingDirectory=%s
 ExecStart=%s
-# systemd starts a killed play again, which takes over its pods. It does not start a play again that has ended.
+# systemd starts a killed play again, and the play takes over its pods. A play that has ended is not started again.
 Restart=on-abnormal
 RestartSec=1
 TimeoutStartSec=infinity

@@ -28,7 +28,7 @@ func (r *runFlags) reload(ctx context.Context, status func() string) {
 	}
 	if changed := r.changed(next); len(changed) > 0 {
 		log.G(ctx).WithField("settings", strings.Join(changed, ", ")).
-			Warn("these settings have changed and count from the next restart on")
+			Warn("these settings have changed and take effect at the next restart")
 	}
 	if !r.given[levelFlag] {
 		if err := setUpLog(levelOf(next)); err != nil {

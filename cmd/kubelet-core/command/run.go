@@ -50,7 +50,7 @@ func serve(ctx context.Context, run *runFlags) error {
 	return k.Run(ctx)
 }
 
-// runFlags are the settings of a kubelet: flags, and below them a configuration file.
+// runFlags are the settings of a kubelet: the flags, and the configuration file that they override.
 type runFlags struct {
 	opts  kubelet.Options
 	node  nodeFlags
@@ -134,7 +134,7 @@ func addPodFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 	flags.StringVar((*string)(&opts.CPUManagerPolicy), "cpu-manager-policy", "",
 		"none, or static for containers of guaranteed pods that get whole CPUs for themselves (default none)")
 	flags.StringVar(&opts.ReservedCPUs, "reserved-cpus", "",
-		"`CPUs` that no container has for itself, such as 0-1, in place of the CPUs of --system-reserved")
+		"`CPUs` that no container gets exclusively, such as 0-1, instead of the CPUs of --system-reserved")
 	flags.StringVar((*string)(&opts.SwapBehavior), "memory-swap-behavior", "",
 		"NoSwap, or LimitedSwap for swap in proportion to memory requests; that needs cgroup v2 (default NoSwap)")
 	flags.StringVar((*string)(&opts.ImageVerification), "image-pull-credentials-verification-policy", "",
@@ -204,7 +204,8 @@ func addShutdownAndLogFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 	flags.DurationVar(&opts.Shutdown.Critical, "shutdown-grace-period-critical-pods", 0,
 		"the part of --shutdown-grace-period for critical pods, which end last")
 	flags.StringToStringVar(&opts.Shutdown.ByPriority, "shutdown-grace-period-by-pod-priority", nil,
-		"`times` by pod priority in place of both, such as 0=20s,100000=10s; the lowest priority ends first")
+		"`times` by pod priority, instead of the two flags above, such as 0=20s,100000=10s; the lowest priority "+
+			"ends first")
 	flags.Int64Var(&opts.Logs.MaxSize, "container-log-max-size", 0,
 		"the size in `bytes` from which a log is rotated (default 10485760)")
 	flags.IntVar(&opts.Logs.MaxFiles, "container-log-max-files", 0, "how many files of a log are kept (default 5)")

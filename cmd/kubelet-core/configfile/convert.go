@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// notation returns the values of a flag for a field's value. Both write a value of this kind in the same way.
+// notation returns the values of a flag for a field's value. It is for fields that the flag writes in the same way.
 func notation(k kind, value any) ([]string, error) {
 	switch k {
 	case texts:

@@ -139,7 +139,7 @@ func validName(name string) string {
 	return withSuffix(strings.Trim(invalid.ReplaceAllString(strings.ToLower(name), "-"), "-"), "")
 }
 
-// withSuffix adds a suffix to a name, and shortens the name so that both are a DNS label.
+// withSuffix adds a suffix to a name. It shortens the name so that the result is not longer than a DNS label.
 func withSuffix(name, suffix string) string {
 	longest := validation.DNS1123LabelMaxLength - len(suffix)
 	return strings.TrimRight(name[:min(len(name), longest)], "-") + suffix

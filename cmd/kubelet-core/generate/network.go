@@ -60,7 +60,7 @@ func (p *pod) aliases(name string, extra []string) {
 	}
 }
 
-// sysctls adds the sysctls of a container. An earlier container decides about a sysctl of both.
+// sysctls adds the sysctls of a container. If two containers set the same sysctl, the first container decides.
 func (p *pod) sysctls(container string, values map[string]string) {
 	if len(values) == 0 {
 		return

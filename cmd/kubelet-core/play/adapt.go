@@ -65,7 +65,7 @@ func (i *Input) publish(s *Set) error {
 	return nil
 }
 
-// publishedPort reads a mapping. Without a port of the machine it has the container's.
+// publishedPort reads a mapping. A mapping without a port of the machine uses the same number as the container port.
 func publishedPort(mapping nat.PortMapping) (v1.ContainerPort, error) {
 	port := v1.ContainerPort{ContainerPort: int32(mapping.Port.Int()), HostIP: mapping.Binding.HostIP,
 		Protocol: v1.Protocol(strings.ToUpper(mapping.Port.Proto()))}
@@ -84,7 +84,7 @@ func publishedPort(mapping nat.PortMapping) (v1.ContainerPort, error) {
 	return port, nil
 }
 
-// publishPort publishes a port. add keeps the mapping that the container port has.
+// publishPort publishes a port. With add, an earlier mapping of the container port stays.
 func (s *Set) publishPort(wanted v1.ContainerPort, add bool) {
 	pod, container, i := s.find(wanted)
 	if i < 0 || add {

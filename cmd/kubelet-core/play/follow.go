@@ -33,7 +33,7 @@ type follower struct {
 	terminal *terminal
 	logs     string
 	pods     func() []*v1.Pod
-	// next is the number of restarts of each container's first attempt whose log is not read yet.
+	// next has, for each container, the first attempt whose log is not read yet. Attempts are numbered by restarts.
 	next    map[containerKey]int32
 	running sync.WaitGroup
 }

@@ -79,7 +79,7 @@ func Up(ctx context.Context, set *Set, opts Options) error {
 	}
 	return run(running, k, func() error {
 		if err != nil {
-			return err // run ends the kubelet core all the same, which leaves nothing
+			return err // run then ends the kubelet core, and nothing is left
 		}
 		p := &player{set: set, opts: opts, kubelet: k, terminal: newTerminal(opts.Out, opts.Colours, opts.Width)}
 		return p.watch(ctx)
@@ -118,8 +118,8 @@ func down(ctx context.Context, opts Options) error {
 	return run(context.WithoutCancel(ctx), k, func() error { return err }, opts)
 }
 
-// waitGone waits for the end of a play in another process, whose manifests are removed. If that process ends first,
-// waitGone returns a kubelet core to clean up with.
+// waitGone waits until the process of a play has removed everything. The play's manifests are already removed. If the
+// process ends before, waitGone returns a kubelet core for the clean-up.
 func waitGone(ctx context.Context, opts Options) (*kubelet.Kubelet, error) {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()

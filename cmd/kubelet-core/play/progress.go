@@ -21,7 +21,8 @@ type progress struct {
 	// name.
 	shown  map[types.UID]string
 	counts map[string]int32
-	// since is when a pod was first seen, or stopped being ready. last is its last printed state or event, by its name.
+	// since is when a pod was first seen, or stopped being ready. last is its last printed state or event, by the pod's
+	// name.
 	since map[types.UID]time.Time
 	last  map[string]string
 	// announced says that the service manager knows that all pods are up.
