@@ -18,16 +18,16 @@ import (
 
 // Del takes the pod off its network. It runs the plugins with the configuration and the arguments that Add used,
 // whatever the directory holds now. When those are lost, it uses the arguments from pod and the directory's
-// configuration. network names that configuration (Result.Config of Add), empty means the current one. With an empty
-// network and a missing plugin it runs none, because the pod may never have been joined.
+// configuration. network names that configuration (Result.Config of Add), empty means the current one. If network is
+// empty and a plugin is missing, Del runs no plugin, because the pod may never have been joined.
 //
 // Plugins of an unfinished ADD are killed first. Del fails while one of them has not ended. If DEL fails after an ADD
 // that never succeeded, Del tries the directory's configuration of the same network and the same plugins. An add-on may
 // have written an incomplete configuration first, with which neither ADD nor DEL can succeed.
 //
-// It is idempotent: it succeeds for pods that were never joined, for removed ones, and for pods without a namespace. Of
-// pod, only ID is needed while the cache is there. After success nothing of the pod is left in Options.CacheDir; after
-// an error call it again.
+// It is idempotent: it succeeds for pods that were never joined, for removed ones, and for pods without a namespace.
+// While the cache has the pod, only pod.ID is needed. After success nothing of the pod is left in Options.CacheDir;
+// after an error call it again.
 //
 // Errors: errdefs.ErrInvalidArgument for a bad id; ErrUnavailable for a missing plugin or one that says "try again
 // later"; the context's error when ctx ended or half of Options.Timeout was over.
@@ -70,15 +70,15 @@ func (n *Network) Del(ctx context.Context, pod Pod, network string) (err error) 
 	return n.forget(pod.ID)
 }
 
-// delCorrected runs DEL with the corrected configuration, if there is one, after DEL with the attachment's own failed
-// with err.
+// delCorrected runs DEL with the corrected configuration, if there is one. err is the error of the DEL with the
+// attachment's own configuration.
 func (n *Network) delCorrected(ctx context.Context, a attachment, err error) error {
 	list := n.corrected(a.list)
 	if list == nil {
 		return err
 	}
 	if again := n.delAttachment(ctx, list, a.rt); again != nil {
-		return errors.Join(err, fmt.Errorf("with the configuration of now: %w", again))
+		return errors.Join(err, fmt.Errorf("with the current configuration: %w", again))
 	}
 	return nil
 }
@@ -128,8 +128,8 @@ func (n *Network) kept(id string) ([]*libcni.NetworkAttachment, error) {
 		return nil, fmt.Errorf("read the cache: %w", err)
 	}
 	if len(kept) == 0 {
-		// Both exist only when the process died between the end of ADD and the removal of the pending ADD. Then the
-		// cache has the result, too.
+		// The cache goes first: it also has the result. A pod has an entry in the cache and a pending ADD only if the
+		// process died between the end of ADD and the removal of the pending ADD.
 		pending, err := n.pending.get(id)
 		if err != nil {
 			return nil, fmt.Errorf("read the pending ADD: %w", err)
@@ -184,7 +184,7 @@ func (n *Network) guess(ctx context.Context, pod Pod, network string) []attachme
 	}
 	capabilities, err := pod.capabilityArgs()
 	if err != nil {
-		// ADD refuses such a pod, so no plugin ever got these.
+		// ADD refuses such a pod, so no plugin ever got its capabilities.
 		capabilities = nil
 	}
 	return []attachment{{list: list, rt: &libcni.RuntimeConf{

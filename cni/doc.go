@@ -10,7 +10,7 @@
 // Del touches only its pod, with the configuration that Add used for it. GC makes a plugin remove every attachment that
 // is not listed. The plugins' state (host-local's leases, iptables chains) is shared with other runtimes that use the
 // same network name: one GC of ours would cut off their pods. It is for nodes where only criadapter uses the network
-// (--cni-gc). What a crash has left is found without it: Attached lists what the cache and the pending ADDs name.
+// (--cni-gc). Leftovers of a crash are found without GC: Attached lists the pods of the cache and the pending ADDs.
 //
 // CHECK is not used. CRI has no place for its result, and the only answer to a fault would be to stop the pod. The
 // kubelet's probes and the network's own agents decide about that.
@@ -30,7 +30,7 @@
 //
 // The loopback plugin is not run in addition to the configuration. It only sets lo up. The OCI runtime does that in
 // every network namespace it makes, also for Docker's network mode "none" and with a disabled network. One process
-// start per pod is saved. A configuration that lists the loopback plugin gets it run, as any other.
+// start per pod is saved. If a configuration lists the loopback plugin, the plugin runs like any other.
 //
 // # Concurrency
 //

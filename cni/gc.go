@@ -30,8 +30,9 @@ func (n *Network) Attached() (map[string]string, error) {
 }
 
 // GC passes the current attachments to the plugins of the current network, which remove everything else. The
-// attachments are the pods with these ids, the cache's and the pending ADDs'. Pods of another runtime on the network
-// lose their addresses. Plugins without GC are skipped, and so are configurations before 1.1.0 or with disableGC.
+// current attachments are the pods with these ids, the entries of the cache and the pending ADDs. Pods of another
+// runtime on the network lose their addresses. Plugins without GC are skipped, and so are configurations before 1.1.0
+// or with disableGC.
 //
 // GC keeps the attachment of an Add that has recorded its pending ADD. Any other Add waits for the end of GC, half a
 // minute at most.

@@ -46,8 +46,8 @@ func sweepLeases(ctx context.Context, networks map[string]*libcni.NetworkConfigL
 }
 
 // Leases returns the files of host-local's leases in the network of a configuration file. The first line of each is the
-// pod's id. A file that is not a valid configuration has none. The error is about directories that cannot be read. The
-// leases of the other directories are returned with it.
+// pod's id. A file that is not a valid configuration has none. If a directory cannot be read, Leases returns the
+// error and the leases of the other directories.
 func Leases(file string) ([]string, error) {
 	list, err := loadFile(file)
 	if err != nil {

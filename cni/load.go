@@ -86,7 +86,7 @@ func loadFile(file string) (*libcni.NetworkConfigList, error) {
 }
 
 // parseList reads a .conflist. Since version 1.1.0 of the specification, plugins may also be in a directory beside the
-// file that has the network's name.
+// file. The directory has the network's name.
 func parseList(content []byte, dir string) (*libcni.NetworkConfigList, error) {
 	list, err := libcni.NetworkConfFromBytes(content)
 	if err != nil {

@@ -48,7 +48,7 @@ type Options struct {
 	// above the kubelet's five seconds between two Status calls.
 	statusTTL time.Duration
 	// Observe, when not nil, is called at the beginning of every ADD, DEL, STATUS and GC, for metrics and traces. The
-	// operation uses the context that it returns, and its error goes to the function that it returns.
+	// operation runs with the returned context, and passes its error to the returned function.
 	Observe func(ctx context.Context, operation string) (context.Context, func(error))
 }
 

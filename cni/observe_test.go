@@ -33,7 +33,7 @@ func TestOperationsAreObserved(t *testing.T) {
 	}
 	must(t, n.Status(ctx))
 	must(t, n.Status(ctx))
-	check("STATUS") // the second answer is the first one's
+	check("STATUS") // the second call gets the cached answer
 	_, err := n.Add(ctx, pod)
 	must(t, err)
 	must(t, n.Del(ctx, pod, ""))

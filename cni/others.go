@@ -78,7 +78,7 @@ func ForgetAttachments(dirs []string, id string) error {
 
 // CopyTo copies the attachment into another cache directory, with another path of the pod's namespace. DEL of a
 // [Network] with that directory then uses the original configuration. The entry replaces an earlier one. If the
-// attachment is already in that directory, CopyTo also removes its loopback entry.
+// attachment is already in that directory, CopyTo also removes the pod's entry of the loopback network.
 func (a *Attachment) CopyTo(dir, netnsPath string) error {
 	var entry map[string]json.RawMessage
 	if err := json.Unmarshal(a.content, &entry); err != nil {

@@ -22,8 +22,8 @@ const endPause = 20 * time.Millisecond
 // fails with one process id. DEL must not run before: what the ADD does afterwards would stay on the node.
 //
 // Plugins outlive this program when it is killed. Their environment tells which ADD they belong to: the plugin has
-// CNI_COMMAND and CNI_CONTAINERID from libcni, and the programs that it starts inherit them. Unlike a process id on the
-// disk, it cannot come to mean another process, and it costs nothing while an ADD runs.
+// CNI_COMMAND and CNI_CONTAINERID from libcni, and the programs that it starts inherit them. A process id on the
+// disk could later belong to another process. The environment cannot, and it costs nothing while an ADD runs.
 func endAdd(ctx context.Context, id string) error {
 	late := time.Now().Add(killDelay)
 	for first := true; ; first = false {
@@ -62,8 +62,8 @@ func killWithGroup(pid int) {
 	}
 }
 
-// look is processesOfAdd, but returns when ctx ends: the kernel may hold the reader of a process's environment while it
-// holds that process.
+// look is processesOfAdd, but returns when ctx ends: while the kernel blocks a process, it may also block a reader of
+// the process's environment.
 func look(ctx context.Context, proc, id string) ([]int, error) {
 	var pids []int
 	looked := make(chan error, 1)
@@ -100,7 +100,7 @@ func processesOfAdd(proc, id string) ([]int, error) {
 		}
 		dir := filepath.Join(proc, entry.Name())
 		if in, err := os.Readlink(filepath.Join(dir, "ns/pid")); err != nil || in != namespace {
-			continue // also a process that has just ended
+			continue // another PID namespace, or the process has just ended
 		}
 		if belongsToAdd(environ(dir), id) {
 			pids = append(pids, pid)

@@ -98,7 +98,7 @@ func (n *Network) pluginStatus(ctx context.Context, snap *snapshot) error {
 	bounded, end := n.begin(ctx, "STATUS", statusTimeout)
 	err := n.askPlugins(bounded, snap)
 	end(err)
-	// Later calls get this answer. The error of a caller that gave up would show them a network that is not ready.
+	// Later calls get this answer, unless the caller gave up: then the error says nothing about the network.
 	if ctx.Err() == nil {
 		last = statusAnswer{of: snap, at: time.Now(), err: err}
 	}

@@ -18,7 +18,7 @@ type Plugin struct {
 }
 
 // Plugins asks each plugin of the current configuration, address managers included, for its versions. An address
-// manager that is not a program of its own, such as Calico's own, is missing from the list. Without a configuration the
+// manager that is not a program of its own, such as Calico's, is missing from the list. Without a configuration the
 // list is empty.
 func (n *Network) Plugins(ctx context.Context) []Plugin {
 	snap := n.current.Load()

@@ -34,7 +34,7 @@ type watcher struct {
 	reload func(context.Context)
 	stop   context.CancelFunc
 	done   chan struct{}
-	// asked holds the wish that the directory be read now.
+	// asked holds a request to read the directory now.
 	asked chan struct{}
 
 	// The rest is the goroutine's alone.
@@ -77,7 +77,7 @@ func (w *watcher) run(ctx context.Context, again time.Duration) {
 	if again > 0 {
 		timer.Reset(again)
 	}
-	var first time.Time // of the changes that wait for their reading
+	var first time.Time // the time of the first change since the last reading
 	for {
 		events, errs := w.channels()
 		select {
@@ -160,8 +160,8 @@ func isWithin(path, dir string) bool {
 }
 
 // renew sets every watch afresh. An inotify watch belongs to an inode, not to a path: it does not follow a directory
-// that was moved or replaced. Setting all of them again is simpler than finding out which. The reading that follows
-// sees changes in between.
+// that was moved or replaced. Setting all watches again is simpler than finding the stale ones. The caller
+// reads the directory afterwards, so no change in between is missed.
 func (w *watcher) renew() error {
 	if w.notify == nil {
 		notify, err := fsnotify.NewWatcher()
@@ -174,7 +174,7 @@ func (w *watcher) renew() error {
 		// Gone already when its directory was deleted.
 		_ = w.notify.Remove(path)
 	}
-	const rounds = 10 // while directories are being made under our hands
+	const rounds = 10 // directories may be created while the watches are set
 	w.watched = targets{}
 	for range rounds {
 		now := findTargets(w.dir)
@@ -216,7 +216,7 @@ func findTargets(dir string) targets {
 	found := targets{path: []string{filepath.Dir(dir)}, content: []string{dir}}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		// loadDir reports it.
+		// loadDir reports the error.
 		return found
 	}
 	for _, entry := range entries {

@@ -13,18 +13,18 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Cgroups finds the cgroups of containers; *stats.Collector does.
+// Cgroups finds the cgroups of containers. *stats.Collector implements it.
 type Cgroups interface {
 	// CgroupDir returns the directory of a container's cgroup with the files of a controller, and whether it is of
 	// version 2. It fails with ErrNotFound when the process is gone or no such cgroup can be seen.
 	CgroupDir(containerID string, pid int, controller string) (dir string, unified bool, err error)
 	// OOMKills counts processes that the kernel killed for want of memory below a cgroup parent. It includes cgroups
-	// that are gone, and the cgroup of containerID, which may be empty. ok is false where the count is not known.
+	// that are gone, and the cgroup of containerID. containerID may be empty. ok is false if the count is unknown.
 	OOMKills(parent, containerID string) (kills uint64, ok bool)
 }
 
-// limit applies the limits for which the Docker API has no field, or none at an update. For a container that does not
-// run yet they go into its note. After an error none of them has changed; undo restores the old ones. field is where
+// limit applies the limits for which the Docker API has no field, or no field in an update. For a container that does
+// not run yet they go into its note. After an error no limit has changed; undo restores the old limits. field is where
 // the limits are in the request.
 func (s *Service) limit(
 	ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources,
@@ -74,7 +74,7 @@ func (s *Service) limitCgroup(
 	}
 	dir, unified, err := s.opts.Cgroups.CgroupDir(c.ID, c.Status.PID, translate.HugetlbController)
 	if errdefs.IsNotFound(err) {
-		// It has ended, or this kernel has no such limits.
+		// The container has ended, or this kernel has no such limits.
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Debug("no cgroup to set hugepage and unified limits in")
 		return func() {}, nil
 	}

@@ -23,18 +23,17 @@ func TestCheckpointOfAProcessThatHasEnded(t *testing.T) {
 	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "got %v, want ErrFailedPrecondition", err)
 }
 
-// TestCheckpointThatCannotBeWritten: an error of the file system becomes ErrFailedPrecondition, and no error stays
-// none.
+// TestCheckpointThatCannotBeWritten: an error of the file system becomes ErrFailedPrecondition, and nil stays nil.
 func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	for _, err := range []error{&fs.PathError{Op: "open", Path: "/x", Err: fs.ErrPermission},
 		&os.LinkError{Op: "rename", Old: "/x", New: "/y", Err: fs.ErrExist}} {
 		got := notWritable(err)
 		testutil.Assert(t, errdefs.IsFailedPrecondition(got), "%v became %v", err, got)
 	}
-	testutil.Assert(t, notWritable(nil) == nil, "no error became one")
+	testutil.Assert(t, notWritable(nil) == nil, "nil became an error")
 }
 
-// TestCheckpointInAUserNamespace: nothing is paused for it, or left beside the place of the archive.
+// TestCheckpointInAUserNamespace: the refused checkpoint pauses no container, and leaves no file beside the archive.
 func TestCheckpointInAUserNamespace(t *testing.T) {
 	n, engine := newDumpNode(t)
 	pod := n.pod()
@@ -75,7 +74,8 @@ func TestCheckpointOfAPausedContainer(t *testing.T) {
 	testutil.Assert(t, err == nil && inspect.State.Paused, "the container runs on: %v", err)
 }
 
-// TestPauseThatTheEngineDidNotDo: the error of the pause is alone, without one of the pause that was not to undo.
+// TestPauseThatTheEngineDidNotDo: if the pause fails, its error is the only one. Undoing a pause that did not happen
+// causes no error.
 func TestPauseThatTheEngineDidNotDo(t *testing.T) {
 	n, engine := newDumpNode(t)
 	pod := n.pod()

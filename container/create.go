@@ -24,7 +24,7 @@ import (
 type draft struct {
 	pod  *state.Pod
 	spec docker.ContainerSpec
-	// config is the configuration as the checkpoint keeps it: request, with the limits that plugins make.
+	// config is the configuration for the checkpoint: request, with the limits that plugins have set.
 	config json.RawMessage
 	// request is the client's configuration, with the references of the images that the container mounts.
 	request *runtimeapi.ContainerConfig
@@ -298,8 +298,8 @@ func (s *Service) createInEngine(ctx context.Context, d *draft) (string, error) 
 	return "", err
 }
 
-// publish shows the new container in the cache. A pod that is being stopped may have stopped its containers without
-// this one.
+// publish shows the new container in the cache. It fails if the pod is being stopped: the stop may have listed the
+// pod's containers before this one was there.
 func (s *Service) publish(ctx context.Context, sandboxID, id string) (*state.Container, error) {
 	c, err := s.opts.Cache.RefreshContainer(ctx, id)
 	if err != nil {

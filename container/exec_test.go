@@ -397,7 +397,8 @@ func (dir cgroupAt) CgroupDir(string, int, string) (string, bool, error) {
 
 func (cgroupAt) OOMKills(string, string) (uint64, bool) { return 0, false }
 
-// A command is looked for among the processes of its container, and in all of /proc only where those cannot be seen.
+// A command is looked for among the processes of its container. All of /proc is searched only if the container's cgroup
+// shows none.
 func TestProcessesOfAContainer(t *testing.T) {
 	n, _ := newFakeNode(t)
 	dir := t.TempDir()

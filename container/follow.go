@@ -97,8 +97,8 @@ func (s *Service) isLinked(ctx context.Context, c *state.Container) (bool, error
 	return logs.IsLinked(path, c.Meta.LogPath)
 }
 
-// changeLink calls change for a log that is a link to the engine's file. Only one call at a time works on a log: two
-// copies at once would lose one, and a ReopenLog under way would look like an interrupted one.
+// changeLink calls change for a log that is a link to the engine's file. Only one call at a time works on a log. If
+// two calls copied it at once, one copy would be lost. RestoreLink during a ReopenLog would undo unfinished work.
 func (s *Service) changeLink(
 	ctx context.Context, c *state.Container, change func(enginePath, logPath string) error,
 ) error {
@@ -122,7 +122,8 @@ func (s *Service) drain(ctx context.Context, id string, limit time.Duration) err
 }
 
 // FinishExit finds out whether a container that has ended was out of memory, and calls drainExited. It is the cache's
-// exit hook. Kills are counted nowhere else: a second count for one exit could take the kill of another container.
+// exit hook. Only FinishExit checks for new kills: a second check for one exit could find the kill of another
+// container.
 func (s *Service) FinishExit(ctx context.Context, c *state.Container) {
 	s.noteOOM(c)
 	s.drainExited(ctx, c)
@@ -164,7 +165,7 @@ func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 // Recover resumes the work of criadapter's last start. The logs of running containers are followed from where they
 // were, and logs of ended containers are completed. Ends are saved, limits are written once more, and records of
 // containers that are gone are dropped. Call it after the cache's first relist. A container's failure is logged, and
-// Watch tries its log again; the error is ctx's.
+// Watch tries its log again. Recover returns only the error of ctx.
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
 	var group errgroup.Group
@@ -218,7 +219,7 @@ func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 	case runtimeapi.ContainerState_CONTAINER_RUNNING:
 	case runtimeapi.ContainerState_CONTAINER_EXITED:
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the kubelet has removed it, the container is next
+			return nil // the kubelet has removed the log, and removes the container next
 		}
 	default:
 		return nil

@@ -195,7 +195,7 @@ func TestRecoverDropsRecordsOfContainersThatAreGone(t *testing.T) {
 		"the checkpoint holds %v, want %s only", record.Containers, kept)
 }
 
-// Where another shim's log is a link to the engine's own file it stays one.
+// If another shim's log is a link to the engine's own file, it stays a link.
 func TestRecoverLeavesLinksAlone(t *testing.T) {
 	n, _ := newFakeNode(t)
 	id, logPath := n.startLogged("sleep")
@@ -220,7 +220,7 @@ func TestRecoverDoesNotBringBackARemovedLog(t *testing.T) {
 	testutil.Assert(t, err != nil, "the log is back")
 }
 
-// A Stop whose container ended meanwhile does not take the end from the record.
+// A Stop whose container ended meanwhile does not remove the end from the record.
 func TestEndStaysInTheRecord(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod := n.pod()
@@ -248,8 +248,8 @@ func TestPositionsOfRemovedContainers(t *testing.T) {
 		"position in a pod that is gone")
 }
 
-// A hundred logs that were not complete when criadapter ended, and cannot be completed now, hold up its start no longer
-// than one does.
+// Forty logs were not complete when criadapter ended, and cannot be completed now. Its start does not wait for each of
+// them in turn.
 func TestRecoverDoesNotWaitForLogsInTurn(t *testing.T) {
 	if testutil.AsRoot(t) {
 		return

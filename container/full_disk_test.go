@@ -12,7 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// onSmallDisk moves the node's checkpoint to a disk of its own, and returns what fills it up and frees it again.
+// onSmallDisk moves the node's checkpoint to a disk of its own, and returns functions that fill it up and free it
+// again.
 func (n *node) onSmallDisk() (fill, free func()) {
 	n.t.Helper()
 	dir := filepath.Join(n.dir, "small-disk")

@@ -12,7 +12,7 @@ import (
 
 // heldProcess is a process of a container. A file descriptor holds it, so that a signal never reaches another process
 // with the same id. Kernels before 5.3 have no such descriptors, and then fd is -1: the cgroup is read once more right
-// before each signal. In those microseconds the kernel would have to give out all other ids before this one.
+// before each signal. A signal could reach another process only if the kernel reused the id within those microseconds.
 type heldProcess struct {
 	pid, fd     int
 	containerID string

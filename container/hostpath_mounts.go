@@ -109,7 +109,7 @@ type visitor struct {
 	at string
 }
 
-// enter takes a seat of the file system of path, and gives back the one of the file system before.
+// enter takes a seat of the file system of path, after it has given back the seat of the previous file system.
 func (v *visitor) enter(path string) error {
 	next := v.mounts.of(path)
 	if next == v.at {
@@ -143,7 +143,7 @@ func (v *visitor) walk(path string) error {
 		}
 		info, err := os.Lstat(next)
 		if err != nil {
-			return nil // the call itself says what is wrong
+			return nil // the call for the path reports the error
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			at = next

@@ -57,8 +57,7 @@ type Config struct {
 type Container struct {
 	Config  Config
 	Deleted []string
-	// Spec and Status are JSON, of the OCI specification and of the CRI status, and CRI is the configuration as
-	// protobuf JSON.
+	// Spec is the OCI specification and Status the CRI status, as JSON. CRI is the CRI configuration as protobuf JSON.
 	Spec, Status, CRI json.RawMessage
 }
 
