@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// namedImages returns the image volumes with the images' names instead of their ids, by the indexes of their mounts. So
-// a configuration can be validated before its images are looked up.
+// namedImages returns the image volumes, keyed by the index of the mount, with the images' names instead of their ids.
+// So a configuration can be validated before its images are looked up.
 func namedImages(config *runtimeapi.ContainerConfig) map[int]translate.ImageSource {
 	sources := make(map[int]translate.ImageSource)
 	for _, volume := range translate.ImageVolumes(config) {
@@ -96,7 +96,7 @@ func (s *Service) withImageRefs(
 
 // engineMounts reports whether the engine is to mount the image of a volume. times is how often the container mounts
 // that image. The engine could mount a part of an image, too. But it would report a missing part only at the start, and
-// a failed start ends the container. Docker 28 refuses an image at several places.
+// a failed start ends the container. Docker 28 refuses to mount one image at several places.
 func engineMounts(features docker.Features, volume translate.ImageVolume, times int) bool {
 	return features.Supports(translate.APIImageMount) && volume.SubPath == "" && times == 1
 }
@@ -116,8 +116,8 @@ func (s *Service) mountImage(
 	return path, release, nil
 }
 
-// imageIDs returns the ids of the images by the indexes of their mounts, and how often each id occurs. It fails for an
-// image that the node's policy refuses.
+// imageIDs returns the ids of the images, keyed by the index of the mount, and how often each id occurs. It fails for
+// an image that the node's policy refuses.
 func (s *Service) imageIDs(
 	ctx context.Context, config *runtimeapi.ContainerConfig, volumes []translate.ImageVolume,
 ) (sources map[int]translate.ImageSource, times map[string]int, err error) {

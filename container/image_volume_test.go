@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// volumes makes up paths of images, and counts who holds them.
+// volumes is a fake ImageVolumes. It invents the host paths of images, and counts the mounts that are held.
 type volumes struct {
 	held, tidied int
 	err          error
@@ -34,7 +34,7 @@ func (v *volumes) Mount(_ context.Context, imageID, subPath string) (string, fun
 
 func (v *volumes) Tidy() { v.tidied++ }
 
-// newImageNode is a node whose engine has a version, and two images to mount.
+// newImageNode is a node with two images to mount, on an engine of the given flavor.
 func newImageNode(t *testing.T, flavor dockertest.Flavor) (*node, *dockertest.Engine, *volumes) {
 	t.Helper()
 	n, engine := newNodeOn(t, dockertest.Options{Features: dockertest.DefaultFeatures(flavor)},
@@ -45,7 +45,7 @@ func newImageNode(t *testing.T, flavor dockertest.Flavor) (*node, *dockertest.En
 	return n, engine, v
 }
 
-// imageMounts has an image and a part of it, "name:part", mounted for each argument.
+// imageMounts returns a mount for each argument: "name" is a whole image, "name:part" is a part of it.
 func imageMounts(images ...string) []*runtimeapi.Mount {
 	var mounts []*runtimeapi.Mount
 	for i, image := range images {
@@ -61,7 +61,7 @@ func TestEngineOrStoreMountsImages(t *testing.T) {
 	for _, test := range []struct {
 		flavor dockertest.Flavor
 		images []string
-		want   string // the sources of the mounts, @ before what the engine mounts
+		want   string // the sources of the mounts; @ marks an image that the engine mounts
 	}{
 		{dockertest.Docker20, []string{"one", "two:a"}, "/images/1111/ /images/2222/a"},
 		{dockertest.Docker29, []string{"one", "two"}, "@sha256:1111 @sha256:2222"},

@@ -14,8 +14,8 @@ const (
 	// killRounds bounds how often new descendants are looked for: a command that
 	// forks while it is being killed can leave some behind each time.
 	killRounds = 10
-	// deathTimeout bounds the wait for processes that were sent SIGKILL. One in
-	// an uninterruptible system call may take longer.
+	// deathTimeout bounds the wait for processes that were sent SIGKILL. A process in an uninterruptible system call
+	// may take longer.
 	deathTimeout = 2 * time.Second
 )
 

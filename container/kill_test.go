@@ -17,8 +17,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A command's session is killed or hung up, with pidfds and on kernels before 5.3 without them. A process outside of
-// the container gets no signal.
+// A command's session can be killed and hung up, with pidfds and, as on kernels before 5.3, without them. A process
+// outside of the container gets no signal.
 func TestKillWithAndWithoutPidfd(t *testing.T) {
 	for kernel, open := range map[string]func(int, int) (int, error){
 		"today's kernel": unix.PidfdOpen,

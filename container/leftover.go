@@ -14,8 +14,8 @@ import (
 )
 
 // clearName makes sure that no container in the cache holds the name. A created container without a checkpoint is the
-// leftover of an interrupted Create. No client has its id, so it is removed. Any other is the answer to an earlier
-// request and stays.
+// leftover of an interrupted Create. No client has its id, so it is removed. Any other container with the name answers
+// an earlier request and stays.
 func (s *Service) clearName(ctx context.Context, d *draft) error {
 	for _, c := range s.opts.Cache.Snapshot().ContainersOf(d.pod.ID) {
 		if c.Meta.Name != d.spec.Name {
@@ -37,8 +37,8 @@ func (s *Service) clearName(ctx context.Context, d *draft) error {
 	return nil
 }
 
-// isLeftover reports whether no client ever got the container's id: its pod has a checkpoint, so criadapter made it,
-// and the container is not in there.
+// isLeftover reports whether no client ever got the container's id. The pod of such a container has a checkpoint, so
+// criadapter made it, but the checkpoint does not name the container.
 func (s *Service) isLeftover(ctx context.Context, c *state.Container) (bool, error) {
 	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
 		return false, nil
@@ -52,7 +52,7 @@ func (s *Service) isLeftover(ctx context.Context, c *state.Container) (bool, err
 }
 
 // removeLeftover removes the container that holds a name in the engine while the cache does not know it: the outcome of
-// a create whose answer was lost. A container that is not of our making is left alone.
+// a create whose answer was lost. A container that criadapter did not make is left alone.
 func (s *Service) removeLeftover(ctx context.Context, name string) error {
 	inspect, err := s.opts.Engine.InspectContainer(ctx, name)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Service) removeLeftover(ctx context.Context, name string) error {
 	}
 	if inspect.Config == nil || translate.Identify(name, inspect.Config.Labels) != translate.KindContainer {
 		return fmt.Errorf(
-			"the container name %s is taken by a container that is not one of a pod, rename or remove it: %w", name,
+			"the container name %s is taken by a container that belongs to no pod, rename or remove it: %w", name,
 			errdefs.ErrAlreadyExists)
 	}
 	if owner := translate.OtherRootDirectory(name, inspect.Config.Labels, s.opts.RootDirectory); owner != "" {

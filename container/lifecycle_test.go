@@ -147,7 +147,7 @@ func TestStopIsIdempotent(t *testing.T) {
 	testutil.Check(t, n.Stop(t.Context(), id, 0), "Stop of a removed container")
 }
 
-// While the cache is blind, "unknown" must not be answered with success.
+// While the engine is away, Stop and Remove fail even for an id that the cache does not have: the container may exist.
 func TestStopAndRemoveWithoutTheEngine(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.running("sleep")
@@ -177,7 +177,7 @@ func TestStopTwiceWithDifferentGrace(t *testing.T) {
 	n.wantState(id, exited)
 }
 
-// A Stop that comes while the container is being started does not overlook it.
+// A Stop during a Start waits for the start and then stops the container.
 func TestStopDuringStart(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), n.config("sleep"))
@@ -240,7 +240,7 @@ func TestRemoveDuringStop(t *testing.T) {
 	n.gone(pod, id)
 }
 
-// What failed on the way is finished by the next call.
+// A Remove that failed halfway is completed by the next call.
 func TestRemoveAgainAfterAFailure(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod := n.pod()
@@ -265,7 +265,7 @@ func TestIDPrefixes(t *testing.T) {
 	n.gone(pod, id)
 }
 
-// TestUnknownState holds the table's row of a container that the engine itself cannot judge.
+// TestUnknownState: a container in the CRI's state UNKNOWN cannot be started, but it can be stopped and removed.
 func TestUnknownState(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()

@@ -10,11 +10,11 @@ import (
 // dryOutput is how long the output may be silent after a process's end. After that a child counts as holding it open.
 const dryOutput = 3 * time.Second
 
-// meter is a reader that tells how long its reader has waited for data, and how
-// much came. It is safe for concurrent use with one reader.
+// meter is a reader that measures how long the running Read has waited for data, and counts the bytes. One goroutine
+// may read while others measure.
 type meter struct {
 	io.Reader
-	// began is when the read under way began, nil without one.
+	// began is when the running Read began, nil if none runs.
 	began atomic.Pointer[time.Time]
 	bytes atomic.Int64
 }
@@ -28,7 +28,8 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// waited returns how long no output has come since a moment, 0 while the reader is busy with earlier output.
+// waited returns how long no output has come, counted from the given time at the earliest. It returns 0 if no Read
+// runs, because earlier output is then still being handled.
 func (m *meter) waited(from time.Time) time.Duration {
 	began := m.began.Load()
 	if began == nil {

@@ -82,7 +82,7 @@ var appDigest = "127.0.0.1:5000/app@sha256:" + strings.Repeat("1", 64)
 func newFakeNode(t *testing.T, programs ...dockertest.Program) (*node, *dockertest.Engine) {
 	t.Helper()
 	features := dockertest.DefaultFeatures(dockertest.Docker20)
-	features.CgroupVersion = 2 // as newCgroup's
+	features.CgroupVersion = 2 // newCgroup makes a directory of cgroup v2
 	return newNodeOn(t, dockertest.Options{Features: features, Programs: programs},
 		dockertest.Image{Names: []string{"app:1"}, Digests: []string{appDigest}})
 }
@@ -108,7 +108,7 @@ func newNode(t *testing.T, engine docker.Engine, image, pause string) *node {
 	return n
 }
 
-// boot starts what a start of criadapter starts, on the same disk and engine.
+// boot starts the services as a start of criadapter does, on the same disk and engine.
 func (n *node) boot() {
 	n.t.Helper()
 	n.logs = logs.New(logs.Options{})
@@ -144,14 +144,14 @@ func (n *node) shutDown() {
 	n.logs.Close()
 }
 
-// restart is a restart of criadapter; meanwhile happens while it is away.
+// restart restarts criadapter, and runs meanwhile while it is down.
 func (n *node) restart(meanwhile func()) {
 	n.t.Helper()
 	n.reboot(meanwhile)
 	testutil.Must(n.t, n.Recover(n.t.Context()))
 }
 
-// reboot is a restart before Recover.
+// reboot is restart without Recover.
 func (n *node) reboot(meanwhile func()) {
 	n.t.Helper()
 	n.shutDown()

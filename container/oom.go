@@ -43,8 +43,8 @@ func (k *oomKills) keep(used map[string]bool) {
 	}
 }
 
-// watchOOM stores the number of kills so far below the parent of a container that starts, unless a number is stored. It
-// drops the numbers of parents without containers.
+// watchOOM stores the present count of kills below the cgroup parent of a container that starts, unless a count is
+// stored already. It drops the counts of parents without containers.
 func (s *Service) watchOOM(c *state.Container) {
 	if s.oomKills.has(c.Meta.CgroupParent) {
 		return // a container that has just ended may be the cause of the last kills
@@ -58,8 +58,8 @@ func (s *Service) watchOOM(c *state.Container) {
 }
 
 // noteOOM finds out whether the kernel killed an ended container for want of memory. The engine does not always report
-// it on cgroup v2: systemd removes the cgroup of a container at its end, often before containerd has read it. The count
-// of the parent stays.
+// it on cgroup v2: systemd removes the cgroup of a container at its end, often before containerd has read it. The
+// parent's count survives that.
 func (s *Service) noteOOM(c *state.Container) {
 	if s.oomRose(c.Meta.CgroupParent, c.ID) {
 		s.opts.Cache.UpdateContainer(c.ID, func(status *state.ContainerStatus) { *status = status.WithOOM() })
@@ -67,7 +67,7 @@ func (s *Service) noteOOM(c *state.Container) {
 }
 
 // oomRose counts the processes that the kernel killed below a cgroup parent, and reports whether there are more than at
-// the last call. Cgroups that are gone count, and so does the cgroup of the container id.
+// the last call. The count includes removed cgroups, and the cgroup of the container with this id.
 func (s *Service) oomRose(parent, id string) bool {
 	if parent == "" || s.opts.Cgroups == nil {
 		return false

@@ -66,8 +66,8 @@ func (s *Service) setOOMScore(
 	return undo, nil
 }
 
-// oomScorePass changes the score of each process that has another one, and keeps the old scores in before. denied is
-// the reason why some may not be changed.
+// oomScorePass changes each process that has another score, and keeps the old scores in before. denied is the error of
+// a score that criadapter may not change.
 func (s *Service) oomScorePass(
 	c *state.Container, score string, before map[int]string,
 ) (changed bool, denied, err error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// countedKills are cgroups of which only the numbers of kills in ended cgroups are known.
+// countedKills is a fake Cgroups that counts out-of-memory kills by cgroup parent.
 type countedKills struct {
 	plainCgroup
 	mu    sync.Mutex

@@ -3,7 +3,7 @@ package container
 import "sync"
 
 const (
-	// outputBudget bounds what all commands together keep of their output, in bytes, beyond freeOutput of each.
+	// outputBudget bounds the output that all commands together keep beyond freeOutput, in bytes.
 	outputBudget = 64 << 20
 	// freeOutput is what each stream of a command may always keep, in bytes, so that noisy commands do not silence
 	// others. The kubelet reads 10 KiB of a probe.
@@ -57,7 +57,7 @@ func (b *outputBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// grow makes room for want bytes, and for up to as many again, as far as limit and the budget allow.
+// grow makes room for up to twice want bytes, as far as limit and the budget allow.
 func (b *outputBuffer) grow(want int) {
 	size := min(2*want, b.limit)
 	if need := size - freeOutput - b.taken; need > 0 {

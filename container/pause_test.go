@@ -70,7 +70,7 @@ func TestPausedByAUserStaysPaused(t *testing.T) {
 			id := n.started(pod, n.config("sleep"))
 			if before {
 				testutil.Must(t, engine.PauseContainer(t.Context(), id))
-			} else { // the engine's answer is the one to the user's pause
+			} else { // the engine answers as if a user had just paused it
 				engine.Inject("PauseContainer", dockertest.Fault{Err: errdefs.ErrConflict, Times: 1})
 			}
 			testutil.Assert(t, n.Service.pause(t.Context(), pod, id) != nil, "a container was paused twice")
@@ -95,8 +95,8 @@ func (n *node) notResumed(engine *dockertest.Engine) (pod, id string) {
 	return pod, id
 }
 
-// TestPausedWhileTheEngineFails: a checkpoint whose end the engine refuses leaves its container paused. The next one
-// does not take that for a user's pause.
+// TestPausedWhileTheEngineFails: a checkpoint whose end the engine refuses leaves its container paused. The next
+// checkpoint does not take that for a user's pause.
 func TestPausedWhileTheEngineFails(t *testing.T) {
 	n, engine := newDumpNode(t)
 	pod, id := n.notResumed(engine)
@@ -106,7 +106,7 @@ func TestPausedWhileTheEngineFails(t *testing.T) {
 	n.wantPaused(id, false)
 }
 
-// TestWatchResumes: Watch resumes a container whose checkpoint could not.
+// TestWatchResumes: Watch resumes a container that its checkpoint could not resume.
 func TestWatchResumes(t *testing.T) {
 	n, engine := newDumpNode(t)
 	n.watch()
@@ -127,7 +127,8 @@ func TestPauseNeedsTheRecord(t *testing.T) {
 	n.wantPaused(id, false)
 }
 
-// TestResumedByAUserIsNoCheckpoint: a container that a user has resumed meanwhile was not written as of one moment.
+// TestResumedByAUserIsNoCheckpoint: unpause fails if a user has resumed the container during the checkpoint, which then
+// does not show one moment.
 func TestResumedByAUserIsNoCheckpoint(t *testing.T) {
 	n, engine := newDumpNode(t)
 	pod := n.pod()

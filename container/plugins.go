@@ -10,12 +10,12 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Plugins follow containers, and may adjust or refuse them; *nri.Service connects them.
+// Plugins follow containers, and may adjust or refuse them. *nri.Service implements Plugins.
 type Plugins interface {
 	// Block keeps new plugins from joining until unblock is called.
 	Block() (unblock func())
 	// CreateContainer asks the plugins about a container that the engine has and that has not started. It returns the
-	// adjustment for its note, nil for none, and the changed limits, nil for none.
+	// adjustment for the container's OCI note, nil for none, and the changed limits, nil for none.
 	CreateContainer(ctx context.Context, pod *state.Pod,
 		c *state.Container) (*ocinote.Adjustment, *runtimeapi.LinuxContainerResources, error)
 	// UndoContainer takes back CreateContainer, whether or not it failed. It comes before the container's removal.
@@ -56,7 +56,8 @@ func (withoutPlugins) UpdateContainer(
 func (withoutPlugins) ContainerUpdated(context.Context, *state.Pod, *state.Container) {}
 func (withoutPlugins) RemoveContainer(context.Context, *state.Pod, *state.Container)  {}
 
-// adjust lets plugins adjust a new container that the engine has. The record will have the limits that they make.
+// adjust lets plugins adjust a new container that the engine has. The limits that the plugins choose go into the
+// record.
 func (s *Service) adjust(ctx context.Context, d *draft, id string) error {
 	c := d.container(id)
 	note, limits, err := s.opts.Plugins.CreateContainer(ctx, d.pod, c)
@@ -79,7 +80,7 @@ func (s *Service) adjust(ctx context.Context, d *draft, id string) error {
 	return err
 }
 
-// container is what plugins see of the container that the engine has made of the draft.
+// container describes to plugins the container that the engine has made from the draft.
 func (d *draft) container(id string) *state.Container {
 	return &state.Container{ID: id, SandboxID: d.pod.ID,
 		Meta: state.ContainerMeta{Name: d.spec.Name, Config: d.request, ImageID: d.imageID, ImageRef: d.imageRef}}

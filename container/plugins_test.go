@@ -19,7 +19,7 @@ import (
 type accounting struct {
 	withoutPlugins
 	n *node
-	// limits and err are the plugin's answer to a new container. answering is called before.
+	// limits and err are the plugin's answer to a new container. answering, if not nil, is called before the answer.
 	limits    *runtimeapi.LinuxContainerResources
 	err       error
 	answering func()
@@ -40,7 +40,7 @@ func (a *accounting) UndoContainer(ctx context.Context, pod *state.Pod, c *state
 	list, err := a.n.engine.ListContainers(ctx, nil)
 	testutil.Check(a.n.t, err)
 	testutil.Assert(a.n.t, slices.ContainsFunc(list, func(l container.Summary) bool { return l.ID == c.ID }),
-		"the engine has it no more, so plugins get no description")
+		"the engine removed it before plugins heard that it is undone")
 	testutil.Assert(a.n.t, pod.ID == c.SandboxID && c.Meta.Config != nil, "pod %v, container %v", pod, c)
 	delete(a.has, c.ID)
 }

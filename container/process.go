@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// quietOutput is the silence at the deadline after which the output of an ended command counts as complete.
+	// quietOutput applies when the deadline of an ended command comes: after this much silence its output counts as
+	// complete.
 	quietOutput = 200 * time.Millisecond
 	// maxLateOutput bounds the wait for the output of a command that has ended. The command itself has left no more
 	// than the pipes hold. Even a busy engine has delivered that much by then.

@@ -50,8 +50,8 @@ func (s *Service) savePosition(ctx context.Context, sandboxID, id string, at che
 	})
 }
 
-// saveEnds saves the ends of a pod's containers that came while criadapter was away, and drops the ones of containers
-// that run again.
+// saveEnds saves the ends of a pod's containers that ended while criadapter was away. It drops the saved ends of
+// containers that run again.
 func (s *Service) saveEnds(ctx context.Context, sandboxID string) error {
 	snapshot := s.opts.Cache.Snapshot()
 	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {

@@ -322,7 +322,7 @@ func TestRigExecSyncInADyingContainer(t *testing.T) {
 	testutil.Assert(t, err != nil || got.ExitCode != 0, "a command that was killed succeeded: %+v", got)
 	took := time.Since(start)
 	testutil.Assert(t, took <= longRun, "took %v", took)
-	// The command ends with the container, before the engine, and so the stop, is done with it.
+	// The command ends with the container. The engine's stop may return later.
 	testutil.Must(t, <-stopped)
 	n.waitState(id, exited)
 	_, err = n.exec(id, time.Minute, "true")

@@ -22,7 +22,7 @@ var inspectBackoff = wait.Backoff{
 	Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 30 * time.Second,
 }
 
-// pidBackoff is the time between two inspects of a command that the engine knows no process id of.
+// pidBackoff is the time between two inspects of a command whose process id the engine does not report yet.
 var pidBackoff = wait.Backoff{
 	Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 500 * time.Millisecond,
 }
@@ -33,7 +33,7 @@ type engineRun struct {
 	engine docker.Engine
 	execID string
 	cancel context.CancelFunc // of the stream's context
-	// exited is closed at the engine's event.
+	// exited is closed at the engine's event of the command's end.
 	exited  <-chan struct{}
 	unwatch func()
 }
@@ -131,7 +131,7 @@ func ended(state docker.ExecState, outputEnded, later bool) bool {
 	}
 }
 
-// lost is the error of a command that the engine has no answer about. A container that ended before the command gives
+// lost is the error of a command that the engine no longer has. A command in a container that ended before fails with
 // the same type.
 func lost(err error) error {
 	if errdefs.IsNotFound(err) {

@@ -122,8 +122,8 @@ true`)
 	testutil.Assert(t, n.CommandWay().ThroughRuntime != 0, "the command went through the engine")
 }
 
-// A container that makes the runtime run itself, and keeps what it finds open, changes no program of the node
-// (CVE-2019-5736).
+// A container makes the runtime execute itself, and writes to the program file of each process that appears. No program
+// of the node changes (CVE-2019-5736).
 func TestRigCommandsReachNoProgramOfTheNode(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell(`
@@ -147,7 +147,7 @@ done`)
 	n.wantState(id, running)
 }
 
-// A working directory that leads to a descriptor of the runtime or the keeper leads out of no container
+// A working directory that links to a descriptor of the runtime or the keeper does not lead out of the container
 // (CVE-2024-21626).
 func TestRigWorkingDirectoryIsInTheContainer(t *testing.T) {
 	n := newRigNode(t)

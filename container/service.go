@@ -47,8 +47,8 @@ type ImageVolumes interface {
 
 // Sandboxes are pods whose containers run in one sandbox of the runtime. Their processes are not on the node.
 type Sandboxes interface {
-	// Signal signals a command by its process on the node, which only waits for it. It returns false for a container
-	// that is in no such sandbox.
+	// Signal signals a command in a sandbox. pid is a process on the node that only waits for the command. It returns
+	// false for a container that is in no such sandbox.
 	Signal(ctx context.Context, pod *state.Pod, container string, pid int, signal unix.Signal) (bool, error)
 }
 
@@ -75,8 +75,8 @@ type Options struct {
 	RootDirectory string
 	// LinkLogs makes the CRI log of each new container a link to the engine's own file.
 	LinkLogs bool
-	// LogBufferSize is how much of a new container's output the engine keeps at most where the log is copied, in bytes;
-	// translate.ContainerInput's default when zero.
+	// LogBufferSize is the largest size of the engine's log of a new container whose log is copied, in bytes. Zero
+	// means the default of translate.ContainerInput.
 	LogBufferSize int64
 	// RuntimeAnnotations goes to translate.ContainerInput.
 	RuntimeAnnotations []string
@@ -103,8 +103,8 @@ type Service struct {
 	runs      runs
 	oomKills  oomKills
 	unresumed unresumed
-	// ends has the *checkpoint.End of each container whose exit hook runs, by id. The last position of the log is then
-	// saved with it, in one write.
+	// ends has the *checkpoint.End of each container whose exit hook runs, by id. One write then saves the end and the
+	// last position of the log.
 	ends sync.Map
 	// later has what Watch is to do because a request could not.
 	later chan func(context.Context)
@@ -115,7 +115,7 @@ type Service struct {
 	way    commandWay
 	// proc is /proc, where files of running containers are read; tests have another.
 	proc string
-	// pidfdOpen is pidfd_open(2); tests have one of a kernel without it.
+	// pidfdOpen is pidfd_open(2). Tests replace it by the answer of a kernel without this call.
 	pidfdOpen func(pid, flags int) (int, error)
 }
 

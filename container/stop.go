@@ -13,8 +13,8 @@ import (
 // Stop asks a container to end with its stop signal and kills it after grace, rounded up to seconds by the engine (CRI
 // StopContainer: "This call is idempotent, and must not return an error if the container has already been stopped").
 // Unknown ids succeed. Stop returns when the container has ended, and waits up to two seconds for the rest of its log.
-// When ctx ends first, the container has its stop signal. The next Stop kills it, or the engine does if it sent the
-// signal.
+// When ctx ends first, the container has got its stop signal. The next Stop kills it, or the engine does if the engine
+// sent the signal.
 func (s *Service) Stop(ctx context.Context, id string, grace time.Duration) error {
 	c, err := s.afterStart(ctx, id)
 	if err != nil || c == nil {

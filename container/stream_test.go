@@ -136,7 +136,7 @@ func TestAttachStreams(t *testing.T) {
 	fmt.Fprint(typed, "hello")
 	testutil.Until(t, "it comes back", func() bool { return stdout.String() == "hello" })
 	testutil.Must(t, engine.Print(id, "", "a warning"))
-	testutil.Until(t, "it comes on stderr", func() bool { return stderr.String() == "a warning" })
+	testutil.Until(t, "the warning comes on stderr", func() bool { return stderr.String() == "a warning" })
 	_ = typed.Close() // stdin_once: the container's input ends, and with it the container
 	testutil.Check(t, <-done, "Attach")
 	check()

@@ -62,10 +62,10 @@ func orDiscard(w io.Writer) io.Writer {
 }
 
 const (
-	// resizeTries bounds how often a size is offered to a terminal that is not there yet: the engine says that a
-	// process was started a moment before it has one.
+	// resizeTries bounds how often a size is offered to a terminal that is not there yet. The engine reports a process
+	// as started a moment before the process has its terminal.
 	resizeTries = 10
-	// resizePause is the pause between two of them.
+	// resizePause is the pause between two tries.
 	resizePause = 50 * time.Millisecond
 )
 
@@ -80,7 +80,7 @@ func (s Streams) follow(ctx context.Context, resize func(context.Context, docker
 			if !ok {
 				return
 			}
-			if size.Width != 0 && size.Height != 0 { // a client without a terminal
+			if size.Width != 0 && size.Height != 0 { // zero comes from a client without a terminal
 				s.applySize(ctx, docker.TerminalSize(size), resize)
 			}
 		case <-ctx.Done():

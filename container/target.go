@@ -7,9 +7,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// checkTarget refuses a container whose PID namespace another container is to join, unless it runs in the same pod (CRI
-// NamespaceOption.target_id: "This container must have been previously created in the same pod"). The engine would say
-// so only at the start, and without the field's name.
+// checkTarget refuses a target of a PID namespace that does not run in the new container's pod (CRI
+// NamespaceOption.target_id: "This container must have been previously created in the same pod"). The engine would
+// refuse it only at the start, and without the field's name.
 func (s *Service) checkTarget(sandboxID string, options *runtimeapi.NamespaceOption) error {
 	if options.GetPid() != runtimeapi.NamespaceMode_TARGET {
 		return nil

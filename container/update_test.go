@@ -59,7 +59,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// notedEngine is an engine whose containers have notes.
+// notedEngine is an engine whose containers have OCI notes.
 type notedEngine struct {
 	*dockertest.Engine
 	limits docker.NoteLimits
@@ -72,8 +72,8 @@ func (e *notedEngine) LimitNote(
 	return old, nil
 }
 
-// A container that has not started gets its limits by its note. If the new limits cannot be recorded, the note has the
-// old ones again.
+// A container that has not started gets its limits through its OCI note. If the new limits cannot be recorded, the note
+// has the old ones again.
 func TestUpdateOfANote(t *testing.T) {
 	plain, inner := newFakeNode(t)
 	plain.shutDown()

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Who a container ran as is known after its end, and after a restart as well.
+// The cache keeps the user of a container after its end, and after a restart of criadapter.
 func TestUserOfAnExitedContainer(t *testing.T) {
 	n, engine := newFakeNode(t)
 	for name, create := range map[string]func() string{
@@ -23,7 +23,7 @@ func TestUserOfAnExitedContainer(t *testing.T) {
 			id := create()
 			n.start(id)
 			want := &docker.Identity{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}}
-			// The processes of an engine in memory have none.
+			// An engine in memory has no processes to read the user from.
 			n.cache.UpdateContainer(id, func(status *state.ContainerStatus) { status.Identity = want })
 			n.exit(engine, id, 1)
 			for _, when := range []string{"after its end", "after a restart"} {

@@ -38,7 +38,7 @@ func (r *runs) forget(id string) {
 }
 
 // Watch looks after containers that other clients start (docker start, docker restart). It follows their logs, and
-// writes their limits again that the Docker API has no field for. It drops the records of containers that other clients
+// writes again the limits that the Docker API has no field for. It drops the records of containers that other clients
 // remove before their end. Logs that Recover could not resume are tried again, as long as their containers exist.
 // Containers that a checkpoint left paused are resumed, and unfinished checkpoints are removed. Watch returns ctx's
 // error when ctx and its goroutines have ended.
@@ -114,7 +114,7 @@ func (s *Service) forgetRemoved(ctx context.Context, pod *state.Pod, id string) 
 	}
 }
 
-// forgetGone drops the records of a pod's containers that are gone, as far as that can be done.
+// forgetGone drops the records of a pod's containers that are gone. It logs a failure.
 func (s *Service) forgetGone(ctx context.Context, pod *state.Pod) {
 	if err := s.dropGone(ctx, pod.ID); err != nil && ctx.Err() == nil {
 		log.G(ctx).WithError(err).WithFields(pod.LogFields()).Warn("cannot drop removed containers from checkpoint")
@@ -132,8 +132,8 @@ func (s *Service) lookAfter(ctx context.Context, id string) {
 // beginRun writes the limits without a field in the Docker API once for each run, and reports whether it did. c is nil
 // when the container is gone.
 func (s *Service) beginRun(ctx context.Context, id string) (c *state.Container, began bool) {
-	// A Start or Update that is under way does so itself. The lock does not cover the log: the last run's log may have
-	// to be completed first, on a full disk.
+	// A Start or Update under way holds the lock and writes the limits itself. The lock does not cover the log: the
+	// last run's log may have to be completed first, on a full disk.
 	c, unlock, err := s.lock(ctx, id)
 	if err != nil {
 		return nil, false
@@ -158,7 +158,7 @@ func (s *Service) resumeLog(ctx context.Context, c *state.Container) bool {
 	case err == nil:
 		return true
 	case errdefs.IsNotImplemented(err):
-		log.G(ctx).WithError(err).Warn("container has no CRI log, read it where the engine's log driver writes to")
+		log.G(ctx).WithError(err).Warn("container has no CRI log, look where the engine's log driver writes")
 		return true
 	}
 	log.G(ctx).WithError(err).Warn("cannot resume container log, trying again")

@@ -43,7 +43,7 @@ func TestContainerStartedByOthers(t *testing.T) {
 			n.start(id)
 			for round := range 3 {
 				n.writeLog(id, numbered(round*10+1, round*10+10)...)
-				// a new cgroup
+				// the next run starts in a new cgroup
 				testutil.Must(t, os.WriteFile(filepath.Join(cgroup.dir, "memory.high"), []byte("max"), 0o644))
 				before := n.look(id).Status.StartedAt
 				testutil.Must(t, again(n, engine, id))

@@ -15,9 +15,9 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 )
 
-// makeWorkDir makes a directory in parent for a checkpoint of a pod's container, which has the container's memory. The
-// pod's record names it before it exists. So Watch removes it at the next start of criadapter if a crash comes in
-// between. remove removes it otherwise.
+// makeWorkDir makes a directory in parent for a checkpoint of a pod's container. Only its owner may enter it, because
+// the checkpoint holds the container's memory. The pod's record names it before it exists. So Watch removes it at the
+// next start of criadapter if a crash comes before the call of remove.
 func (s *Service) makeWorkDir(ctx context.Context, sandboxID, parent string) (dir string, remove func(), err error) {
 	dir = filepath.Join(parent, ".checkpoint-"+rand.Text())
 	s.workDirs.Store(dir, nil)
