@@ -107,7 +107,7 @@ func TestStopOutlastsItsGrace(t *testing.T) {
 	wantType(t, "past the bound", c.StopContainer(testContext(t), "x", 0), errdefs.ErrUnavailable)
 }
 
-// TestRemove shows how a removal ends that another client has begun.
+// TestRemove checks how RemoveContainer ends, also while another client's removal is under way.
 func TestRemove(t *testing.T) {
 	const forever = math.MaxInt64
 	for name, c := range map[string]struct {
@@ -157,8 +157,8 @@ func TestRemoveEndsWithContext(t *testing.T) {
 	wantType(t, "RemoveContainer", f.dial(0).RemoveContainer(ctx, "x"), context.DeadlineExceeded)
 }
 
-// TestPathsStayInTheirKind shows that an id cannot reach another object of the
-// API. The server knows no such path: a request would be answered otherwise.
+// TestPathsStayInTheirKind shows that an id cannot reach another object of the API. A request for a wrong path would
+// get another answer than ErrNotFound.
 func TestPathsStayInTheirKind(t *testing.T) {
 	f := newFakeServer(t)
 	reached := func(w http.ResponseWriter, _ *http.Request) { fail(w, http.StatusTeapot, "reached") }

@@ -33,8 +33,8 @@ type System interface {
 	Features(ctx context.Context) (Features, error)
 	// Ping asks the engine whether it answers.
 	Ping(ctx context.Context) error
-	// LastAnswer returns when the engine last answered any request, if only with
-	// an error; zero before the first time. Events are no answers.
+	// LastAnswer returns when the engine last answered any request, an error included; zero before the first time.
+	// Events are no answers.
 	LastAnswer() time.Time
 	// LastTimeout returns when a request last waited nine seconds for its answer (half of RequestTimeout where that is
 	// less), zero before the first time. Requests that Options.RequestTimeout does not bound do not count; a stop's
@@ -80,8 +80,8 @@ type Containers interface {
 	// UpdateContainer changes the resources of a container.
 	UpdateContainer(ctx context.Context, id string, resources container.Resources) error
 	// LimitNote replaces the limits in the container's note and returns the old ones. They apply from its next start
-	// on. It does nothing for a container without a note. A note is found by the full id, and not by the name, here and
-	// in the next two.
+	// on. It does nothing for a container without a note. LimitNote, Adjust and Adjustment find a note by the
+	// container's full id only, not by its name.
 	LimitNote(ctx context.Context, id string, limits NoteLimits) (NoteLimits, error)
 	// Adjust puts the changes of plugins into the note of a container that has not started. A container without a note
 	// fails with errdefs.ErrNotImplemented.
@@ -122,17 +122,16 @@ type NoteLimits struct {
 // Checkpoints is the part of Engine that checkpoints and restores containers. Calls that need CRIU fail on an engine
 // without it, see Features.NoCheckpoint.
 type Checkpoints interface {
-	// PauseContainer stops all processes of a running container where they are. One that is paused fails with
-	// ErrConflict.
+	// PauseContainer freezes all processes of a running container. A container that is paused fails with ErrConflict.
 	PauseContainer(ctx context.Context, id string) error
 	// UnpauseContainer lets the processes of a paused container run again. A container that is not paused fails, with
 	// an error whose type depends on the engine.
 	UnpauseContainer(ctx context.Context, id string) error
 	// CreateCheckpoint writes the processes of a container with CRIU into the directory dir/name, which it makes. The
-	// processes go on afterwards. A paused container cannot be checkpointed before engine 23. It takes as long as ctx.
+	// processes go on afterwards. A paused container cannot be checkpointed before engine 23. Only ctx bounds the call.
 	CreateCheckpoint(ctx context.Context, id, dir, name string) error
-	// RestoreContainer starts a created container from the checkpoint in its own directory checkpoints/name. It takes
-	// as long as ctx.
+	// RestoreContainer starts a created container from the checkpoint in its own directory checkpoints/name. Only ctx
+	// bounds the call.
 	RestoreContainer(ctx context.Context, id, name string) error
 	// ListChanges lists a container's changes to its image's files.
 	ListChanges(ctx context.Context, id string) ([]container.FilesystemChange, error)

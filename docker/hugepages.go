@@ -15,7 +15,7 @@ func limitedHugePages(root string, cgroupVersion int) []string {
 	if !hasHugetlb(root, cgroupVersion) {
 		return nil
 	}
-	entries, _ := os.ReadDir(filepath.Join(root, "sys/kernel/mm/hugepages")) // a kernel without them has none
+	entries, _ := os.ReadDir(filepath.Join(root, "sys/kernel/mm/hugepages")) // missing without huge pages
 	var sizes []string
 	for _, entry := range entries {
 		text := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), "hugepages-"), "kB")
@@ -27,7 +27,7 @@ func limitedHugePages(root string, cgroupVersion int) []string {
 	return sizes
 }
 
-// hasHugetlb reports whether the controller is mounted (v1), or enabled at the root (v2).
+// hasHugetlb reports whether the controller is mounted (v1), or available at the root (v2).
 func hasHugetlb(root string, cgroupVersion int) bool {
 	const controller = "hugetlb"
 	if cgroupVersion >= 2 {

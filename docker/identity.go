@@ -20,9 +20,9 @@ type Identity struct {
 // InitialIdentity returns the identity that the first process of a running container began with, with names and the
 // image's own groups resolved. The Docker API does not have it, and the process may have changed it since.
 //
-// It reads the OCI specification in the container's bundle. containerd's shim is the parent of the process. Its working
-// directory is the bundle of the first container that it served. The bundles of its other containers are beside this
-// one.
+// It reads the OCI specification in the container's bundle. containerd's shim is the parent of the process. The shim's
+// working directory is the bundle of the first container that it served. The bundles of its other containers are beside
+// this bundle.
 //
 // It fails with ErrNotFound if the container has ended, or if its runtime has no such shim.
 func InitialIdentity(containerID string, pid int) (Identity, error) {

@@ -42,7 +42,7 @@ func TestRigRefusesUserNSRemap(t *testing.T) {
 	}
 	wantRefusal(t, engine.Options{Env: env, Config: map[string]any{
 		"userns-remap": id + ":" + id,
-		// The containerd image store does not go with it.
+		// The containerd image store does not work with userns-remap.
 		"storage-driver": "overlay2", "features": map[string]bool{"containerd-snapshotter": false},
 	}}, "remove userns-remap from daemon.json")
 }

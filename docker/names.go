@@ -48,7 +48,7 @@ func notInName(r rune) bool {
 	}
 }
 
-// checkImage rejects a ref that is neither an image id nor an image name. Its grammar is the engine's.
+// checkImage rejects a ref that is neither an image id nor an image name. The grammar is the engine's.
 func checkImage(ref string) error {
 	if _, err := reference.ParseAnyReference(ref); err != nil {
 		return fmt.Errorf("%w: image %q: %w", errdefs.ErrInvalidArgument, ref, err)

@@ -40,7 +40,7 @@ func TestVolumesOfAnImageAreMapped(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no disk"), "an engine that does not tell: %v", err)
 }
 
-// The note of a container has the container's own runtime behind criadapter-oci, which need not be the default one.
+// A container's note names the container's own runtime as the one behind criadapter-oci, even if it is not the default.
 func TestRuntimeBehindANote(t *testing.T) {
 	p := newProbed(t)
 	p.change(func() {

@@ -47,7 +47,7 @@ func (o *observed) observe(ctx context.Context, call string) (context.Context, f
 	}
 }
 
-// take returns what is over and checks that nothing else has begun.
+// take returns the calls that ended since the last take, and checks that no call is still open.
 func (o *observed) take(t *testing.T) []string {
 	t.Helper()
 	o.mu.Lock()
@@ -94,7 +94,7 @@ func TestCallsAreObserved(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestEventStreamIsNoCall: it lasts for weeks, which is no latency.
+// TestEventStreamIsNoCall: the event stream lasts for weeks, so its duration is no latency of a call.
 func TestEventStreamIsNoCall(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("GET /events", answer(http.StatusOK, ""))

@@ -44,8 +44,8 @@ func (p proof) due() bool {
 	return !time.Now().Before(p.until)
 }
 
-// again returns the proof after p that later probes made, with proven as their result. Each failure doubles the pause
-// before the next one.
+// again returns the proof that follows p after probes with the result proven. Each failure doubles the pause before the
+// next probes.
 func (p proof) again(proven OCIRuntime) *proof {
 	next := &proof{of: p.of, proven: proven}
 	if proven.complete() {
@@ -194,7 +194,7 @@ func (p proof) repeat(ctx context.Context, probe probe) *proof {
 		return next
 	}
 	if err := next.save(); err != nil {
-		log.G(ctx).WithError(err).Warn("cannot keep what was found out about the OCI runtime for the next start")
+		log.G(ctx).WithError(err).Warn("cannot save the result of the OCI runtime's probes for the next start")
 	}
 	return next
 }
@@ -204,5 +204,5 @@ type proofRun struct {
 	of    string
 	began time.Time
 	made  atomic.Pointer[proof]
-	done  chan struct{} // closed when made is there
+	done  chan struct{} // closed once made is set
 }

@@ -55,7 +55,8 @@ const installRuntime = `install criadapter-oci and, for an engine before 23, add
 	"to daemon.json (systemctl reload docker), or use --oci-runtime=auto"
 
 // findOCIRuntime returns the engine's OCI runtime and the real runtime behind it. Both are empty if the engine has
-// none. A runtime in daemon.json comes before the shim, because the engine passes its own options to it.
+// none. A runtime in daemon.json comes before the shim, because the engine passes its own options only to a runtime
+// there.
 func findOCIRuntime(info system.Info, shim bool) (OCIRuntime, ocinote.Runtime, error) {
 	for _, name := range slices.Sorted(maps.Keys(info.Runtimes)) {
 		runtime := info.Runtimes[name].Runtime
@@ -101,7 +102,7 @@ func realRuntime(runtimes map[string]system.RuntimeWithStatus, name string) (oci
 		real.Path = "runc"
 	}
 	if real.Path == "" {
-		return ocinote.Runtime{}, fmt.Errorf("the runtime %q has no program that %s could become", name, ociProgram)
+		return ocinote.Runtime{}, fmt.Errorf("the runtime %q has no program that %s could run", name, ociProgram)
 	}
 	return ocinote.Runtime{Path: real.Path, Args: real.Args}, nil
 }

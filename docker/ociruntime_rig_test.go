@@ -97,8 +97,7 @@ exec runc "$@"
 	testutil.Assert(t, err == nil && r.Works() && !r.RecursiveReadOnly && r.UserNamespaces, "got %+v, %v", r, err)
 }
 
-// TestRigNotesLiveAsLongAsContainers makes and removes a container with a note, and
-// loses one.
+// TestRigNotesLiveAsLongAsContainers: a note goes with its container, whichever client removes the container.
 func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	own, env := startEngine(t, rigenv.Require(t), nil)
 	client, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)

@@ -16,8 +16,8 @@ const (
 )
 
 // hasShim reports whether an engine's containerd would find a shim's program on its PATH or beside dockerd. dir is the
-// engine's process, whose PATH containerd inherits from it or from systemd. A probe container later shows whether
-// containerd really does.
+// directory in /proc of the engine's process, which has the same PATH as containerd: both inherit it from systemd, or
+// containerd from the engine. A probe container later shows whether containerd really does.
 func hasShim(dir, program string) bool {
 	root := filepath.Join(dir, "root")
 	for _, place := range append(searchPath(dir), programDir(dir)) {

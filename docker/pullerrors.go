@@ -35,8 +35,8 @@ type registryMessage struct {
 }
 
 // registryMessages is the only place where the text of an error decides its type. It has the texts of the registry's
-// error codes (OCI distribution specification), of net/http's status lines and of Go's network errors. They were seen
-// on 20.10 unless they name a later engine. The table is never written to.
+// error codes (OCI distribution specification), of net/http's status lines and of Go's network errors. Each text was
+// seen on 20.10 unless its comment names other engines. The table is never written to.
 var registryMessages = []registryMessage{
 	{suffix: "no basic auth credentials", kind: errdefs.ErrUnauthenticated},
 	{prefix: "unauthorized", kind: errdefs.ErrUnauthenticated},
@@ -79,7 +79,8 @@ var registryCodes = map[string]error{
 }
 
 // registryDocument reads the code out of the registry's own error document. Engine 29 passes the document on unchanged
-// when the registry does not declare it as JSON. It is nil when the message ends in no such document.
+// when the registry does not declare it as JSON. registryDocument returns nil if the message does not end in such a
+// document.
 func registryDocument(message string) error {
 	start := strings.Index(message, `{"errors":`)
 	if start < 0 {

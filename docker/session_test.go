@@ -210,7 +210,7 @@ func TestOneConnectAtATime(t *testing.T) {
 }
 
 // TestNoRequestWaitsForAnotherLook shows that an engine whose OCI runtime did not work is looked at again while
-// requests go on, also when that hangs.
+// requests go on, even if the look hangs.
 func TestNoRequestWaitsForAnotherLook(t *testing.T) {
 	f := newFakeServer(t)
 	c := f.dial(time.Minute)

@@ -17,8 +17,8 @@ type attachment struct {
 	output    *output
 }
 
-// AttachContainer implements docker.Attachments. The container writes the text of Print. A program with Echo also
-// writes its input.
+// AttachContainer implements docker.Attachments. The stream has what the container writes by Print. A container with an
+// Echo program also writes its input.
 func (e *Engine) AttachContainer(ctx context.Context, id string, opts docker.AttachOptions) (docker.Stream, error) {
 	a, err := ask(ctx, e, "AttachContainer", id, func() (*attachment, error) { return e.attach(id, opts) })
 	if err != nil {

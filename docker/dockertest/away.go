@@ -23,8 +23,8 @@ func (e *Engine) disconnect() {
 	}
 }
 
-// Back brings the engine back, with what became of its containers meanwhile and
-// without its old events. A closed engine stays away.
+// Back brings the engine back. Containers that ended meanwhile are ended, and the events from before are forgotten. A
+// closed engine stays away.
 func (e *Engine) Back() {
 	e.log.forget()
 	e.mu.Lock()

@@ -36,7 +36,7 @@ func (e *Engine) UnpauseContainer(ctx context.Context, id string) error {
 	})
 }
 
-// CreateCheckpoint implements docker.Checkpoints. What it writes names the container.
+// CreateCheckpoint implements docker.Checkpoints. The checkpoint is a file with the container's id.
 func (e *Engine) CreateCheckpoint(ctx context.Context, id, dir, name string) error {
 	return e.onRunning(ctx, "CreateCheckpoint", id, func(c *container) error {
 		if e.features.NoCheckpoint != "" {
@@ -103,7 +103,7 @@ func (e *Engine) Copied(id string) []byte {
 	return nil
 }
 
-// onAny makes do a call that is about a container, under the lock.
+// onAny runs do as an engine call about a container, under the lock.
 func (e *Engine) onAny(ctx context.Context, call, id string, do func(*container) error) error {
 	return e.call(ctx, call, id, func() error { return e.withContainer(id, do) })
 }

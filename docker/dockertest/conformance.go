@@ -17,19 +17,19 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Subject is an engine to hold to the promises of docker.Engine.
+// Subject is an engine that the suite checks against the promises of docker.Engine.
 type Subject struct {
 	Engine docker.Engine
 	// Image is the name of an image that the engine has, with busybox in it.
 	Image string
 	// Pullable is the name of an image in a registry without credentials.
 	Pullable string
-	// Absent is a name in the same registry that it does not have.
+	// Absent is a name that the same registry does not have.
 	Absent string
 	// Prefix begins the names of all that the suite makes, so that it can share
 	// an engine with others.
 	Prefix string
-	// Needs skips a test when cgroup controllers that it needs ("cpu") are missing; nil where none can be.
+	// Needs skips a test when cgroup controllers that it needs ("cpu") are missing; nil if none can be missing.
 	Needs func(t testing.TB, controllers ...string)
 }
 

@@ -107,7 +107,7 @@ func testEventReplay(t *testing.T, s *suite) {
 	other := s.create(t, s.shell(longCommand))
 	testutil.Until(t, "the present is reported", func() bool { return len(later.of(other)) > 0 })
 	got := later.kinds(id)
-	testutil.Assert(t, len(got) == 0, "the past is replayed to one who did not ask for it: %v", got)
+	testutil.Assert(t, len(got) == 0, "a stream from now on replays the past: %v", got)
 }
 
 func testEventsContext(t *testing.T, s *suite) {

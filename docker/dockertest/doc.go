@@ -9,9 +9,9 @@
 // command in a container ends at once without output.
 //
 // Tests steer it from outside. Exit ends a process, Away and Back take the engine away and bring it back, and Crash
-// does so like a kill of dockerd. Inject makes calls fail, wait or fail after they took effect. All of its functions
-// are safe for concurrent use. Its process ids are above any that Linux gives out, so that no real process can be
-// signalled by mistake.
+// takes it away like a kill of dockerd. Inject makes calls fail, wait or fail after they took effect. All of its
+// functions are safe for concurrent use. Its process ids are above any that Linux gives out, so that no real process
+// can be signalled by mistake.
 //
 // Conformance runs the same scenarios against it and against the real engine.
 package dockertest

@@ -43,7 +43,7 @@ func (e *Engine) removeImage(i *Image, name string) error {
 	return nil
 }
 
-// onImage makes do a call that is about an image, under the lock.
+// onImage runs do as an engine call about an image, under the lock.
 func (e *Engine) onImage(ctx context.Context, call, ref string, do func(*Image) error) error {
 	return e.call(ctx, call, ref, func() error {
 		e.mu.Lock()
@@ -62,8 +62,8 @@ func (e *Engine) dropImage(i *Image) {
 	e.imageChanged(i.ID)
 }
 
-// untag takes a name from an image, and with the last tag of a repository its
-// digests. The caller holds the lock.
+// untag takes a name from an image. With the last tag of a repository it also takes the repository's digests. The
+// caller holds the lock.
 func (e *Engine) untag(i *Image, name string) {
 	is := func(n string) bool { return n == name }
 	i.Names, i.Digests = slices.DeleteFunc(i.Names, is), slices.DeleteFunc(i.Digests, is)

@@ -124,8 +124,7 @@ func (e *Engine) start(c *container) error {
 	return nil
 }
 
-// checkJoined refuses to start a container whose namespaces' owner does not
-// run.
+// checkJoined refuses to start a container that joins the namespaces of a container that does not run.
 func (e *Engine) checkJoined(c *container) error {
 	for _, mode := range []string{string(c.host.NetworkMode), string(c.host.IpcMode), string(c.host.PidMode)} {
 		owner, ok := strings.CutPrefix(mode, "container:")

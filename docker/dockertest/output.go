@@ -68,7 +68,7 @@ func (o *output) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readIn is read, and reports the end of ctx instead of the output's.
+// readIn is read, but returns ctx's error instead of io.EOF once ctx has ended.
 func (o *output) readIn(ctx context.Context, p []byte) (int, error) {
 	n, err := o.read(p)
 	if err == io.EOF && ctx.Err() != nil {

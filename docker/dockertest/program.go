@@ -15,8 +15,8 @@ type Program struct {
 	// Command is the whole command line, joined by single blanks; empty fits
 	// any.
 	Command string
-	// Image limits the program to containers created from an image of that
-	// name; empty fits any. Commands in containers count as their container's.
+	// Image limits the program to containers created from an image of that name; empty fits any. A command in a
+	// container has the container's image.
 	Image string
 
 	// Exits says that the process ends by itself, after ExitAfter with ExitCode.
@@ -35,8 +35,7 @@ type Program struct {
 
 	// Stdout and Stderr are written when the process starts.
 	Stdout, Stderr string
-	// Echo copies the standard input to the output until it ends, and then ends
-	// the process with ExitCode; of an exec only.
+	// Echo copies the standard input to the output until the input ends, and then ends the process with ExitCode.
 	Echo bool
 }
 
@@ -62,8 +61,7 @@ func (e *Engine) program(image string, command []string) (Program, bool) {
 // killed is the exit code of a process that got SIGKILL.
 const killed = 128 + 9
 
-// answer says what a signal does to a process: whether it ends it, and the exit
-// code.
+// answer reports whether a signal ends the process, and the exit code then.
 func (p Program) answer(name string) (ends bool, code int) {
 	number := signals[name]
 	switch {

@@ -62,7 +62,7 @@ func editsOf(spec ocispec.Spec) (CDIEdits, error) {
 	}
 	if len(linux.NetDevices) > 0 {
 		return CDIEdits{}, errors.New(
-			"the CDI device moves a network device into the container (netDevices), which is a CNI plugin's to do here")
+			"the CDI device moves a network device into the container (netDevices), which only CNI plugins may do here")
 	}
 	for _, d := range linux.Devices {
 		edits.devices = append(edits.devices, ocinote.Device{

@@ -24,8 +24,8 @@ type SandboxRef struct {
 	Namespaces *PodNamespaces
 	// UserNamespace is the path of the pod's user namespace, empty for the node's.
 	UserNamespace string
-	// HostNetwork says that the pod uses the node's network, also when Config
-	// was rebuilt from labels and does not tell.
+	// HostNetwork says that the pod uses the node's network, also when Config was rebuilt from labels and does not show
+	// it.
 	HostNetwork bool
 }
 

@@ -24,8 +24,8 @@ import (
 // settings is the content of a daemon.json.
 type settings map[string]any
 
-// daemonJSON is what an administrator may have written into daemon.json, and
-// what becomes of pods then: they are the same, unless the row says otherwise.
+// daemonJSON is a daemon.json that an administrator may have written, and its effect on pods. Pods stay the same unless
+// the row says otherwise.
 type daemonJSON struct {
 	name   string
 	config settings
@@ -33,12 +33,12 @@ type daemonJSON struct {
 	since string
 	// before is the API version of the first engine that does not know them any more.
 	before string
-	// symlink looks at --container-log-mode=symlink.
+	// symlink runs the pod with --container-log-mode=symlink.
 	symlink bool
-	// refused is a word of the sentence with which such an engine is refused.
+	// refused is a part of the error that refuses such an engine, empty if the engine is accepted.
 	refused string
-	// differs are the lines of a pod's description that may differ, by their
-	// beginnings: what the administrator is entitled to choose.
+	// differs are the beginnings of lines in a pod's description that may differ, because they show what the
+	// administrator may choose.
 	differs []string
 }
 
@@ -47,8 +47,8 @@ func nonBlocking(driver string) settings {
 		"log-opts": map[string]string{"mode": "non-blocking", "max-buffer-size": "4m"}}
 }
 
-// daemonJSONs are the settings that reach containers, or may do so on some
-// engine. profile is a directory with seccomp profiles.
+// daemonJSONs are the settings that reach containers, or may do so on some engine. profiles is a directory with seccomp
+// profiles.
 func daemonJSONs(env rigenv.Env, profiles string) []daemonJSON {
 	return []daemonJSON{
 		{name: "local, non-blocking", config: nonBlocking("local"), refused: "max-buffer-size"},
@@ -210,7 +210,7 @@ func describe(n *node, who string, c *container.InspectResponse) string {
 	runtime := host.Runtime
 	host.Runtime = ""
 	host.Annotations = maps.Clone(host.Annotations)
-	for key, value := range host.Annotations { // the group of a shim ends with the runtime
+	for key, value := range host.Annotations { // the shim's group ends with the runtime's name
 		host.Annotations[key] = strings.TrimSuffix(value, "/"+runtime)
 	}
 	asked, err := json.Marshal(host)

@@ -46,10 +46,10 @@ func explicitHost(f docker.Features, runtime string) *container.HostConfig {
 // ulimits names every limit, because the engine fills in missing ones from default-ulimits of daemon.json. A container
 // gets what it would inherit: the limits of the engine's own process.
 //
-// Three limits are from the systemd units of Docker and containerd: processes and core files are unlimited. The limit
-// of open files is one that the kernel accepts. It is low enough for programs that loop over all possible descriptors.
-// NegativeOOMScore shows whether the engine has CAP_SYS_RESOURCE. Without this capability, no hard limit can be above
-// the engine's own.
+// Three limits have other values. Processes and core files are unlimited, as in the systemd units of Docker and
+// containerd. The limit of open files is maxOpenFiles, which is low enough for programs that loop over all possible
+// descriptors. NegativeOOMScore shows whether the engine has CAP_SYS_RESOURCE. Without this capability, no hard limit
+// can be above the engine's own.
 func ulimits(f docker.Features) []*container.Ulimit {
 	out := make([]*container.Ulimit, 0, len(f.Limits))
 	for _, limit := range f.Limits {

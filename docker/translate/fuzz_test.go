@@ -39,7 +39,7 @@ func checkSpec(t *testing.T, spec docker.ContainerSpec, kind Kind) {
 		"the labels change on the way to the engine: %q", spec.Config.Labels)
 }
 
-// FuzzSandbox takes any bytes that are a pod to protobuf.
+// FuzzSandbox tries any bytes that protobuf decodes as a pod.
 func FuzzSandbox(f *testing.F) {
 	f.Add(seed(f, kubeletPod()), "", false, false)
 	f.Add(seed(f, sandboxInput().Config), "docker", true, true)
@@ -73,7 +73,7 @@ func sameIdentity(a, b *runtimeapi.PodSandboxConfig) bool {
 		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 
-// FuzzContainer takes any bytes that are a container to protobuf.
+// FuzzContainer tries any bytes that protobuf decodes as a container.
 func FuzzContainer(f *testing.F) {
 	f.Add(seed(f, kubeletContainer()), false)
 	f.Add(seed(f, containerInput().Config), true)
@@ -108,7 +108,7 @@ func FuzzContainer(f *testing.F) {
 	})
 }
 
-// FuzzSeccompProfile takes any bytes as a profile.
+// FuzzSeccompProfile tries any bytes as a profile.
 func FuzzSeccompProfile(f *testing.F) {
 	f.Add([]byte(profileText))
 	f.Add([]byte(`{}`))

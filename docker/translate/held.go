@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// engineSysctls are the engine's sysctls in a network namespace that it makes: a pod's containers may ping and open any
-// port without privileges.
+// engineSysctls are the sysctls that the engine sets in each network namespace that it makes. They let containers ping
+// and open any port without privileges.
 var engineSysctls = map[string]string{
 	pingGroups:                            "0 2147483647",
 	"net.ipv4.ip_unprivileged_port_start": "0",
@@ -98,7 +98,8 @@ func joinNetwork(
 	if err := more.join(field, "uts", sandbox.Namespaces.UTS); err != nil {
 		return err
 	}
-	// The engine makes a network namespace all the same, see sandboxNetwork, and sets what it always sets.
+	// The engine asks for a new network namespace all the same, see sandboxNetwork, and for its usual sysctls in it.
+	// The note replaces the namespace, and DropSysctls leaves out the sysctls.
 	host.NetworkMode = modeNone
 	config.NetworkDisabled = true
 	config.Hostname = Hostname(sandbox.Config) // it is in $HOSTNAME, too
@@ -113,7 +114,7 @@ func joinIPC(field string, sandbox SandboxRef, host *container.HostConfig, more 
 		host.IpcMode = container.IpcMode(modeContainer + sandbox.ID)
 		return nil
 	}
-	host.IpcMode = container.IPCModeNone // one of its own, without a /dev/shm
+	host.IpcMode = container.IPCModeNone // the engine adds no /dev/shm
 	return more.join(field, "ipc", sandbox.Namespaces.IPC)
 }
 

@@ -37,7 +37,7 @@ func podOptions(in ContainerInput) *runtimeapi.NamespaceOption {
 	return in.Sandbox.Config.GetLinux().GetSecurityContext().GetNamespaceOptions()
 }
 
-// TestContainerJoinsNamespaces puts containers into pods that no container holds.
+// TestContainerJoinsNamespaces puts containers into pods without a sandbox container.
 func TestContainerJoinsNamespaces(t *testing.T) {
 	hostname := Hostname(containerInput().Sandbox.Config)
 	for name, tt := range map[string]struct {
@@ -152,8 +152,8 @@ func TestRuntimeThatIsNotSeenToWork(t *testing.T) {
 	testutil.Check(t, err, "in a pod with a user namespace")
 }
 
-// A pod that notes hold keeps its runtime when the engine gets another default one. An older record does not have the
-// runtime, but only the handler.
+// A pod whose containers join it by notes keeps its runtime when the engine gets another default runtime. A record of
+// an older criadapter has only the handler, not the runtime.
 func TestRuntimeOfAHeldPod(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler, recorded, want string
@@ -264,7 +264,7 @@ func TestWithoutContainer(t *testing.T) {
 	testutil.Fails(t, err, errdefs.IsInvalidArgument, "a sysctl of the node")
 }
 
-// TestPodOfContainer finds a pod by what its container says of it.
+// TestPodOfContainer rebuilds a pod's configuration from one of its containers.
 func TestPodOfContainer(t *testing.T) {
 	in := withoutContainer()
 	in.Config.Labels = map[string]string{"io.kubernetes.pod.uid": "u", "app": "web"}

@@ -42,7 +42,7 @@ func hostnameFrom(name string) string {
 	switch {
 	case label == "":
 		return fallbackHostname
-	case checkHostname("", label) != nil: // for its dots
+	case checkHostname("", label) != nil: // its dots make it invalid
 		return strings.ReplaceAll(label, ".", "-")
 	default:
 		return label

@@ -34,7 +34,7 @@ type running struct {
 	sandbox, application *container.InspectResponse
 }
 
-// kinds are pods of every kind, and what shows on the real processes.
+// kinds are pods of every kind, each with a check of its real processes.
 var kinds = []struct {
 	name  string
 	mod   func(n *node, pod *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig)

@@ -43,10 +43,10 @@ const (
 )
 
 // record says which labels and annotations the client gave. Docker merges an image's labels into its containers'
-// labels, so any other came from the image.
+// labels, so a label that the record does not name came from the image.
 type record struct {
-	// Name is the container's name in the engine. It ties the record to its
-	// container: an image that carries a record as a label cannot know it.
+	// Name is the container's name in the engine. It ties the record to its container: a record in an image's labels
+	// cannot have the right name.
 	Name string `json:"name"`
 	// Labels are the keys of labels that are stored under their own names. Annotations are the keys of annotations that
 	// are stored with their prefix.
@@ -96,7 +96,7 @@ func encodeLabels(id identity, labels, annotations map[string]string) (map[strin
 		}
 		r.Labels = append(r.Labels, key)
 	}
-	// Only now, so that a label never hides another label.
+	// The labels are added only now, because isHidden must find only criadapter's own labels in out.
 	for _, key := range r.Labels {
 		out[key] = labels[key]
 	}
@@ -112,8 +112,8 @@ func encodeLabels(id identity, labels, annotations map[string]string) (map[strin
 	return out, nil
 }
 
-// isHidden reports whether a client's label cannot be stored under its own
-// name: another label of the engine has it, or it would read as an annotation.
+// isHidden reports whether a client's label cannot be stored under its own name: the name belongs to one of our own
+// labels, or looks like an annotation's.
 func isHidden(key string, reserved map[string]string) bool {
 	_, taken := reserved[key]
 	return taken || key == "" || key == LabelRecord || key == LabelRootDirectory ||

@@ -231,8 +231,7 @@ func TestOurPodsForCRIDockerd(t *testing.T) {
 	}
 }
 
-// An image cannot say anything in place of the shim: every identity label is
-// set on every create, also to nothing.
+// An image cannot supply an identity label: every create sets each identity label, if only to an empty value.
 func TestIdentityLabelsAreAlwaysSet(t *testing.T) {
 	identity := []string{LabelKind, LabelSandboxID, LabelLogPath, LabelRecord}
 	sandbox := mustSandbox(t, sandboxInput()).Config.Labels

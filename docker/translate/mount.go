@@ -152,7 +152,7 @@ func newBindOrImage(index int, field string, m *runtimeapi.Mount, in ContainerIn
 	return newBind(field, m, in, more)
 }
 
-// newImageMount returns the mount of an image. It is always read-only. That is recursive, because nothing is mounted
+// newImageMount returns the mount of an image. It is always read-only, and recursively so, because nothing is mounted
 // below an image.
 func newImageMount(field string, m *runtimeapi.Mount, source ImageSource, f docker.Features) (bind, error) {
 	target, err := mountTarget(field+".container_path", m.GetContainerPath())
@@ -173,7 +173,7 @@ func newImageMount(field string, m *runtimeapi.Mount, source ImageSource, f dock
 	if source.Path == "" {
 		b.image = source.ID
 	} else if f.SELinux {
-		b.relabel = relabelShared // all who mount the image read the same files
+		b.relabel = relabelShared // all containers that mount the image read the same files
 	}
 	return b, nil
 }
@@ -200,8 +200,8 @@ func newBind(field string, m *runtimeapi.Mount, in ContainerInput, more *extra) 
 	default:
 		return bind{}, invalid(field+".propagation", "%d is not a propagation mode", m.GetPropagation())
 	}
-	// All containers of a pod have the level of its sandbox container, so a
-	// label of this container's shuts none of them out.
+	// All containers of a pod have the SELinux level of its sandbox container, so a private label shuts none of them
+	// out.
 	if m.GetSelinuxRelabel() && in.Features.SELinux {
 		b.relabel = relabelPrivate
 	}

@@ -79,8 +79,8 @@ func sandboxNetwork(field string, in SandboxInput, config *container.Config, hos
 	return nil
 }
 
-// containerNamespaces sets the namespaces of a container. The container joins
-// its pod's network, and may ask for NODE only if that is the node's.
+// containerNamespaces sets the namespaces of a container. The container joins its pod's network, and may ask for NODE
+// only if the pod uses the node's network.
 func containerNamespaces(
 	field string, in ContainerInput, config *container.Config, host *container.HostConfig, more *extra,
 ) error {
@@ -139,7 +139,7 @@ func containerPID(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxR
 			host.PidMode = modeHost
 		case sandbox.Namespaces != nil:
 			return invalid(field+".pid",
-				"the pod was made with %s and has no PID namespace to share: give the pod POD, too", pod)
+				"the pod was made with %s and has no PID namespace to share: set it to POD for the pod, too", pod)
 		default:
 			host.PidMode = container.PidMode(modeContainer + sandbox.ID)
 		}

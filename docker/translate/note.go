@@ -18,8 +18,8 @@ type extra struct {
 	note *ocinote.Note
 }
 
-// offered reports whether the container can have a note. In a pod that notes hold it can have one even while the
-// runtime has not been seen to work: without a note it could not be made at all.
+// offered reports whether the container can have a note. A container that joins its pod by a note can have it even
+// while the runtime has not been seen to work: without a note it could not be made at all.
 func (e *extra) offered() bool {
 	r := e.features.OCIRuntime
 	if e.features.OwnShims[e.runtime] != "" {

@@ -34,8 +34,7 @@ type profileFields struct {
 	deprecated     string
 }
 
-// resolve returns the profile of the newer field when it is set, as kubelets
-// set both.
+// resolve returns the profile of the newer field when it is set, because kubelets set both fields.
 func (p profileFields) resolve() (profile, error) {
 	if p.value == nil {
 		return parseProfile(p.deprecatedName, p.deprecated)

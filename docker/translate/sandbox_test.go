@@ -209,7 +209,7 @@ func TestPorts(t *testing.T) {
 	slices.Sort(got)
 	want := []string{"132/sctp invalid IP 132", "53/udp ::1 53", "80/tcp 127.0.0.1 8081", "80/tcp invalid IP 8080"}
 	testutil.Assert(t, slices.Equal(got, want), "got %q, want %q", got, want)
-	in.Features.BridgeAddress = "127.0.0.1" // which is daemon.json's, and no pod's
+	in.Features.BridgeAddress = "127.0.0.1" // the default of daemon.json must not apply to pods
 	for _, bindings := range mustSandbox(t, in).Host.PortBindings {
 		for _, b := range bindings {
 			if b.HostPort == "8080" && b.HostIP != netip.IPv4Unspecified() {
@@ -223,7 +223,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// With CNI the network must be ready when such a runtime boots its machine.
+// With CNI the network must be ready when a sandboxed runtime boots its virtual machine.
 func TestSandboxedRuntime(t *testing.T) {
 	f := newEngine()
 	f.SandboxedRuntimes = []string{"kata"}

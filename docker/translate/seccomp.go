@@ -79,8 +79,8 @@ func compactProfile(content []byte) (string, error) {
 	return out.String(), nil
 }
 
-// flattened are the fields of a profile that Docker Engine 20.10 leaves out. It leaves out flags, too. They are not in
-// this list, because runc 1.1 starts no container that has them.
+// flattened are the fields of a profile that Docker Engine 20.10 leaves out. It leaves out the field flags, too.
+// flattened does not have flags, because runc 1.1 starts no container with that field.
 var flattened = []string{"defaultErrnoRet", "listenerPath", "listenerMetadata"}
 
 // completeSeccomp puts the fields that an older engine leaves out into the note. Without notes the container gets the

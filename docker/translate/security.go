@@ -78,9 +78,9 @@ func containerSecurity(field string, in ContainerInput, host *container.HostConf
 	return paths(field, sc, host)
 }
 
-// confinement returns the options for seccomp, AppArmor and SELinux.
-// Privileged containers have none of them (CRI text). Docker lifts them too,
-// but newer engines apply a profile that is named all the same.
+// confinement returns the options for seccomp, AppArmor and SELinux. Privileged containers have none of them (CRI
+// text). Docker lifts them for privileged containers, too, but newer engines still apply a profile that the request
+// names.
 func confinement(field string, in ContainerInput, sc *runtimeapi.LinuxContainerSecurityContext) ([]string, error) {
 	seccomp, err := seccompOf(field, sc)
 	if err != nil {
@@ -175,7 +175,7 @@ func selinuxOptions(field string, o *runtimeapi.SELinuxOption) ([]string, error)
 		out = append(out, "label="+part.name+":"+part.value)
 	}
 	if level := o.GetLevel(); level != "" && !selinuxLevel.MatchString(level) {
-		return nil, invalid(field+".level", "%q is no level of SELinux, as s0:c4,c5 is", level)
+		return nil, invalid(field+".level", "%q is not an SELinux level such as s0:c4,c5", level)
 	}
 	return out, nil
 }
@@ -210,7 +210,7 @@ func ambient(field string, names []string, host *container.HostConfig, more *ext
 	for i, name := range names {
 		name = capabilityPrefix + strings.TrimPrefix(strings.ToUpper(name), capabilityPrefix)
 		if name == capabilityPrefix+"ALL" {
-			return invalid(item(field, i), "ALL is none: name each that is to be ambient")
+			return invalid(item(field, i), "ALL is not a capability: name each capability that is to be ambient")
 		}
 		note.Process.Ambient = append(note.Process.Ambient, name)
 	}

@@ -175,7 +175,7 @@ func TestPrivilegedNeedsAPrivilegedPod(t *testing.T) {
 	host := mustContainer(t, in).Host
 	testutil.Assert(t, host.Privileged && host.MaskedPaths != nil && len(host.MaskedPaths) == 0,
 		"privileged %v, masked %q", host.Privileged, host.MaskedPaths)
-	// A pod rebuilt from its labels does not tell, and is trusted.
+	// A pod that was rebuilt from its labels does not show the field, so the container is not refused.
 	in.Sandbox.Config = &runtimeapi.PodSandboxConfig{Metadata: podMetadata()}
 	testutil.Assert(t, mustContainer(t, in).Host.Privileged, "not privileged in a rebuilt pod")
 }

@@ -39,7 +39,8 @@ func InterfaceSysctls(config *runtimeapi.PodSandboxConfig) map[string]string {
 	return values
 }
 
-// isInterfaceSysctl knows net.FAMILY.conf.INTERFACE and net.FAMILY.neigh.INTERFACE.
+// isInterfaceSysctl reports whether name is net.FAMILY.conf.INTERFACE.* or net.FAMILY.neigh.INTERFACE.* of an interface
+// that is not the loopback.
 func isInterfaceSysctl(name string) bool {
 	parts := strings.SplitN(name, ".", 5)
 	if len(parts) < 5 || parts[0] != "net" || parts[2] != "conf" && parts[2] != "neigh" {
@@ -48,8 +49,7 @@ func isInterfaceSysctl(name string) bool {
 	return !slices.Contains([]string{"all", "default", "lo"}, parts[3])
 }
 
-// checkSysctl refuses names that could name another file below /proc/sys than
-// their prefix says.
+// checkSysctl refuses names that could lead to another file below /proc/sys than their prefix says.
 func checkSysctl(field, name, value string) error {
 	for part := range strings.SplitSeq(name, ".") {
 		if part == "" || strings.HasPrefix(part, "/") || strings.HasSuffix(part, "/") {
@@ -67,7 +67,7 @@ func checkSysctl(field, name, value string) error {
 
 func isNetworkSysctl(name string) bool { return strings.HasPrefix(name, "net.") }
 
-// isIPCSysctl knows the sysctls of the IPC namespace, ipc_namespaces(7).
+// isIPCSysctl reports whether name is a sysctl of the IPC namespace, ipc_namespaces(7).
 func isIPCSysctl(name string) bool {
 	return strings.HasPrefix(name, "fs.mqueue.") || strings.HasPrefix(name, "kernel.shm") ||
 		strings.HasPrefix(name, "kernel.msg") || name == "kernel.sem"

@@ -78,7 +78,7 @@ func (r userRequest) merged() []string {
 	return out
 }
 
-// strict gives the process these groups and no others of the image's.
+// strict gives the process these groups and no groups from the image.
 func (r userRequest) strict(field string, more *extra) error {
 	note, err := more.need(field, "Strict")
 	if err != nil {

@@ -102,7 +102,7 @@ func checkMapping(field string, mappings []*runtimeapi.IDMapping) error {
 	case m.GetContainerId() != 0:
 		return invalid(field+"[0].container_id", "is %d, the mapping must begin with root's, 0", m.GetContainerId())
 	case m.GetLength() == 0:
-		return invalid(field+"[0].length", "is 0, nobody is mapped")
+		return invalid(field+"[0].length", "is 0, the mapping must have at least one id")
 	case uint64(m.GetHostId())+uint64(m.GetLength()) > math.MaxUint32:
 		return invalid(field+"[0].length", "%d ids from %d on are more than there are", m.GetLength(), m.GetHostId())
 	}
@@ -154,9 +154,9 @@ func joinUsers(field string, options *runtimeapi.UserNamespace, sandbox SandboxR
 }
 
 func (e *extra) joinUsers(field, path string, users Users) error {
-	if path == "" { // without one the runtime would make another
+	if path == "" { // without a path the runtime would make another namespace
 		return fmt.Errorf(
-			"%s: the record of the pod is lost, and with it where its user namespace is: run a new pod sandbox: %w",
+			"%s: the record of the pod is lost, and with it the path of its user namespace: run a new pod sandbox: %w",
 			field, errdefs.ErrFailedPrecondition)
 	}
 	if err := e.join(field, "user", path); err != nil {
@@ -172,7 +172,7 @@ func (u Users) are(uids, gids []*runtimeapi.IDMapping) bool {
 }
 
 // mapMount maps the owners of a mount's files into the pod's user namespace, if the mount asks for it or is an image:
-// an image's owners mean users of its container.
+// the owners of an image's files mean users of the container.
 func mapMount(field string, m *runtimeapi.Mount, target string, in ContainerInput, more *extra) error {
 	users := PodUsers(in.Sandbox.Config)
 	if users != nil && m.GetPropagation() == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL {
@@ -190,7 +190,7 @@ func mapMount(field string, m *runtimeapi.Mount, target string, in ContainerInpu
 		if len(uids) > 0 {
 			part = ".uidMappings"
 		}
-		return unsupported(field+part, "mounts are mapped by the mappings of their pod's user namespace alone")
+		return unsupported(field+part, "a mount can have only the mappings of its pod's user namespace")
 	}
 	note, err := more.need(field+".uidMappings", "a mount with owners of its own")
 	if err == nil {
@@ -201,7 +201,8 @@ func mapMount(field string, m *runtimeapi.Mount, target string, in ContainerInpu
 
 const pingGroups = "net.ipv4.ping_group_range"
 
-// limitPing returns the value of ping_group_range, empty for a pod that names it, or has the node's users.
+// limitPing returns the value of ping_group_range, empty for a pod that sets this sysctl itself or uses the node's user
+// namespace.
 func limitPing(config *runtimeapi.PodSandboxConfig) string {
 	users := PodUsers(config)
 	if _, named := config.GetLinux().GetSysctls()[pingGroups]; users == nil || named {

@@ -151,7 +151,8 @@ func TestSmallFilesAreProgress(t *testing.T) {
 	testutil.Assert(t, reports >= 3, "%d reports of progress for three files", reports)
 }
 
-// TestTagHasOneArtifactAfterAFailure: the old artifact cannot give its tag away.
+// TestTagHasOneArtifactAfterAFailure: a pull fails because the old artifact cannot lose its tag. No second artifact
+// gets the tag.
 func TestTagHasOneArtifactAfterAFailure(t *testing.T) {
 	f := newFixture(t)
 	f.push(artifacts.New(t, artifacts.Empty, "a", "1"), "x:1")
