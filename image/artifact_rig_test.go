@@ -75,7 +75,8 @@ func TestRigTagMovesBetweenImageAndArtifact(t *testing.T) {
 	testutil.Must(t, r.Remove(t.Context(), spec(artifactID)))
 }
 
-// TestRigArtifactOfAnIndex pulls the manifest of an index that is for the node's platform.
+// TestRigArtifactOfAnIndex pulls an index with an artifact for the node's platform. The artifact has the digest of the
+// index.
 func TestRigArtifactOfAnIndex(t *testing.T) {
 	r := newRig(t, image.Options{})
 	ref := r.env.Registry + "/" + name(t) + ":1"

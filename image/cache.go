@@ -23,8 +23,8 @@ type cache struct {
 	listing, writing turn
 
 	mu sync.Mutex
-	// seq counts the writes. written has the value of seq at the last write of each id, also of removed images. A list
-	// that was requested after that write removes the entry.
+	// seq counts the writes. written has the value of seq at the last write of each image id, even of a removed image.
+	// A list that was requested after the write removes the id from written.
 	seq     uint64
 	written map[string]uint64
 	// suspects are names and ids in events since the last list.
@@ -84,8 +84,8 @@ func (c *cache) refresh(ctx context.Context, ref string) (*entry, error) {
 	return e, nil
 }
 
-// publish publishes an image. It leaves out an unknown image without a name: this may be a layer of another image,
-// which lists do not have.
+// publish publishes an image. It leaves out an unknown image without a name. Such an image may be a layer of another
+// image, and the engine does not list layers.
 func (c *cache) publish(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

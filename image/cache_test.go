@@ -26,7 +26,7 @@ import (
 type node struct {
 	*Service
 	engine *dockertest.Engine
-	// deaf loses events while it is set. It is set before the events come.
+	// deaf drops all events while it is set. Tests set it before the first event that they want dropped.
 	deaf bool
 }
 
@@ -76,7 +76,7 @@ func (n *node) follow(t *testing.T) (stop func()) {
 	return func() { cancel(); group.Wait() }
 }
 
-// settle waits until events are worked off, at most the time in which foreign changes must be visible.
+// settle waits for as long as a foreign change with an event may take to become visible.
 func settle() {
 	time.Sleep(time.Second)
 	synctest.Wait()
@@ -185,7 +185,7 @@ func TestForeignChangesAreVisibleWithinASecond(t *testing.T) {
 	}
 }
 
-// An event about an image that the list shows as before still leads to an inspect of the image.
+// An event about an image leads to an inspect, even if the engine's list shows no change of the image.
 func TestImageOfAnEventIsInspected(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a:1"}}, {Names: []string{"b:1"}}}
 	onNode(t, dockertest.Options{Images: images}, nil, func(t *testing.T, n *node) {
@@ -245,7 +245,7 @@ func TestFailedRelistIsRepeated(t *testing.T) {
 	})
 }
 
-// A prune of hundreds of images costs some lists, and a quiet node about one a minute.
+// A burst of hundreds of events costs at most three lists, and a quiet node costs about one list a minute.
 func TestBurstsOfEventsShareLists(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a:1"}}}
 	onNode(t, dockertest.Options{Images: images}, nil, func(t *testing.T, n *node) {
@@ -269,7 +269,8 @@ func TestBurstsOfEventsShareLists(t *testing.T) {
 type staleLists struct {
 	docker.Engine
 	mu sync.Mutex
-	// hold, when not nil, is closed to let a list arrive, and made is closed when it is made.
+	// The engine closes made when the next list is made. The list arrives when the test closes hold. Both channels are
+	// nil if the next list is not held back.
 	hold, made chan struct{}
 }
 
@@ -295,7 +296,7 @@ func (e *staleLists) next() (made <-chan struct{}, arrive func()) {
 	return e.made, func() { close(hold) }
 }
 
-// A caller reads its own writes, also while and after a list arrives that was made before them.
+// A caller reads its own writes, even if a list that was made before them arrives after them.
 func TestCallersReadTheirOwnWrites(t *testing.T) {
 	opts := dockertest.Options{
 		Images:   []dockertest.Image{{Names: []string{"old:1", "old:2"}}, {Names: []string{"moved:1"}}},

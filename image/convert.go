@@ -32,8 +32,8 @@ func isArtifact(inspect *image.InspectResponse) bool {
 	return inspect.Os == "" && len(inspect.RootFS.Layers) == 0
 }
 
-// fromSummary converts an element of the engine's list that could not be inspected. The user and the info are from an
-// earlier entry of the image, which may be nil.
+// fromSummary converts a listed image that could not be inspected. The user and the info come from old, the image's
+// earlier entry, which may be nil.
 func fromSummary(summary image.Summary, old *entry) *entry {
 	img := &runtimeapi.Image{
 		Id:          summary.ID,

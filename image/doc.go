@@ -7,24 +7,25 @@
 //
 // # The cache
 //
-// List, Status and FsInfo answer from a cache in memory. The first of them fills it, and Service.Run keeps it:
+// List, Status and FsInfo answer from a cache in memory. The first call fills the cache, and Service.Run keeps it up to
+// date:
 //
 //   - Write-through: a pull, a load and a removal of this service inspect their image and publish the answer.
 //   - Engine events: package state passes them on, see Service.Changed. They lead to a relist.
 //   - A relist after each (re)connection, see Service.Relist, and 45 seconds after the last one. It finds changes
 //     without an event: an untagged build below API 1.46, and all changes by containerd's own clients.
 //
-// A relist is one list. It inspects only the images that are new, have other names, or are named by an event.
+// A relist costs one list call. It inspects only the images that are new, have other names, or are named by an event.
 //
 // # What a reader may rely on
 //
 //   - A snapshot is immutable. Reading one costs an atomic load and never waits for a writer or the engine, once the
 //     cache is filled.
 //   - After Pull, Remove or EnsureSandboxImage has returned, every answer contains what the call changed.
-//   - Own changes are published one at a time, each from an inspect that was sent after the one before. A list never
-//     overwrites an image that was published after the list was requested.
+//   - Own changes are published one at a time. The inspect of a change is sent after the previous change was published.
+//     A list never overwrites an image that was published after the list was requested.
 //   - A foreign change with an event is visible after one list, at most about a second later. Bursts of events share a
-//     list. Lists take half of the time at most.
+//     list. Relists take at most half of the time.
 //   - A foreign change without an event is visible within a minute.
 //   - While the engine is away, answers stay as they were.
 //   - An image that the engine cannot inspect is listed without its user. Each relist tries it again.

@@ -45,7 +45,7 @@ func (e *entry) sized(bytes int64) *entry {
 	return &next
 }
 
-// unnamed returns the entry without the names that taken has.
+// unnamed returns the entry without the names in taken.
 func (e *entry) unnamed(taken []string) *entry {
 	lost := func(name string) bool { return slices.Contains(taken, normalName(name)) }
 	if !slices.ContainsFunc(e.names, func(name string) bool { return slices.Contains(taken, name) }) {
@@ -59,8 +59,8 @@ func (e *entry) unnamed(taken []string) *entry {
 	return next
 }
 
-// agrees reports whether the engine's list has the image as the entry has it. A list may lack some of an image's
-// digests.
+// agrees reports whether the entry is still right, by the names in the engine's list. A list may lack some of an
+// image's digests. An entry without an inspect never agrees.
 func (e *entry) agrees(summary image.Summary) bool {
 	for _, digested := range summary.RepoDigests {
 		if !slices.Contains(e.img.GetRepoDigests(), digested) {

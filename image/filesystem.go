@@ -34,7 +34,7 @@ func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, 
 	}
 	if _, err := os.Stat(place.mountpoint); err != nil {
 		return nil, fmt.Errorf(
-			"the engine's data directory is not visible here, make it so under the same path: %w: %w", err,
+			"the engine's data directory is not visible here, mount it here under the same path: %w: %w", err,
 			errdefs.ErrFailedPrecondition)
 	}
 	if measured, ok := s.usage.get(ctx, place); ok {

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// relistPeriod is the time between two relists without an event. With a slow list and a busy machine it stays
-	// below a minute.
+	// relistPeriod is the time between two relists without an event. It leaves a slow list and a busy machine enough
+	// time to show each change within a minute.
 	relistPeriod = 45 * time.Second
-	// burstPause is the time between an event and its relist, which serves the events that follow at once.
+	// burstPause is the time between an event and its relist. The relist also serves the events during the pause.
 	burstPause = 20 * time.Millisecond
 	// longestRest bounds the pause after a relist, which is otherwise as long as the relist.
 	longestRest = 300 * time.Millisecond
@@ -27,8 +27,8 @@ var relistBackoff = wait.Backoff{
 	Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 5 * time.Second,
 }
 
-// Relist asks for a relist and never blocks. It is for a new connection to the engine, after the events that were
-// missed.
+// Relist asks for a relist and never blocks. Call it on each new connection to the engine, because events before the
+// connection were missed.
 func (s *Service) Relist() { s.images.ask() }
 
 // Changed reports an event of the engine about an image, by the id or name in the event. It never blocks. Events are

@@ -55,7 +55,7 @@ func (r *rig) follow(t *testing.T) {
 // shorter than the pause between two relists, so that only an event leads to a relist in time.
 const tellsWithin = 30 * time.Second
 
-// foreign changes images past the service and waits until wanted holds.
+// foreign changes images without the service and waits until wanted returns true.
 func (r *rig) foreign(t *testing.T, what string, change func() error, wanted func() bool) {
 	t.Helper()
 	testutil.Must(t, change())
@@ -107,7 +107,7 @@ func (r *rig) api(t *testing.T, path string, query url.Values, body io.Reader) (
 	return string(answer), err
 }
 
-// build builds an image from a base with one more file. It has no name if tag is empty.
+// build builds an image from base with one more label. The new image has no name if tag is empty.
 func (r *rig) build(t *testing.T, base, tag string) error {
 	t.Helper()
 	var buildContext bytes.Buffer
@@ -130,7 +130,7 @@ func (r *rig) prune(t *testing.T) error {
 	return err
 }
 
-// TestRigForeignChangesAreVisible changes images past the service: by pull, tag, rmi, load, build and prune.
+// TestRigForeignChangesAreVisible changes images without the service: by pull, tag, rmi, load, build and prune.
 func TestRigForeignChangesAreVisible(t *testing.T) {
 	r := newRig(t, image.Options{})
 	r.follow(t)

@@ -88,7 +88,7 @@ func TestUserOutlastsAFailedInspect(t *testing.T) {
 	})
 }
 
-// A list of images without an engine to inspect them would be a wrong one.
+// List fails if the engine goes away before the images are inspected. The list would be incomplete.
 func TestListFailsWhenTheEngineIsAway(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a"}}}
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {

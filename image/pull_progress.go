@@ -16,7 +16,7 @@ const maxExcused = 60
 // pullWatch cancels transfers that make no progress for the deadline.
 //
 // The engine limits concurrent downloads, so a transfer may be silent because its layers wait behind other transfers.
-// It continues while another transfer is under way, but for maxExcused deadlines without progress at most. A transfer
+// Such a transfer may stay silent while another transfer is under way, for at most maxExcused deadlines. A transfer
 // whose layers are unpacked silently has the same limit.
 //
 // Its methods are safe for concurrent use.

@@ -49,7 +49,7 @@ func TestProgressWatchEndsWithTheCaller(t *testing.T) {
 	})
 }
 
-// A pull that stalls is cancelled, the one behind it is not, although both fell silent at the same time.
+// A pull that stalls is cancelled. The pull that waits behind it is not, although both fell silent at the same time.
 func TestQueuedPullOutlivesAStalledOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watch := newPullWatch(time.Minute)
@@ -148,7 +148,7 @@ func keepComing(t *testing.T, watch *pullWatch) (stop func()) {
 	}, func() { pull.end() })
 }
 
-// every calls step again and again until stop is called, which calls end.
+// every calls step again and again until stop is called. Then it calls end.
 func every(pause time.Duration, step, end func()) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -33,7 +33,7 @@ func (c *cache) relist(ctx context.Context) error {
 	return nil
 }
 
-// beginRelist takes the suspects, which the relist inspects. The list answers all that asked for a relist before it.
+// beginRelist takes the suspects, which the relist inspects. The relist serves all earlier calls of ask.
 func (c *cache) beginRelist() (asked uint64, suspects map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *cache) suspectAgain(suspects map[string]bool) {
 	}
 }
 
-// list returns the engine's images. It inspects each one that differs from the cache, or that suspects names.
+// list returns the engine's images. It inspects each image that differs from the cache or is named in suspects.
 func (c *cache) list(ctx context.Context, suspects map[string]bool) ([]*entry, error) {
 	summaries, err := c.engine.ListImages(ctx)
 	if err != nil {
@@ -93,8 +93,8 @@ func suspected(summary image.Summary, suspects map[string]bool) bool {
 		slices.ContainsFunc(summary.RepoDigests, suspect)
 }
 
-// inspectListed returns the image of a list's element, nil if it was removed meanwhile. If the engine answers, but
-// cannot inspect this image, it returns what the list says, so that one damaged image does not hide the others.
+// inspectListed inspects a listed image. It returns nil if the image was removed meanwhile. If the engine answers, but
+// cannot inspect the image, inspectListed returns what the list says. So one damaged image does not hide the others.
 func (c *cache) inspectListed(ctx context.Context, summary image.Summary, old *entry) (*entry, error) {
 	look, cancel := context.WithTimeout(ctx, inspectPatience)
 	defer cancel()

@@ -36,7 +36,7 @@ type Options struct {
 	// Mounted returns the ids of the images that a container of the engine's list has mounted. They are in use like the
 	// container's own image. It may be nil.
 	Mounted func(container.Summary) []string
-	// Trust decides which images are pulled and made containers of. With nil all are.
+	// Trust decides which images may be pulled and used for containers. nil allows all images.
 	Trust *trust.Verifier
 	// ObservePull is called at the beginning of every transfer from a registry, for metrics and traces. The transfer
 	// uses the returned context and passes its error to the returned function. It may be nil.

@@ -79,7 +79,7 @@ func TestPulledImageHasOneID(t *testing.T) {
 	})
 }
 
-// An image of two repositories has a name by digest in each, one that was loaded has none.
+// An image of two repositories has a name by digest in each of them. A loaded image has none.
 func TestDigested(t *testing.T) {
 	registry := []dockertest.Image{{Names: []string{"127.0.0.1:5000/app:1"}}}
 	opts := dockertest.Options{Registry: registry, Images: []dockertest.Image{{

@@ -72,8 +72,8 @@ func (s *snapshot) search(id string) (int, bool) {
 	return slices.BinarySearchFunc(s.byID, id, func(e *entry, id string) int { return cmp.Compare(e.id(), id) })
 }
 
-// with returns the snapshot with an image in place of the one with its id. Other images lose its names, because a name
-// has one image. It returns the ids of the images that changed, too.
+// with returns the snapshot with the image e, which replaces the image with the same id. Other images lose the names of
+// e, because a name belongs to one image. It also returns the ids of the changed images.
 func (s *snapshot) with(e *entry) (next *snapshot, changed []string) {
 	entries, changed := []*entry{e}, []string{e.id()}
 	for _, old := range s.byID {

@@ -149,8 +149,8 @@ type walk struct {
 	images, containers footprint
 	// links are the inodes seen among files with several names.
 	links map[uint64]bool
-	// committed are the directories of layers that never change. known has their sizes from earlier walks, measured
-	// their sizes from this walk.
+	// committed are the directories of layers that never change. known has their sizes from earlier walks, and measured
+	// has their sizes from this walk.
 	committed       map[string]bool
 	known, measured map[string]footprint
 }

@@ -154,7 +154,7 @@ func TestMeterWithoutDirs(t *testing.T) {
 	testutil.Assert(t, !ok, "figures of a driver whose layers are not in directories")
 }
 
-// A disk whose walk takes longer than any pause is also measured, and again soon after. A measurement from hours ago
+// A disk is measured again soon, even if its walk takes longer than the longest pause. A measurement from hours ago
 // would be useless.
 func TestMeterOfAHugeDisk(t *testing.T) {
 	for _, takes := range []time.Duration{time.Second, 20 * time.Second, 25 * time.Minute} {
@@ -211,10 +211,10 @@ func TestCloseIsNoFailureOfAMeasurement(t *testing.T) {
 	testutil.Assert(t, len(hook.AllEntries()) == 0, "the log has %v", hook.AllEntries())
 }
 
-// A meter that is closed while a call begins a measurement waits for that one, too.
+// close waits for a measurement that a concurrent call is just beginning.
 func TestCloseOfAMeterInUse(t *testing.T) {
 	meter := newUsageMeter()
-	meter.mu.Lock() // as a call does that has seen that the meter is not closed
+	meter.mu.Lock() // like a call that begins a measurement because the meter is not closed yet
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)

@@ -33,8 +33,8 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// explain adds the reason to the error about a certificate, if no authority is known at all. criadapter's image has no
-// certificates of authorities, because the node has the certificates that its engine trusts.
+// explain adds the remedy to the error about a certificate, if this system has no certificates of authorities at all.
+// criadapter's image has none, because its container gets the node's, which the engine trusts, too.
 func explain(err error) error {
 	var unknown x509.UnknownAuthorityError
 	var none x509.SystemRootsError

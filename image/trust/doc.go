@@ -12,10 +12,10 @@
 //	  keys: [/etc/criadapter/prod.pub]
 //
 // A Verifier decides twice. Before a pull it resolves the image's tag to a digest, verifies the digest's signatures,
-// and returns the digest: the caller pulls this digest, whatever the tag names by then. Before a container is created
-// it judges the image by its names at the engine, because the image may have come another way. Signatures that were
-// verified at the pull are kept on disk, and are verified again by the current keys. For other images it asks their
-// registry, without credentials.
+// and returns the digest. The caller pulls this digest, even if the tag has moved by then. Before a container is
+// created it judges the image by its names at the engine, because the image may have come another way. Signatures that
+// were verified at the pull are kept on disk, and are verified again by the current keys. For an image without kept
+// signatures, the Verifier asks the registry, without credentials.
 //
 // Signatures are read as cosign stores them beside the image: in the tag sha256-….sig (simple signing), and as
 // bundles among the digest's referrers (OCI distribution 1.1). A signature vouches for content. It does not say for

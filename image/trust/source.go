@@ -119,8 +119,8 @@ func (s source) bundles(ref name.Reference) (found []evidence, unread error) {
 	return found, unread
 }
 
-// layers returns the layers of a manifest that has signatures, at most maxEvidence. There are none if the manifest does
-// not exist, or is an index: a referrer can be anything, and a fallback tag can list what is gone.
+// layers returns the layers of a manifest that has signatures, at most maxEvidence. It returns none for a manifest that
+// is gone, because a fallback tag can still list it. It returns none for an index, because a referrer can be anything.
 func (s source) layers(ref name.Reference) ([]v1.Descriptor, error) {
 	descriptor, err := remote.Get(ref, s.Remote...)
 	if notFound(err) || err == nil && descriptor.MediaType.IsIndex() {

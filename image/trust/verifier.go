@@ -69,7 +69,7 @@ func (v *Verifier) Resolve(ctx context.Context, ref reference.Named, auth authn.
 	}
 	found, unread := from.evidence(image)
 	if err := judge(image, found, keys); err != nil {
-		if unread != nil { // one of these may be valid
+		if unread != nil { // an unread signature may be valid
 			return nil, fmt.Errorf("read signatures of image %s: %w", ref, unread)
 		}
 		return nil, refused(ref.String(), v.by(rule, err))
@@ -96,7 +96,6 @@ func digestFrom(from source, ref reference.Named) (digest.Digest, error) {
 
 // Image is an image of the engine.
 type Image struct {
-	// ID is the image's id.
 	ID string
 	// Name is the name by which a client asks for the image. It may be the id, or empty.
 	Name string
@@ -104,8 +103,9 @@ type Image struct {
 	Names []string
 }
 
-// Allow decides on a container of an image that is on the node. The rule of the repository in Name decides if the image
-// has a name there. Otherwise the rules of all its repositories must allow it, and the default if it has none.
+// Allow decides on a container of an image that is on the node. If the image has a name in the repository of Name, the
+// repository's rule decides. Otherwise the rules of all the image's repositories must allow it. The default decides on
+// an image without a repository.
 //
 // If the rule needs a signature, one of the image's digests in the repository must have it. Without a kept signature,
 // Allow asks the registry.
@@ -192,7 +192,7 @@ func (v *Verifier) allowDigest(ctx context.Context, image reference.Canonical, k
 	}
 	found, unread := from.evidence(image.Digest())
 	if err := judge(image.Digest(), found, keys); err != nil {
-		if unread != nil { // one of these may be valid
+		if unread != nil { // an unread signature may be valid
 			return fmt.Errorf("no signature of %s is kept here, pull it through CRI; its registry: %w", image, unread)
 		}
 		return err

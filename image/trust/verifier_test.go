@@ -63,12 +63,13 @@ func TestSignedImageIsPulledByItsDigest(t *testing.T) {
 	}
 }
 
-// TestOtherReferrers puts referrers beside signatures that are none, or that the registry cannot serve. They neither
-// refuse a signed image nor let an unsigned one pass.
+// TestOtherReferrers adds referrers that are no signatures, or that the registry cannot serve. With them a signed image
+// is still allowed, and an unsigned image is still refused.
 func TestOtherReferrers(t *testing.T) {
 	for name, test := range map[string]struct {
 		refer func(s *site, image digest.Digest)
-		// unread says that the referrer may be a signature, so that it cannot be refused without one.
+		// unread says that the referrer may be a signature. A pull then fails with the registry's error, because the
+		// image is not proven to be unsigned.
 		unread bool
 	}{
 		"an index": {func(s *site, image digest.Digest) {
