@@ -87,8 +87,8 @@ type Config struct {
 	OCIRuntime string `json:"oci-runtime"`
 	// RuntimeAnnotations is a comma-separated list of patterns, see AnnotationPatterns.
 	RuntimeAnnotations string `json:"runtime-annotations"`
-	// ExecThroughEngine runs all commands in containers through the engine, which also sends stop signals. If it is
-	// false, runc runs commands and criadapter sends stop signals where possible.
+	// ExecThroughEngine makes the engine run all commands in containers and send all stop signals. If it is false, runc
+	// runs commands and criadapter sends stop signals where possible.
 	ExecThroughEngine bool `json:"exec-through-engine"`
 	// SandboxContainer is SandboxContainerNeeded or sandboxContainerAlways.
 	SandboxContainer string `json:"sandbox-container"`
@@ -100,8 +100,8 @@ type Config struct {
 	NRIPluginDir       string `json:"nri-plugin-dir"`
 	NRIPluginConfigDir string `json:"nri-plugin-config-dir"`
 
-	// Migrate is MigrateCRIDockerd or MigrateNone. The next two settings are comma-separated directories of cri-dockerd
-	// and dockershim, for their checkpoints and for libcni's cache.
+	// Migrate is MigrateCRIDockerd or MigrateNone. The next two settings are comma-separated directories that
+	// cri-dockerd or dockershim used: first for its checkpoints, then for libcni's cache.
 	Migrate                string `json:"migrate"`
 	MigrateRootDirectories string `json:"migrate-root-directories"`
 	MigrateCNICacheDirs    string `json:"migrate-cni-cache-dirs"`
@@ -133,8 +133,8 @@ type Config struct {
 
 	// ContainerLogMode is LogModeCopy or LogModeSymlink, for new containers.
 	ContainerLogMode string `json:"container-log-mode"`
-	// ContainerLogBufferSize is the largest size of the engine's log of a new container with a copied log, in bytes as
-	// a Kubernetes quantity.
+	// ContainerLogBufferSize bounds the engine's own log of each new container with LogModeCopy, in bytes as a
+	// Kubernetes quantity.
 	ContainerLogBufferSize string `json:"container-log-buffer-size"`
 
 	// LogLevel is a level of logrus, LogFormat is LogText or LogJSON.
@@ -195,8 +195,8 @@ func (c Config) SocketPath() string {
 	return path
 }
 
-// CleanSocket returns the path of a unix socket, with which two spellings of one socket are equal. Kubelets take a path
-// without unix://, and /var/run is a link to /run.
+// CleanSocket returns the path of a unix socket in a form that is the same for each spelling of the socket. Kubelets
+// take a path without unix://, and /var/run is a link to /run.
 func CleanSocket(endpoint string) string {
 	path := filepath.Clean(strings.TrimPrefix(endpoint, "unix://"))
 	if below, ok := strings.CutPrefix(path, "/var/run/"); ok {
@@ -248,8 +248,8 @@ func (c Config) CacheDir() string {
 	return filepath.Join(c.RootDirectory, "cni")
 }
 
-// Validate returns an error for every invalid value, with its flag. Package cmd/criadapter/settings adds the values
-// that other packages judge.
+// Validate returns an error for every invalid value, with its flag. Package cmd/criadapter/settings checks the values
+// that only other packages can judge.
 func (c Config) Validate() error {
 	return errors.Join(
 		checkSocket("container-runtime-endpoint", c.Endpoint),

@@ -35,7 +35,7 @@ type Setting struct {
 	Origin string `json:"origin"`
 }
 
-// Named reports whether a flag or a variable of the environment has the value.
+// Named reports whether the value comes from a flag or from a variable of the environment.
 func (s Setting) Named() bool {
 	return strings.HasPrefix(s.Origin, originFlag+" ") || strings.HasPrefix(s.Origin, originEnvironment+" ")
 }

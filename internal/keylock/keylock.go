@@ -1,5 +1,5 @@
-// Package keylock gives a lock per key, for example one per pod and one per container. Work on one key runs one at a
-// time; work on different keys never waits for each other.
+// Package keylock gives a lock per key, for example one per pod and one per container. Holders of one key run one at a
+// time. Holders of different keys never wait for each other.
 //
 // Unlike with a sync.Mutex, a caller can wait for a lock with a context: a call whose caller is gone does not queue
 // behind a slow engine. Waiters of one key get the lock in the order in which they came. A key costs memory only while

@@ -54,8 +54,8 @@ func shareDir(dir string) error {
 	return makeShared(dir)
 }
 
-// makeShared sets the propagation of the mount at directory, with EINVAL when
-// directory is not a mount point. On a shared mount it changes nothing.
+// makeShared makes the mount at dir shared. It fails with EINVAL if dir is not a mount point. On a shared mount it
+// changes nothing.
 func makeShared(dir string) error {
 	if err := unix.Mount("", dir, "", unix.MS_SHARED|unix.MS_REC, ""); err != nil {
 		return &os.PathError{Op: "make shared", Path: dir, Err: err}

@@ -39,8 +39,8 @@ func (h Handle) open() (*os.File, error) {
 	if err != nil || h.container == "" {
 		return ns, err
 	}
-	// The cgroup is read after the file was opened: a process that is in the container's cgroup now had the same id
-	// before.
+	// The cgroup is read after the file was opened. A process that is in the container's cgroup now already had this
+	// id when the file was opened.
 	inside, err := proctable.LookInContainer(h.pid, h.container)
 	if inside {
 		return ns, nil

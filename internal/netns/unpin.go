@@ -20,8 +20,9 @@ const maxStackedPins = 64
 // its last other pin; a process that is in it is not disturbed.
 //
 // It is idempotent: a missing file is success, and so is a file without a mount, as a crash or a reboot leaves it.
-// Unpin fails with errdefs.ErrFailedPrecondition for a path that is not a pin, and changes nothing: a directory, a file
-// with content, a link such as /proc/PID/ns/net. It fails with errdefs.ErrInvalidArgument for an empty path.
+// For a path that is not a pin, Unpin fails with errdefs.ErrFailedPrecondition and changes nothing. Such a path is a
+// directory, a file with content, or a link such as /proc/PID/ns/net. For an empty path, Unpin fails with
+// errdefs.ErrInvalidArgument.
 func (h Handle) Unpin() error {
 	defer step.At("namespace: unpin")()
 	if h.path == "" {

@@ -15,7 +15,8 @@ type Adjustment struct {
 	RemoveMounts     []string `json:"removeMounts,omitempty"`
 	RemoveDevices    []string `json:"removeDevices,omitempty"`
 	RemoveNamespaces []string `json:"removeNamespaces,omitempty"`
-	// Mounts, Devices, Namespaces and Hooks are added as a Note's are. An empty path makes a new namespace.
+	// Mounts, Devices, Namespaces and Hooks are added like the fields of Note with these names. A namespace with an
+	// empty path is new.
 	Mounts     []Mount           `json:"mounts,omitempty"`
 	Devices    []Device          `json:"devices,omitempty"`
 	Namespaces map[string]string `json:"namespaces,omitempty"`
@@ -26,7 +27,7 @@ type Adjustment struct {
 	DeviceRules []json.RawMessage `json:"deviceRules,omitempty"`
 	// Config are JSON merge patches (RFC 7396) of the configuration.
 	Config []json.RawMessage `json:"config,omitempty"`
-	// Process is for the container's process and for its commands.
+	// Process changes the container's own process and each process of an exec.
 	Process ProcessAdjustment `json:"process,omitzero"`
 	// OCIVersion is the version of the OCI runtime specification that the runtime has to know, empty for any.
 	OCIVersion string `json:"ociVersion,omitempty"`
@@ -39,10 +40,10 @@ func (a *Adjustment) Empty() bool { return reflect.ValueOf(*a).IsZero() }
 type ProcessAdjustment struct {
 	// Patch is a JSON merge patch of the process.
 	Patch json.RawMessage `json:"patch,omitempty"`
-	// RemoveEnv are names of variables. Env are variables as NAME=value. They replace variables of the same name.
+	// RemoveEnv are names of variables. Env are variables as NAME=value, which replace variables of the same name.
 	RemoveEnv []string `json:"removeEnv,omitempty"`
 	Env       []string `json:"env,omitempty"`
-	// Rlimits replace others of their type.
+	// Rlimits replace the limits of the same types.
 	Rlimits []Rlimit `json:"rlimits,omitempty"`
 	// Groups are supplementary groups to add.
 	Groups []uint32 `json:"groups,omitempty"`

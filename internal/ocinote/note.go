@@ -39,7 +39,7 @@ type Note struct {
 	// MappedMounts are the destinations of bind mounts whose owners are mapped into the joined user namespace. The
 	// configuration must have a mount at each of them.
 	MappedMounts []string `json:"mappedMounts,omitempty"`
-	// Process is for the container's process and for its commands.
+	// Process changes the container's own process and each process of an exec.
 	Process Process `json:"process,omitzero"`
 	// Unified are keys of cgroup v2 and their values.
 	Unified map[string]string `json:"unified,omitempty"`
@@ -54,13 +54,13 @@ type Note struct {
 	Hooks map[string][]Hook `json:"hooks,omitempty"`
 	// Seccomp are raw fields to set in linux.seccomp, which must exist.
 	Seccomp map[string]json.RawMessage `json:"seccomp,omitempty"`
-	// IntelRDT is linux.intelRdt as it is, empty to leave the engine's.
+	// IntelRDT replaces linux.intelRdt. Empty leaves the engine's value.
 	IntelRDT json.RawMessage `json:"intelRdt,omitempty"`
 	// Plugins is what NRI plugins change, nil for nothing.
 	Plugins *Adjustment `json:"plugins,omitempty"`
 }
 
-// Process is what a container's process and its commands have in common.
+// Process has the changes to a container's own process and to each process of an exec.
 type Process struct {
 	// Groups are all supplementary groups. The user's own group is added, as other runtimes do. Nil leaves the engine's
 	// groups.
@@ -76,7 +76,7 @@ type IDMapping struct {
 	Size        uint32 `json:"size"`
 }
 
-// Mount is a mount.
+// Mount is a mount of the OCI configuration.
 type Mount struct {
 	Destination string   `json:"destination"`
 	Type        string   `json:"type,omitempty"`

@@ -75,8 +75,8 @@ func (o object) setList(field string, objects []object) {
 	o[field] = values
 }
 
-// replace puts objects into the list in a field. Each replaces the object with the same value under key. Without such
-// an object it is appended.
+// replace puts elements into the list in a field. An element replaces the object with the same value under key. If the
+// list has no such object, the element is appended.
 func (o object) replace(field, key string, elements ...object) error {
 	for _, element := range elements {
 		objects, err := o.list(field)

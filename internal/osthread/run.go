@@ -28,8 +28,8 @@ func Do(f func() error) error {
 }
 
 // runOffMain locks the goroutine to its thread and runs f there. The main thread of the process cannot end: the runtime
-// would park it as f leaves it, and /proc/self would show its state. So a goroutine on the main thread keeps that
-// thread and runs f on another one.
+// would park it with the changes that f made, and /proc/self would show them. So a goroutine on the main thread keeps
+// that thread and runs f on another one.
 func runOffMain(f func()) {
 	runtime.LockOSThread()
 	if syscall.Gettid() != os.Getpid() {

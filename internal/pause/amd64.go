@@ -11,7 +11,7 @@ const (
 )
 
 // amd64 writes instructions of the Intel 64 and AMD64 architecture. A system call takes its number in eax and its
-// arguments in edi, esi, edx, r10d, and leaves its result in eax; writing a 32-bit register clears the upper half.
+// arguments in edi, esi, edx, r10d, and leaves its result in eax. Writing a 32-bit register clears the upper half.
 type amd64 struct{ *assembler }
 
 // emitAMD64 appends the program's code; the package comment gives the reasons.

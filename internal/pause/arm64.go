@@ -11,7 +11,7 @@ const (
 )
 
 // arm64 writes A64 instructions, each a 32-bit word. A system call takes its number in x8 and its arguments in x0 to
-// x3, and leaves its result in x0; writing a w register clears the upper half of its x register.
+// x3, and leaves its result in x0. Writing a w register clears the upper half of its x register.
 type arm64 struct{ *assembler }
 
 // emitARM64 appends the program's code; the package comment gives the reasons.

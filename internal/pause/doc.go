@@ -4,10 +4,10 @@
 // PID namespace, the program is also process 1 of that namespace. It must then reap the children that other processes
 // leave behind. The program, written here instruction by instruction, does just that:
 //
-//  1. It blocks SIGTERM and SIGINT. The kernel discards a signal with default
-//     action that is sent to process 1 of a PID namespace, unless the signal is
-//     blocked: then it stays pending (signal(7), pid_namespaces(7)). Step 3
-//     then receives it.
+//  1. It blocks SIGTERM and SIGINT. The kernel discards a signal to process 1
+//     of a PID namespace if the signal has its default action. A blocked
+//     signal stays pending instead (signal(7), pid_namespaces(7)), and step 3
+//     receives it.
 //  2. It ignores SIGCHLD. The kernel then reaps every child itself, adopted
 //     ones included, and none stays a zombie (POSIX sigaction, wait(2)).
 //  3. It waits with rt_sigtimedwait, which needs no handler and no stack, and

@@ -16,7 +16,6 @@ const (
 	// so no engine can pull something else under this name by accident.
 	Reference = "criadapter.invalid/pause:1"
 
-	// referenceTag is Reference's tag.
 	referenceTag = "1"
 	// binaryName is the program's file name in the image.
 	binaryName = "pause"

@@ -134,8 +134,8 @@ func Read(pid int) (Stat, error) {
 	return p, nil
 }
 
-// Tree returns the ids of the process tree of pid. The tree has pid, and each process of the list all with its parent
-// or session leader in the tree.
+// Tree returns the ids of the process tree of pid. The tree has pid, and each process in all whose parent or session
+// leader is in the tree.
 func Tree(all []Stat, pid int) []int {
 	in := map[int]bool{pid: true}
 	for grown := true; grown; {

@@ -5,5 +5,5 @@
 //
 // In a released program At does nothing. A program built with the tag steps kills itself by SIGKILL before or after the
 // step that a file names. Package test/chaos does this for every step. Without such a file the program only records its
-// steps.
+// steps. The variable CRIADAPTER_STEPS names the directory of the file and of the record. Without it At does nothing.
 package step

@@ -1,9 +1,9 @@
 // Package telemetry shows the state of the program to operators: metrics in the Prometheus format, health and readiness
 // over HTTP, profiles of the Go runtime, and OpenTelemetry traces.
 //
-// It imports no other package of ours. The methods of Metrics get events, and have the form of the packages' Observe
-// options. The functions of Sources are called at each scrape. There is no global state: a program may have several
-// Metrics.
+// It imports no other package of ours. The methods of Metrics count events, and have the types of the Observe options
+// of other packages. The functions of Sources are called at each scrape. There is no global state: a program may have
+// several Metrics.
 //
 // # Names and secrets
 //

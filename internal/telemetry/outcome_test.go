@@ -29,7 +29,7 @@ func TestOutcome(t *testing.T) {
 		{errdefs.ErrNotImplemented, "refused"},
 		{errdefs.ErrUnavailable, "unavailable"},
 		{errors.New("whatever"), "error"},
-		// A cancelled engine call is also unavailable: the cancellation decides.
+		// The error of a cancelled engine call also says unavailable. The cancellation takes precedence.
 		{fmt.Errorf("%w: %w", errdefs.ErrUnavailable, context.Canceled), "canceled"},
 	} {
 		testutil.Equal(t, outcome(test.err), test.want, "%v", test.err)

@@ -7,7 +7,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestTakeAwayAfterAFailedRemoval: files that the caller could not remove do not keep the name from being taken again.
+// TestTakeAwayAfterAFailedRemoval: TakeAway works again for a name whose files the caller did not remove the last time.
 func TestTakeAwayAfterAFailedRemoval(t *testing.T) {
 	root := t.TempDir()
 	for range 2 {
