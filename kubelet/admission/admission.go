@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Reasons of rejections, as in the pod's status. For a scarce resource it is OutOf and the resource's name.
+// Reasons of rejections, as in the pod's status. The reason for a scarce resource is OutOf and the resource's name.
 const (
 	reasonOSLabel               = "PodOSSelectorNodeLabelDoesNotMatch"
 	reasonOS                    = "PodOSNotSupported"

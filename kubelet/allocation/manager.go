@@ -221,8 +221,8 @@ func (m *Manager) SetActuated(
 	return m.save()
 }
 
-// Keep drops the records of pods that do not exist, and writes the checkpoint if it is out of date: because Keep or
-// Forget dropped a pod, or because an earlier write failed. This drops pods that ended while no kubelet ran, too.
+// Keep drops the records of pods that do not exist, even of pods that ended while no kubelet ran. It writes the
+// checkpoint if Keep or Forget has dropped a pod, or if an earlier write failed.
 func (m *Manager) Keep(exists func(types.UID) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Same says whether the pods a and b, and their containers, have the same resizable resources.
+// Same says whether two pods have the same CPU and memory, in each container and in spec.resources.
 func Same(a, b *v1.Pod) bool {
 	same := SamePodLevel(a.Spec.Resources, b.Spec.Resources)
 	model.EachContainer(&a.Spec, func(c *v1.Container, _ model.Kind) {
@@ -19,7 +19,8 @@ func Same(a, b *v1.Pod) bool {
 	return same
 }
 
-// SamePodLevel says whether two pods have the same resizable pod-level resources (spec.resources). Nil means none.
+// SamePodLevel says whether two pods have the same CPU and memory in spec.resources, their pod-level resources. Nil
+// means none.
 func SamePodLevel(a, b *v1.ResourceRequirements) bool {
 	var none v1.ResourceRequirements
 	return len(model.ChangedResources(ptr.Deref(a, none), ptr.Deref(b, none))) == 0

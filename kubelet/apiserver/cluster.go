@@ -44,8 +44,8 @@ type Options struct {
 	Events *events.Recorder
 }
 
-// Cluster is the kubelet's access to the API server. A kubelet without a cluster also has a Cluster. It only describes
-// the node, and its other methods do nothing. It is safe for concurrent use.
+// Cluster is the kubelet's access to the API server. A kubelet without a cluster also has a Cluster, which only
+// describes the node: all other methods do nothing. A Cluster is safe for concurrent use.
 type Cluster struct {
 	opts Options
 	node *node.Reporter

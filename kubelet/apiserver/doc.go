@@ -2,14 +2,16 @@
 // pkg/kubelet that have a kubeClient: NewMainKubelet, kubelet_node_status.go, status, mirror pods, watch-based
 // managers. Each part is a package below this one. Cluster wires them, and the kubelet uses only Cluster:
 //
-//	connect    the clients
-//	node       registers the node, keeps its lease and status
-//	podsource  the pods that the scheduler bound to the node
-//	objects    the config maps and secrets that pods name
-//	services   the pods' environment variables for services
-//	token      the service account tokens of pods
-//	report     sends statuses and events, and lets the server remove deleted pods that have ended
-//	mirrorpod  shows static pods on the API server
+//	connect       the clients
+//	node          registers the node, keeps its lease and status
+//	podsource     the pods that the scheduler bound to the node
+//	objects       the config maps and secrets that pods name
+//	services      the pods' environment variables for services
+//	token         the service account tokens of pods
+//	report        sends statuses and events, and lets the server remove deleted pods that have ended
+//	mirrorpod     shows static pods on the API server
+//	review        authenticates and authorizes clients of the kubelet's API
+//	runtimeclass  finds the runtime handlers of RuntimeClasses
 //
 // No part delays a pod: pods go on without the server, and the parts catch up when it is back.
 package apiserver

@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/apiserver/node"
 )
 
-// NodeOptions describe this machine. New sets what the runtime tells of it, and where to report to.
+// NodeOptions describe this machine. New sets the functions that ask the runtime, the API server's clients and Event.
 type NodeOptions = node.Options
 
 // reporter returns the options of the node's reporter. Without clients the reporter only describes the node, for
