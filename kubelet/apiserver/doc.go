@@ -13,5 +13,6 @@
 //	review        authenticates and authorizes clients of the kubelet's API
 //	runtimeclass  finds the runtime handlers of RuntimeClasses
 //
-// No part delays a pod: pods go on without the server, and the parts catch up when it is back.
+// Without the server, pods that run go on, and the parts catch up when it is back. A new pod waits only for data of the
+// server that it needs: config maps, secrets, tokens, service variables and the handler of its RuntimeClass.
 package apiserver
