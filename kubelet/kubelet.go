@@ -279,7 +279,7 @@ func (k *Kubelet) newPodConfig(admitter *admission.Admitter, recorder *events.Re
 }
 
 // probeEvent returns a function that records an event of a probe. The arguments of the format message are the probe's
-// type and why.
+// type and the reason.
 func probeEvent(
 	recorder *events.Recorder, reason, message string,
 ) func(pod *v1.Pod, container string, probe prober.Type, why string) {

@@ -21,7 +21,7 @@ func (m *loopMonitor) enter() {
 	m.entered.Store(&now)
 }
 
-// err returns an error if a turn of the loop takes longer than both two resyncs and minLoopLimit.
+// err returns an error if a turn of the loop takes longer than minLoopLimit and longer than two resyncs.
 func (m *loopMonitor) err(resync time.Duration) error {
 	entered := m.entered.Load()
 	if entered == nil {

@@ -72,14 +72,14 @@ type Options struct {
 	// DevicePluginsDir is the directory where device plugins register. Plugins use /var/lib/kubelet/device-plugins.
 	// Empty means no device plugins.
 	DevicePluginsDir string
-	// CPUManagerPolicy says whether containers of guaranteed pods get whole CPUs for themselves; empty means no.
-	// ReservedCPUs is a list of CPUs, such as 0-1, that no container has for itself. Their number takes the place of
-	// the CPUs in Cluster.Reserved. If the list is empty, as many CPUs are chosen as Cluster.Reserved has.
+	// CPUManagerPolicy says whether containers of guaranteed pods get exclusive CPUs; empty means no. ReservedCPUs is a
+	// list of CPUs, such as 0-1, that never become exclusive. Their number replaces the CPU amount in Cluster.Reserved.
+	// If the list is empty, as many CPUs are chosen as Cluster.Reserved has.
 	CPUManagerPolicy cpumanager.Policy
 	ReservedCPUs     string
 	reservedCPUs     cpuset.CPUSet
-	// BesideKubelet starts although a kubelet seems to run on this machine. A kubelet on the same runtime kills these
-	// pods.
+	// BesideKubelet starts although a kubelet seems to run on this machine. If that kubelet uses the same runtime, it
+	// kills this kubelet core's pods.
 	BesideKubelet bool
 	// CgroupRoot is the parent of the pods' cgroups, as a path. Empty means kubelet-core/Owner, which no kubelet and no
 	// other core uses.
@@ -308,7 +308,7 @@ func allocatable(capacity, reserved v1.ResourceList) (v1.ResourceList, error) {
 func checkSlices(driver cgroup.Driver, root string) error {
 	if driver == cgroup.Systemd && strings.Contains(root, "_") {
 		return fmt.Errorf("the cgroup root %s has an underscore, which systemd uses for dashes: "+
-			"give an --owner, or a --name of the play, without underscores", root)
+			"give an --owner (for play: a --name) without underscores", root)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ type Runtime interface {
 type Options struct {
 	// Policy is the policy; empty means None.
 	Policy Policy
-	// Reserved are CPUs that no container has for itself. If it is empty, ReservedCount CPUs are chosen.
+	// Reserved are CPUs that never become exclusive. If it is empty, ReservedCount CPUs are chosen.
 	Reserved      cpuset.CPUSet
 	ReservedCount int
 	// RootDir is the directory of the file with the grants.
@@ -56,9 +56,9 @@ type Options struct {
 type Manager struct {
 	opts     Options
 	topology topology
-	// all are the online CPUs, and free the ones that are not reserved.
+	// all are the online CPUs. free are the online CPUs that are not reserved.
 	all, free cpuset.CPUSet
-	// path is the file of the grants. It is missing until a container gets CPUs for itself. Run removes it after it has
+	// path is the file of the grants. It is missing until a container gets exclusive CPUs. Run removes it after it has
 	// given all CPUs back.
 	path string
 	// wake wakes Run.
@@ -131,13 +131,13 @@ func (m *Manager) Keep(exists func(types.UID) bool) error {
 	return err
 }
 
-// Exclusive says whether a container of the pod has CPUs for itself. Such a pod cannot be resized in place.
+// Exclusive says whether a container of the pod has exclusive CPUs. Such a pod cannot be resized in place.
 func (m *Manager) Exclusive(pod *v1.Pod) (found bool) {
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) { found = found || m.wholeCPUs(pod, c) > 0 })
 	return found
 }
 
-// wholeCPUs returns how many CPUs the container gets for itself.
+// wholeCPUs returns how many exclusive CPUs the container gets.
 func (m *Manager) wholeCPUs(pod *v1.Pod, c *v1.Container) int {
 	cpu := c.Resources.Requests.Cpu()
 	if !m.static() || model.QOS(pod) != v1.PodQOSGuaranteed || pod.Spec.Resources != nil || cpu.MilliValue()%1000 != 0 {
@@ -178,20 +178,20 @@ func (m *Manager) choose(pod *v1.Pod, c *v1.Container) (cpuset.CPUSet, error) {
 	chosen := m.topology.take(reusable, n)
 	chosen = chosen.Union(m.topology.take(left.Difference(chosen), n-chosen.Size()))
 	if chosen.Size() < n {
-		return chosen, fmt.Errorf("resources.requests[cpu]: %d CPUs for the container alone are requested, and %d are "+
-			"free: %w", n, left.Size(), errdefs.ErrResourceExhausted)
+		return chosen, fmt.Errorf("resources.requests[cpu]: %d exclusive CPUs are requested, and %d are free: %w",
+			n, left.Size(), errdefs.ErrResourceExhausted)
 	}
 	defer m.Wake() // the pool is smaller
 	return chosen, m.grants.Set(pod.UID, c.Name, chosen.String())
 }
 
-// pool returns the CPUs that no container has for itself. Without the policy Static these are all CPUs.
+// pool returns the CPUs that are exclusive to no container. Without the policy Static these are all CPUs.
 func (m *Manager) pool() cpuset.CPUSet {
 	taken, _ := m.grants.Others(&v1.Pod{}, "", m.opts.Finished)
 	return m.all.Difference(union(taken).Intersection(m.free))
 }
 
-// granted returns the CPUs that a container has for itself. It has none if they became reserved, or went offline.
+// granted returns a container's exclusive CPUs. It returns none if a granted CPU became reserved or went offline.
 func (m *Manager) granted(uid types.UID, container string) cpuset.CPUSet {
 	text, _ := m.grants.Get(uid, container)
 	if has := parse(text); has.IsSubsetOf(m.free) {

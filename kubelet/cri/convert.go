@@ -34,7 +34,7 @@ func containerStatus(ctx context.Context, sandboxID string, s *runtimeapi.Contai
 		ID: s.GetId(), SandboxID: sandboxID, Name: s.GetMetadata().GetName(), Attempt: s.GetMetadata().GetAttempt(),
 		State: containerState(s.GetState()), CreatedAt: at(s.GetCreatedAt()), StartedAt: at(s.GetStartedAt()),
 		FinishedAt: at(s.GetFinishedAt()), ExitCode: s.GetExitCode(), Reason: s.GetReason(), Message: s.GetMessage(),
-		// The image has its name in the pod: the CRI image field may be an id.
+		// The name in the pod comes first, because the CRI image field may be an id.
 		Image:   cmp.Or(s.GetImage().GetUserSpecifiedImage(), s.GetImage().GetImage()),
 		ImageID: s.GetImageId(), ImageRef: s.GetImageRef(), Hash: s.GetAnnotations()[model.AnnotationHash],
 		LogPath: s.GetLogPath(), Annotations: s.GetAnnotations(),

@@ -54,7 +54,7 @@ func TestTerminationMessage(t *testing.T) {
 		testutil.Equal(t, containerStatus(t.Context(), "s", test.status).Message, test.want, "%s", test.name)
 	}
 	got := containerStatus(t.Context(), "s", status(1, "File", long)).Message
-	testutil.Assert(t, len(got) == maxMessage && strings.HasSuffix(got, "end"), "a long one has %d bytes", len(got))
+	testutil.Assert(t, len(got) == maxMessage && strings.HasSuffix(got, "end"), "a long message has %d bytes", len(got))
 }
 
 // TestTerminationMessageIsNotAPipe: reading a pipe does not block.

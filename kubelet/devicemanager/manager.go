@@ -28,12 +28,12 @@ type Options struct {
 	Event func(warning bool, reason, message string)
 }
 
-// Manager knows the plugins, their devices, and who has them. It is safe for concurrent use.
+// Manager knows the plugins, their devices, and which container has which device. It is safe for concurrent use.
 type Manager struct {
 	opts Options
 	// allocating is held while a container gets devices, so that containers get devices one after the other.
 	allocating sync.Mutex
-	// patience is the time for a plugin's first list.
+	// patience bounds the wait for a plugin's first list.
 	patience time.Duration
 	// opened is when this process began to wait for plugins.
 	opened time.Time
@@ -46,8 +46,8 @@ type Manager struct {
 }
 
 // goneAfter is how long the node still reports the capacity of a plugin after its end. Its devices are not allocatable
-// meanwhile. After a restart, the node's status keeps the devices of an earlier process for the same time. Without
-// them, the node would reject pods that run with such devices before the plugin registers again.
+// meanwhile. After a restart, the node's status keeps the devices that the earlier process reported for the same
+// time. Otherwise the node would reject pods that run with these devices before the plugin registers again.
 const goneAfter = 5 * time.Minute
 
 // Open reads the grants. An unreadable file is an error: otherwise a running container's devices could go to another

@@ -27,7 +27,8 @@ func overLimit(pod *v1.Pod, stats podstats.Pod) (of, message string) {
 	return "", ""
 }
 
-// volumeOverLimit compares each emptyDir with its sizeLimit. The mount bounds an emptyDir in memory.
+// volumeOverLimit compares each emptyDir on disk with its sizeLimit. An emptyDir in memory cannot exceed its limit: the
+// limit is the size of its tmpfs.
 func volumeOverLimit(pod *v1.Pod, stats podstats.Pod) string {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]

@@ -13,7 +13,7 @@ import (
 // MonitorOptions configure a Monitor. RootDir is required.
 type MonitorOptions struct {
 	Thresholds Thresholds
-	// RootDir is on the pods' file system, ImageDir on the images' file system. Empty means RootDir.
+	// RootDir is on the pods' file system, ImageDir on the images' file system. An empty ImageDir means RootDir.
 	RootDir, ImageDir string
 	// Allocatable is the memory that pods may have, in bytes; 0 means all memory.
 	Allocatable int64

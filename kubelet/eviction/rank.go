@@ -17,7 +17,7 @@ type usage struct {
 	// known is false for a pod without stats.
 	known         bool
 	used, request int64
-	// tie decides between pods that are equal otherwise: the larger comes first.
+	// tie decides between pods that are equal otherwise: the pod with the larger tie comes first.
 	tie int64
 }
 

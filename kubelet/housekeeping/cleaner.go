@@ -77,8 +77,9 @@ func (c *Cleaner) Clean(ctx context.Context) {
 	c.remove(ctx, leftover{"cgroup", c.opts.Cgroups.Pods, c.opts.Cgroups.Remove}, running)
 }
 
-// replacedNames has the full names that static pods wait for. Their source no longer lists the pod that has the name.
-// The source that has not listed its pods may be the API server, and the waiting pod may be the API server itself.
+// replacedNames has the full names that static pods wait for. Clean frees these names before all sources have listed
+// their pods. Otherwise the new version of the API server's static pod could never start: the missing source may be the
+// API server itself.
 func replacedNames(known map[types.UID]podworkers.Pod) map[string]bool {
 	names := map[string]bool{}
 	for _, pod := range known {
@@ -102,7 +103,7 @@ func (c *Cleaner) Finished(uid types.UID) bool {
 // endUnwanted ends a running pod that no source lists, or that the node has rejected.
 func (c *Cleaner) endUnwanted(pod *cri.Pod) {
 	if rejected := c.opts.Rejections.Get(pod.UID); rejected != nil {
-		c.opts.Workers.Terminate(rejected, podworkers.Termination{Reason: "this node does not take the pod"})
+		c.opts.Workers.Terminate(rejected, podworkers.Termination{Reason: "the node rejected the pod"})
 		return
 	}
 	c.opts.Workers.Terminate(orphan(pod), podworkers.Termination{Reason: "no source names the pod", Gone: true})

@@ -21,7 +21,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
-// sources is a PodConfig whose sources have been seen or not, and list pod a or no pod.
+// sources is a PodConfig. seen says that all sources have been seen, and listed says that one lists the pod a.
 type sources struct{ seen, listed bool }
 
 func (s sources) SeenAllSources() bool      { return s.seen }

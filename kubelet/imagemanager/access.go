@@ -29,7 +29,7 @@ type Access struct {
 	stale  map[string]bool
 }
 
-// accessFile is the checkpoint. It has keyed hashes of logins in place of the logins.
+// accessFile is the checkpoint. It has keyed hashes of the logins, not the logins.
 type accessFile struct {
 	Key []byte `json:"key"`
 	// Images are by id.

@@ -32,9 +32,9 @@ type credential struct {
 	node bool
 }
 
-// credentials are the matching credentials of the pod's pull secrets, and then of the node's files. In each, the most
-// specific come first. A missing secret, a secret of another type and an unreadable file are recorded as events and
-// left out: the image may not need them. A malformed secret is an error.
+// credentials are the matching credentials of the pod's pull secrets, and then of the node's files. Within a secret or
+// a file, the most specific come first. A missing secret, a secret of another type and an unreadable file are recorded
+// as events and left out: the image may not need them. A malformed secret is an error.
 func (p *Puller) credentials(r Request) ([]credential, error) {
 	if (p.opts.Secrets == nil || len(r.Pod.Spec.ImagePullSecrets) == 0) && len(p.opts.Files) == 0 {
 		return nil, nil

@@ -29,7 +29,7 @@ type service struct {
 	removed  []string
 	lists    int
 	// described reports whether ImageStatus finds present images. If not, ImageStatus returns no image, and the error
-	// of described. Nil means that ImageStatus finds them.
+	// of described. If described is nil, ImageStatus finds them.
 	described func() (bool, error)
 }
 
@@ -219,7 +219,7 @@ func TestImagesOfVolumesStay(t *testing.T) {
 	testutil.Assert(t, slices.Equal(s.removed, []string{"free"}), "removed %v", s.removed)
 }
 
-// TestRemoveUnused removes all unused images but the ones that are too young. Images of an earlier process are not.
+// TestRemoveUnused removes all unused images that are old enough. Images that the first look finds are old enough.
 func TestRemoveUnused(t *testing.T) {
 	s := &service{present: []*runtimeapi.Image{{Id: "used"}, {Id: "earlier"}, {Id: "pinned", Pinned: true}}}
 	c := NewCollector(

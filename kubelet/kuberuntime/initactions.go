@@ -8,9 +8,9 @@ import (
 
 // initContainers decides about the init containers and sidecars. It returns whether the app containers may start.
 //
-// They start one after the other. An init container starts when its predecessor has succeeded. If the predecessor is a
-// sidecar, it must have started and passed its startup probe. If a container exists, its predecessors have passed, even
-// if the runtime no longer has them.
+// Init containers and sidecars start one after the other, each when its predecessor has passed. An init container has
+// passed when it has succeeded, a sidecar when it has started and passed its startup probe. If a container exists, its
+// predecessors have passed, even if the runtime no longer has them.
 func (c *computation) initContainers() (initialized bool) {
 	specs := c.pod.Spec.InitContainers
 	reached := c.furthest()

@@ -80,8 +80,8 @@ func defaultHTTP(get *v1.HTTPGetAction) {
 	fill(&get.Scheme, v1.URISchemeHTTP)
 }
 
-// defaultPodRequests sets the requests of a pod with limits of its own (KEP-2837): to the sum of its containers'
-// requests, or else to its limits.
+// defaultPodRequests sets the missing requests in spec.resources of a pod that has limits there (KEP-2837). A request
+// becomes the sum of the containers' requests, or else the limit.
 func defaultPodRequests(pod *v1.Pod) {
 	own := pod.Spec.Resources
 	if own == nil || len(own.Limits) == 0 {

@@ -30,7 +30,7 @@ type Objects struct {
 	Claims            []*v1.PersistentVolumeClaim
 }
 
-// Append adds other objects, also with names that are there already.
+// Append adds other objects, even if objects with their names are there already.
 func (o *Objects) Append(other Objects) {
 	o.ConfigMaps = append(o.ConfigMaps, other.ConfigMaps...)
 	o.Secrets = append(o.Secrets, other.Secrets...)

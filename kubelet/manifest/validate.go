@@ -15,7 +15,7 @@ import (
 
 // Validate reports whether the kubelet core can run the pod, which must have its defaults. The error is an
 // errdefs.ErrInvalidArgument that names each invalid or unsupported field. Probable mistakes that the API server allows
-// are errors in static pods alone.
+// are errors only in static pods.
 func Validate(pod *v1.Pod) error {
 	errs := refuseFields(pod, honouredFields())
 	errs = append(errs, validateMetadata(pod)...)

@@ -18,7 +18,7 @@ import (
 // containerCheck collects the errors of a pod's containers.
 type containerCheck struct {
 	spec *v1.PodSpec
-	// static adds the errors that the API server allows.
+	// static adds errors for mistakes that the API server allows.
 	static bool
 	names  map[string]bool
 	// hostPorts are the host ports of the app containers.
@@ -77,8 +77,8 @@ func (c *containerCheck) restarts(container *v1.Container, at *field.Path) {
 	}
 }
 
-// ports validates a container's ports. As in the API server, a host port may not occur twice in all app containers, or
-// in one container of another kind.
+// ports validates a container's ports. As in the API server, two app containers may not have the same host port. Within
+// one container of any kind, a host port may occur only once.
 func (c *containerCheck) ports(container *v1.Container, kind model.Kind, at *field.Path) {
 	names, hostPorts := map[string]bool{}, map[string]bool{}
 	if kind == model.App {

@@ -30,7 +30,7 @@ func InitKind(c *v1.Container) Kind {
 	return Init
 }
 
-// AsContainer returns an ephemeral container without its target. The two share memory.
+// AsContainer returns an ephemeral container without its target. The result shares memory with c.
 func AsContainer(c *v1.EphemeralContainer) *v1.Container {
 	return (*v1.Container)(&c.EphemeralContainerCommon)
 }

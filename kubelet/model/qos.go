@@ -2,9 +2,9 @@ package model
 
 import v1 "k8s.io/api/core/v1"
 
-// QOS returns the pod's QoS class. The pod's own CPU and memory (KEP-2837) decide. If it has none, the CPU and memory
-// of its containers decide. The class is Guaranteed if all have limits for both resources, and only requests that equal
-// the limits. It is BestEffort if none has a request or a limit, else Burstable.
+// QOS returns the pod's QoS class. The pod's own CPU and memory (KEP-2837) count. If the pod has none, the CPU and
+// memory of its containers count. The class is Guaranteed if all these limits are set and no request differs from
+// its limit. It is BestEffort if no request or limit is set, else Burstable.
 func QOS(pod *v1.Pod) v1.PodQOSClass {
 	class := qosClasses{guaranteed: true}
 	if own := podLevel(pod); len(own.Requests)+len(own.Limits) > 0 {
@@ -28,8 +28,7 @@ func QOS(pod *v1.Pod) v1.PodQOSClass {
 
 // qosClasses summarizes the counted requirements.
 type qosClasses struct {
-	// guaranteed: all have limits for both resources, and only requests that equal them. named: any has a request or a
-	// limit.
+	// guaranteed: all limits are set, and no request differs from its limit. named: any request or limit is set.
 	guaranteed, named bool
 }
 

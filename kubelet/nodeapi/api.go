@@ -26,8 +26,8 @@ type Runtime interface {
 		timeout time.Duration) (stdout, stderr []byte, err error)
 }
 
-// APIOptions configure the kubelet's API. Address, Reads, Runtime, NodeName and ClientCAFile are required. So is a
-// serving certificate: CertFile with KeyFile, or CertDir.
+// APIOptions configure the kubelet's API. Address, Reads, Runtime, NodeName and ClientCAFile are required. A serving
+// certificate is required, too: CertFile with KeyFile, or CertDir.
 type APIOptions struct {
 	// Address is host:port. An empty host means all addresses.
 	Address string

@@ -19,7 +19,7 @@ import (
 const (
 	// tick is the unit of CPU times in /proc/stat: USER_HZ is 100 on every architecture of Go.
 	tick = 10 * time.Millisecond
-	// ratePeriod is the shortest period for the rate of CPU use.
+	// ratePeriod is the shortest period for the rate of CPU use, except right after the start.
 	ratePeriod = 10 * time.Second
 )
 
@@ -28,7 +28,8 @@ type nodeStats struct {
 	proc string
 
 	mu sync.Mutex
-	// before and last are earlier readings of the CPU times. before is at least ratePeriod older than last.
+	// before and last are earlier readings of the CPU times. At first they are equal. Later before is at least
+	// ratePeriod older than last.
 	before, last reading
 }
 

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// boolean reads a flag in the API server's form: absent, "0" and "false" are false, present and empty is true.
+// boolean reads a flag in the API server's form. An absent flag, "0" and "false" mean false. A flag without a value
+// means true.
 func boolean(query url.Values, name string) (bool, error) {
 	if !query.Has(name) {
 		return false, nil

@@ -60,7 +60,7 @@ type Reads struct {
 	SentEvents func() map[string]int64
 }
 
-// reads has the handlers of both endpoints that change nothing.
+// reads has the handlers that change nothing, for both endpoints.
 type reads struct {
 	Reads
 	node    *nodeStats

@@ -9,9 +9,9 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// run runs a command to its end and answers with its stdout and then its stderr. The command comes from ?command=, one
-// for each word, or else from ?cmd=, which is split at spaces as in the kubelet. If the command fails, the status is
-// 500, and its exit code follows its output. The command is ended if its client leaves.
+// run runs a command to its end and answers with its stdout and then its stderr. The command comes from ?command=,
+// given once for each word, or else from ?cmd=, which is split at spaces as in the kubelet. If the command fails, the
+// status is 500, and the exit code follows the output. The command is ended if its client leaves.
 func (s *API) run(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	command := query["command"]

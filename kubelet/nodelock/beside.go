@@ -32,8 +32,8 @@ func noKubelet(ctx context.Context, addresses []string, port string) error {
 	if !found {
 		return nil
 	}
-	return fmt.Errorf("a kubelet seems to run here (%s): on the same runtime it would kill these pods; "+
-		"for a kubelet on another runtime, start kubelet-core with --beside-kubelet: %w",
+	return fmt.Errorf("a kubelet seems to run here (%s): on the same runtime it would kill kubelet-core's pods; "+
+		"if it uses another runtime, start kubelet-core with --beside-kubelet: %w",
 		trace, errdefs.ErrFailedPrecondition)
 }
 

@@ -82,8 +82,8 @@ func LockRoot(dir, owner string) (_ *Root, err error) {
 	}()
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, fmt.Errorf(
-			"the root directory %s is in use by another kubelet core: give this one a --root-dir or an --owner "+
-				"of its own: %w",
+			"the root directory %s is in use by another kubelet core: give each kubelet core its own --root-dir "+
+				"or --owner: %w",
 			dir, ErrInUse)
 	} else if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", file.Name(), err)

@@ -102,7 +102,7 @@ func (c *PodConfig) Restore(ctx context.Context) ([]*v1.Pod, error) {
 	})
 	bySource := map[string][]*v1.Pod{}
 	for _, pod := range pods {
-		pod.ResourceVersion = "" // the API server's may be a later one
+		pod.ResourceVersion = "" // marks the pod as restored, see model.Restored
 		source := pod.Annotations[model.AnnotationConfigSource]
 		bySource[source] = append(bySource[source], pod)
 	}
