@@ -225,7 +225,7 @@ func TestListOfAReplacedPlugin(t *testing.T) {
 		secondEnded.Err())
 }
 
-// TestPluginThatNeverServes is reported.
+// TestPluginThatNeverServes: an event reports a plugin that registers and never serves.
 func TestPluginThatNeverServes(t *testing.T) {
 	dir, events := t.TempDir(), make(chan string, 10)
 	m, err := Open(Options{Dir: dir, RootDir: dir, Changed: func() {},
@@ -257,7 +257,7 @@ func TestUnknownResource(t *testing.T) {
 		err)
 }
 
-// TestRegisterRefuses names the field.
+// TestRegisterRefuses: the error names the field for which a registration is refused.
 func TestRegisterRefuses(t *testing.T) {
 	f := start(t, t.TempDir())
 	for field, request := range map[string]*pluginapi.RegisterRequest{

@@ -14,7 +14,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// disk is a file system of 1000 blocks of 1 KiB. space and inodes are the free percentages.
+// disk is a file system of 1000 blocks of 1 KiB. space and inodes are the free percentages, files is the number of
+// inodes.
 type disk struct{ space, inodes, files uint64 }
 
 // machineOf makes a machine with a meminfo file and two disks.

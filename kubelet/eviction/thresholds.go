@@ -114,7 +114,7 @@ func DefaultThresholds() []string {
 		"imagefs.inodesFree<5%"}
 }
 
-// Parse parses the settings. Its error names each value that is wrong.
+// Parse parses the settings. Its error names a wrong value.
 func Parse(settings Settings) (Thresholds, error) {
 	hard, hardErr := parseList(settings.Hard)
 	soft, softErr := parseList(settings.Soft)

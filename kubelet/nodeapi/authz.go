@@ -55,7 +55,7 @@ func filter(known *authenticator, allowed *authorizer, next http.Handler) http.H
 	})
 }
 
-// unauthorized answers 401. It logs why the API server could not be asked, since an unknown client need not learn that.
+// unauthorized answers 401. It only logs why the API server could not be asked: an unknown client need not learn that.
 func unauthorized(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case overloaded(w, err):

@@ -60,7 +60,7 @@ func TestCheckpoint(t *testing.T) {
 	again.Wait()
 }
 
-// TestRestoredPodsAreConfirmed by the server's first list, even without a change.
+// TestRestoredPodsAreConfirmed: the server's first list confirms restored pods, even without a change.
 func TestRestoredPodsAreConfirmed(t *testing.T) {
 	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
 	m := New(Options{Checkpoint: checkpoint, Sources: everySource})

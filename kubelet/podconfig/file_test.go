@@ -116,7 +116,7 @@ func TestFileKeepsWhatWas(t *testing.T) {
 	testutil.Assert(t, f.problems["m.yaml"] != nil, "the link is not reported")
 }
 
-// TestFileWithAProblemIsRemoved ends the problem.
+// TestFileWithAProblemIsRemoved: the removal of a file ends its problem.
 func TestFileWithAProblemIsRemoved(t *testing.T) {
 	f := newFiles(t)
 	f.write("m.yaml", "broken: [")

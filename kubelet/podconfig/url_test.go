@@ -192,7 +192,7 @@ func TestURLObjects(t *testing.T) {
 	s.want("the same", text(body), map[string]string{"a": "1"}, 0)
 }
 
-// TestURLPassword never shows the password of a URL.
+// TestURLPassword: neither errors nor annotations show the password of a URL.
 func TestURLPassword(t *testing.T) {
 	u := NewURLSource(URLOptions{URL: "http://me:hidden@127.0.0.1:1/pods", Problem: func(where string, err error) {
 		testutil.Assert(t, !strings.Contains(where+err.Error(), "hidden") && err != nil, "reported %s: %v", where, err)

@@ -68,8 +68,8 @@ func (g *Generator) policyDNS(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
 	if cluster {
 		g.opts.Warn(pod, "MissingClusterDNS",
 			fmt.Sprintf(
-				"There is no name server of the cluster (--cluster-dns) for dnsPolicy %s: the pod gets the "+
-					"machine's, as with Default.", policy))
+				"No DNS server of the cluster is set (--cluster-dns) for dnsPolicy %s: the pod uses the machine's "+
+					"DNS servers, as with Default.", policy))
 	}
 	return host, nil
 }
