@@ -23,7 +23,7 @@ type records struct {
 	cpus      *cpumanager.Manager
 }
 
-// openRecords reads the records. Unreadable allocations are an event; other unreadable records are an error.
+// openRecords reads the records. Unreadable allocations only cause an event. Any other unreadable record is an error.
 func (k *Kubelet) openRecords(recorder *events.Recorder) (kept records, err error) {
 	root := k.opts.RootDir
 	if kept.pulled, err = imagemanager.OpenPulled(filepath.Join(root, "pulled-images.json")); err != nil {

@@ -51,7 +51,8 @@ func (l *syncLoop) allocated(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	return l.allocation.AdmittedWith(pod, observed)
 }
 
-// pinResources stores the present resources of a running pod as its allocation when its spec begins to desire others.
+// pinResources handles a running pod whose spec changes the desired resources. It stores the resources from before the
+// change as the pod's allocation.
 func (l *syncLoop) pinResources(pod *v1.Pod) error {
 	old := l.workers.Pod(pod.UID)
 	if old == nil || allocation.Same(old, pod) {

@@ -24,7 +24,7 @@ func announce(inotify int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "inotify"), nil
 }
 
-// announceNext makes the file readable when the instance has an event, also if it has one now.
+// announceNext makes the file readable when the instance has an event, even if it already has one.
 func announceNext(ready *os.File, inotify int) error {
 	conn, err := ready.SyscallConn()
 	if err != nil {

@@ -17,8 +17,8 @@ var errDiffers = errors.New("the CRI log does not go on with the entries after i
 
 // compare returns the place in the CRI log that corresponds to the end of batch, and the part of the batch that the log
 // lacks. If the log lacks a part, the place is the end of the file. compare cuts off a torn last line that the batch
-// does not complete. If whole lines differ, compare fails with errDiffers. If search has found the place, the rest of
-// the batch goes after the last whole line instead.
+// does not complete. If whole lines differ, compare fails with errDiffers, unless search has found the place. Then the
+// rest of the batch goes after the log's last whole line.
 func (o *output) compare(batch []byte) (place int64, rest []byte, err error) {
 	place = o.size
 	for place < o.end && len(batch) > 0 {

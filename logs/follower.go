@@ -239,8 +239,8 @@ func (f *follower) release() {
 	f.out.file.Close() // an error of a write was returned by the write
 }
 
-// result waits until the log of an ended container is complete, stuck, or ctx ends. It returns nil for a complete log,
-// else the reason.
+// result waits until the log of an ended container is complete or stuck, or ctx ends. It returns nil for a complete
+// log, else the reason.
 func (f *follower) result(ctx context.Context) error {
 	select {
 	case <-f.done:

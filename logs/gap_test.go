@@ -125,7 +125,7 @@ func TestBegunWithoutAPosition(t *testing.T) {
 	o.want(want)
 }
 
-// Two servers on one engine: the second must not write what the first writes.
+// A second server on the same engine must not write a log while the first server writes it.
 func TestTwoServersOneLog(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 1<<20)

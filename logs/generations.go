@@ -125,8 +125,8 @@ func withInode(inode uint64) func([]generation) *generation {
 	}
 }
 
-// after picks the generation after the one with inode: none if that is the newest, the oldest of all if that is gone.
-// The caller holds the file with inode open, so no other file can have its inode.
+// after picks the generation that follows the one with inode. It picks none if that one is the newest, and the oldest
+// generation if that one is gone. The caller holds the file with inode open, so no other file can have its inode.
 func after(inode uint64) func([]generation) *generation {
 	return func(list []generation) *generation {
 		switch i := indexOf(list, inode); i {

@@ -137,7 +137,7 @@ func readLast(t *testing.T, path, content string) (lines []string) {
 	return lines
 }
 
-// All pieces of a long line have one time, and entries of two streams may be out of order by their times.
+// All pieces of a long line have the same time, and entries of two streams may be out of order by their times.
 func TestLostPositionAmongEqualTimes(t *testing.T) {
 	now := time.Now().UnixNano()
 	piece := func(text string) entry { return entry{now, stdout, []byte(text), true} }

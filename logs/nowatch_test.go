@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The kernel limits inotify instances and watches per user, and other programs may use them up. Logs are followed
-// without a watch, and are watched again when the kernel has one.
+// The kernel limits inotify instances and watches per user, and other programs may use them up. Then logs are polled.
+// They are watched again when the kernel has a free watch.
 func TestWithoutInotify(t *testing.T) {
 	if testutil.InUserNamespace(t) {
 		return

@@ -60,8 +60,8 @@ func resumeOutput(root, path string, at checkpoint.LogPosition) (o *output, same
 	return o, same, nil
 }
 
-// rotatedLogs returns the plain files whose names are the log's name with a suffix, as of the kubelet's rotation. The
-// suffix is the time, so the newest is the last.
+// rotatedLogs returns the plain files whose names are the log's name with a suffix. The kubelet's rotation uses the
+// time as the suffix, so the newest file is the last.
 func rotatedLogs(path string) ([]string, error) {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir) // sorted by name
@@ -88,7 +88,7 @@ func findRenamed(path string, inode uint64) (string, error) {
 	return "", err
 }
 
-// openAt opens the file at path for appending. A later reopen replaces it with the one at o.path. It creates the log
+// openAt opens the file at path for appending. A later reopen replaces it with the file at o.path. It creates the log
 // and its directory if they are missing. It refuses anything but a plain file: a symbolic link would let other writers
 // of the directory redirect the output, a pipe would block. The path from o.root to the log does not leave o.root. The
 // file's lock keeps another server on the same engine from writing the log. The kernel releases the lock when this

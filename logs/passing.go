@@ -12,7 +12,7 @@ type passing struct {
 	// the first entry with the time until ends the skipping, and later entries are compared.
 	elsewhere bool
 	// met says that an entry with the time until was seen. If elsewhere is set, the skipping ends with the next entry
-	// of another time, because all pieces of a line have one time.
+	// of another time, because all pieces of a line have the same time.
 	met bool
 }
 

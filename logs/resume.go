@@ -28,7 +28,7 @@ func (f *follower) open() error {
 	return err
 }
 
-// resume goes to the end of the last follower's work. same says that the CRI log is the one of the saved position.
+// resume goes to the end of the last follower's work. same says that the CRI log is the file of the saved position.
 func (f *follower) resume(same bool) error {
 	switch {
 	case f.source.Resume == nil && !f.source.Started:
@@ -85,7 +85,7 @@ func (f *follower) goTo(at checkpoint.LogPosition) (unixNano int64, found bool, 
 	return 0, false, nil
 }
 
-// isSame reports whether file can be the one of the position. File systems reuse the inode of a dropped file at once.
+// isSame reports whether file can be the file of the position. File systems reuse the inode of a dropped file at once.
 func isSame(file *os.File, at checkpoint.LogPosition) bool {
 	born := bornAt(file)
 	return born == 0 || at.Born == 0 || born == at.Born
@@ -104,7 +104,7 @@ func IsComplete(path string, at checkpoint.LogPosition) bool {
 }
 
 // searchOutput makes the follower continue after the last entry of the CRI log, or of the newest rotated one if the log
-// is empty. Entries up to that one are skipped. since is the time of the record before the follower's place in the
+// is empty. Entries up to that entry are skipped. since is the time of the record before the follower's place in the
 // engine's file, 0 without one. If the last entry is not younger than since, there is nothing to skip.
 func (f *follower) searchOutput(since int64) error {
 	p := f.out.search()
@@ -115,7 +115,7 @@ func (f *follower) searchOutput(since int64) error {
 			return err
 		}
 		if open != "" && !f.source.Ended {
-			p.until-- // the pieces of a line have one time: a piece may be written twice, but none is lost
+			p.until-- // the pieces of a line have the same time: a piece may be written twice, but none is lost
 		}
 	}
 	if p.until <= 0 && f.source.Resume == nil && f.source.Ended {

@@ -16,8 +16,8 @@ import (
 
 // Options configure a Service. The zero value is right for production.
 type Options struct {
-	// batchPause is the time between a change in the engine's logs and the wake-up of followers, 20 ms if zero. So many
-	// lines cost few wake-ups and few large writes.
+	// batchPause is the time between a change in the engine's logs and the wake-up of followers, 20 ms if zero. Thus
+	// many lines cost few wake-ups, and few but large writes.
 	batchPause time.Duration
 	// lookPeriod is the time between two checks of a directory without an inotify watch, 500 ms if zero.
 	lookPeriod time.Duration
@@ -41,8 +41,8 @@ type Source struct {
 	Path string
 	// LogPath is the path of the CRI log. An empty path means that there is no log.
 	LogPath string
-	// Root is the pod's log directory. No link between it and the log may lead out of it. It is empty if the pod's log
-	// directory is unknown, and then it is the log's own directory.
+	// Root is the pod's log directory. No link between it and the log may lead out of it. Empty means that the pod's
+	// log directory is unknown. Then the log's own directory counts as the root.
 	Root string
 	// Resume is the position to continue from, nil for none. The zero position is the beginning.
 	Resume *checkpoint.LogPosition

@@ -18,8 +18,8 @@ const (
 )
 
 // search sets o.size to the place of the first entry with the last entry's time in the CRI log. All pieces of a long
-// line have one time. It returns the times that tell which entries precede that place. Without an entry, the place is
-// the end of the last whole line.
+// line have the same time. It returns the times that tell which entries precede that place. Without an entry, the place
+// is the end of the last whole line.
 func (o *output) search() passing {
 	o.searched = true
 	end := o.linesEnd()

@@ -13,8 +13,8 @@ import (
 )
 
 // A log that another shim has linked to the engine's json-file continues in the CRI format. A new file replaces the
-// link, and a follower fills it. The follower begins in the engine's files at the position from which the wanted
-// history follows.
+// link, and a follower fills it. The follower begins at a position in the engine's files that has the wanted amount of
+// history after it.
 
 // alignWindow bounds the search for a whole line before the follower's position, in bytes.
 const alignWindow = maxRecord

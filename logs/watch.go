@@ -33,7 +33,7 @@ type watcher struct {
 	pause   time.Duration
 	group   sync.WaitGroup
 	lacking atomic.Int64 // followers without a watch
-	logged  sync.Once    // that a watch is missing
+	logged  sync.Once    // logs only the first missing watch
 
 	mu      sync.Mutex
 	closed  bool
@@ -46,9 +46,9 @@ type watcher struct {
 const watched = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
-// arm has the next change in the directory leave a value in wake, a channel with room for one. It returns the watch for
-// disarm. It fails with fs.ErrNotExist if the directory is missing, and with another error if no watch can be made. A
-// directory has one receiver.
+// arm watches a directory: its next change sends a value to wake, a channel with room for one. arm returns the watch,
+// for disarm. It fails with fs.ErrNotExist if the directory is missing, and with another error if no watch can be made.
+// A directory has one receiver.
 func (w *watcher) arm(dir string, wake chan<- struct{}) (watch int, err error) {
 	w.mu.Lock() // dispatch must not get an event before its receiver is added
 	defer w.mu.Unlock()
@@ -167,7 +167,7 @@ func (w *watcher) serves(ready *os.File) bool {
 	return w.inotify == ready
 }
 
-// wake reads the waiting events (see inotify(7)), wakes their receivers, and has the next event announced.
+// wake reads the waiting events (see inotify(7)), wakes their receivers, and calls announceNext.
 func (w *watcher) wake(ready *os.File, buffer []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -46,7 +46,7 @@ func (g *Generator) security(in ContainerInput) (*runtimeapi.LinuxContainerSecur
 	if in.TargetID != "" {
 		security.NamespaceOptions.Pid, security.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, in.TargetID
 	}
-	//lint:ignore SA1019 runtimes older than the field Apparmor read ApparmorProfile
+	//lint:ignore SA1019 runtimes from before the field Apparmor read ApparmorProfile
 	security.ApparmorProfile = oldAppArmor(apparmor)
 	return security, nil
 }

@@ -110,7 +110,7 @@ func TestAppArmor(t *testing.T) {
 					"main": c.annotation}
 				pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{AppArmorProfile: c.profile}
 			})
-			//lint:ignore SA1019 runtimes older than the field Apparmor read this field
+			//lint:ignore SA1019 runtimes from before the field Apparmor read this field
 			old := got.GetApparmorProfile()
 			testutil.Assert(t, old == c.want && oldAppArmor(got.GetApparmor()) == c.want,
 				"got %q and %v, want %q", old, got.GetApparmor(), c.want)

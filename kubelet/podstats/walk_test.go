@@ -26,7 +26,7 @@ func write(t *testing.T, path string, size int) {
 	testutil.Must(t, file.Sync()) // a file system may allocate late
 }
 
-// between wants least bytes, and at most 256 KiB more for blocks and directories.
+// between checks that got is not below least, and at most 256 KiB above it for blocks and directories.
 func between(t *testing.T, what string, got, least int64) {
 	t.Helper()
 	most := least + 256<<10

@@ -81,7 +81,7 @@ func (k *worker) stateNow() State {
 	}
 }
 
-// hold orders pods of one full name: of two, the name belongs to the pod with the higher number. The caller holds mu.
+// hold ranks pods with the same full name. The pod with the highest rank has the name. The caller holds mu.
 func (k *worker) hold() int {
 	switch k.state {
 	case Finished:

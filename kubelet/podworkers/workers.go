@@ -43,8 +43,8 @@ type Termination struct {
 // Options configure Workers. PodSyncer is required.
 type Options struct {
 	PodSyncer PodSyncer
-	// Resync is the shortest time between syncs without a reason; up to half of it is added. Zero means a minute, as in
-	// the kubelet.
+	// Resync is the shortest time between syncs that nothing else causes; up to half of it is added. Zero means a
+	// minute, as in the kubelet.
 	Resync time.Duration
 	// Retry is the longest pause before a failed step is repeated. The pause begins with half a second and doubles.
 	// Zero means ten seconds, the kubelet's pause.
@@ -269,8 +269,8 @@ func (w *Workers) Finished(uid types.UID) bool {
 	return known != nil && known.state == Finished
 }
 
-// Holders returns one pod for each full name. It prefers a running or ending pod to one that waits for the name or has
-// finished, and a waiting one to a finished one.
+// Holders returns one pod for each full name. It prefers a running or ending pod, then a pod that waits for the name,
+// then a finished pod.
 func (w *Workers) Holders() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -424,7 +424,7 @@ func TestCompletedPodIsNotRunAgain(t *testing.T) {
 	})
 }
 
-// TestNameIsHeld: pods with one full name run one after the other.
+// TestNameIsHeld: pods with the same full name run one after the other.
 func TestNameIsHeld(t *testing.T) {
 	held := true
 	opts := Options{NameInUse: func(string, types.UID) bool { return held }}

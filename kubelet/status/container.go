@@ -72,7 +72,7 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 	if old != nil {
 		out.RestartCount, out.LastTerminationState = old.RestartCount, old.LastTerminationState
 		if old.State.Running != nil && old.LastTerminationState.Terminated == nil &&
-			!model.MayRestartAll(&in.Pod.Spec) { // it starts again; without an end the pod would be Pending
+			!model.MayRestartAll(&in.Pod.Spec) { // it starts again; without a termination the pod would be Pending
 			out.RestartCount++
 			out.LastTerminationState = lost()
 		}

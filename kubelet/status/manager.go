@@ -19,7 +19,7 @@ type Manager struct {
 	watchers map[chan struct{}]bool
 }
 
-// NewManager makes an empty store.
+// NewManager makes an empty Manager.
 func NewManager() *Manager {
 	return &Manager{pods: map[types.UID]*v1.Pod{}, held: map[types.UID]bool{}, watchers: map[chan struct{}]bool{}}
 }

@@ -1,6 +1,6 @@
-// Package volumekinds is the table of the volume kinds of the kubelet core. It stands for the kubelet's volume plugins
-// (pkg/volume). A Kind has its supported fields, defaults and validation, the objects that a volume needs, and either
-// its files or its mount. Package volumemanager puts the volumes on the host.
+// Package volumekinds is the table of the volume kinds of the kubelet core. It corresponds to the kubelet's volume
+// plugins (pkg/volume). A Kind has its supported fields, defaults and validation, the objects that a volume needs, and
+// either its files or its mount. Package volumemanager puts the volumes on the host.
 //
 // # A new kind
 //

@@ -94,7 +94,7 @@ func fieldName(f reflect.StructField) string {
 	return name
 }
 
-// lookup returns the kind of a source's name.
+// lookup returns the Kind with this Field.
 func lookup(name string) (Kind, bool) {
 	kinds := Kinds()
 	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Field == name })

@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// projected joins several sources in one volume. Of two files with one path, the later one wins.
+// projected joins several sources in one volume. Of two files with the same path, the later one wins.
 var projected = Kind{
 	Field: "projected",
 	Honoured: []string{
@@ -61,8 +61,8 @@ var projected = Kind{
 const (
 	// minTokenLife is the API server's shortest lifetime of a service account token, in seconds.
 	minTokenLife = 10 * 60
-	// privateToken is the mode of a token if all containers have one user, or the pod has an fsGroup. Otherwise the
-	// token has the volume's mode.
+	// privateToken is the mode of a token if all containers run as the same user, or the pod has an fsGroup. Otherwise
+	// the token has the volume's mode.
 	privateToken fs.FileMode = 0o600
 )
 
@@ -114,8 +114,8 @@ func (in Input) projection(ctx context.Context, source *v1.VolumeProjection, oth
 	}
 }
 
-// token makes a file of a service account token. If all containers have one user, or the pod has an fsGroup, only the
-// file's owner and the fsGroup can read it.
+// token makes a file of a service account token. If all containers run as the same user, or the pod has an fsGroup,
+// only the file's owner and the fsGroup can read it.
 func (in Input) token(
 	ctx context.Context, source *v1.ServiceAccountTokenProjection, otherwise fs.FileMode,
 ) (Files, error) {

@@ -63,8 +63,8 @@ func makeTmpfs(path string, group *int64, size int64) error {
 }
 
 // mountTmpfs limits the tmpfs to size bytes; 0 is the kernel's default, half of the memory. Its pages are not swapped
-// out, if the kernel has the option noswap (6.4). The mount options set the group and the mode. If a later call did, a
-// crash after the mount would leave the tmpfs without them: an existing mount is not changed.
+// out, if the kernel has the option noswap (6.4). The mount options set the group and the mode. If a later call set
+// them, a crash after the mount would leave the tmpfs without them, because an existing mount is not changed.
 func mountTmpfs(path string, group *int64, size int64) error {
 	options := ""
 	if size > 0 {

@@ -45,7 +45,7 @@ func isMountPoint(path string) (bool, error) {
 }
 
 // unmountBelow unmounts everything at and below path, the newest first. If it succeeds, no other file system is left
-// below path, so the tree may be removed. It also unmounts mounts in use: a process that uses one keeps it.
+// below path, so the tree may be removed. It also unmounts mounts in use: a process that uses a mount keeps it.
 func unmountBelow(path string) error {
 	points, err := mountPoints(path)
 	if err != nil {
