@@ -244,7 +244,8 @@ func (n *Node) inspectMember(ctx context.Context, id string) (*container.Inspect
 	return nil, nil
 }
 
-// lookAtLog leaves a log a link if its size is unknown, since it may have no room. The next start tries again.
+// lookAtLog keeps a log a link if its size is unknown, because the disk may have no room for the converted log. The
+// next start tries again.
 func lookAtLog(ctx context.Context, inspect *container.InspectResponse) seenContainer {
 	c := seenContainer{inspect: inspect}
 	path := translate.LogPath(inspect.Config.Labels)
@@ -279,8 +280,8 @@ func (n *Node) lookAtNetwork(ctx context.Context, s *seen) {
 	}
 }
 
-// caches returns libcni's cache directories that may have entries. It includes criadapter's own directory, because a
-// flag may have set it for cri-dockerd.
+// caches returns libcni's cache directories that may have entries. It includes criadapter's own cache, because
+// cri-dockerd may have been started with a flag that names the same directory.
 func (n *Node) caches() []string { return append([]string{n.opts.CNICacheDir}, n.opts.CNICacheDirs...) }
 
 // readCheckpoint returns nil and no error if no shim has a checkpoint of the pod.

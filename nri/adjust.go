@@ -204,13 +204,13 @@ func set[T any](p patch, field string, value *T) {
 	}
 }
 
-// texts is a patch of a map of texts. Marked keys are removed.
+// texts is entries for a map of strings.
 func texts(values map[string]string) patch {
 	return entries(values, func(value string) any { return value })
 }
 
-// entries is a patch of a map. A marked key is removed, unless the map has a new value for it: the library sends the
-// mark and the value of a replaced entry.
+// entries is a patch of a map. A key that is marked for removal is removed, unless the map also has a value for it: for
+// a replaced entry the library sends the mark and the new value.
 func entries[V any](values map[string]V, convert func(V) any) patch {
 	p := patch{}
 	for key, value := range values {

@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// RunPod tells the plugins of a new pod. An error means that one refuses it.
+// RunPod tells the plugins of a new pod. An error means that a plugin refuses it.
 func (s *Service) RunPod(ctx context.Context, pod *state.Pod) error {
 	if asks, err := s.asks(ctx); !asks {
 		return err
@@ -53,7 +53,7 @@ func (s *Service) UndoPod(ctx context.Context, pod *state.Pod) {
 	}
 }
 
-// UpdatePod tells the plugins of new limits of a pod, before they apply. An error means that one refuses them.
+// UpdatePod tells the plugins of new limits of a pod, before they apply. An error means that a plugin refuses them.
 func (s *Service) UpdatePod(
 	ctx context.Context, pod *state.Pod, overhead, resources *runtimeapi.LinuxContainerResources,
 ) error {
@@ -118,7 +118,7 @@ func (s *Service) ContainerCreated(ctx context.Context, pod *state.Pod, c *state
 	})
 }
 
-// StartContainer tells the plugins of a container that is about to start. An error means that one refuses it.
+// StartContainer tells the plugins of a container that is about to start. An error means that a plugin refuses it.
 func (s *Service) StartContainer(ctx context.Context, pod *state.Pod, c *state.Container) error {
 	if asks, err := s.asks(ctx); !asks {
 		return err
@@ -139,7 +139,7 @@ func (s *Service) ContainerStarted(ctx context.Context, pod *state.Pod, c *state
 	})
 }
 
-// UpdateContainer asks the plugins about new limits of a container and returns the limits that they make of them.
+// UpdateContainer asks the plugins about new limits of a container. It returns the limits with the plugins' changes.
 func (s *Service) UpdateContainer(
 	ctx context.Context, pod *state.Pod, c *state.Container, wanted *runtimeapi.LinuxContainerResources,
 ) (*runtimeapi.LinuxContainerResources, error) {
@@ -203,7 +203,7 @@ func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.C
 }
 
 // RemoveContainer tells the plugins of a container that does not run and is about to be removed. Plugins that have not
-// heard of its end hear of it before, even if it never ran: many give its CPUs and devices back then.
+// heard of its end hear of the end first, even if it never ran: many plugins free its CPUs and devices at the end.
 func (s *Service) RemoveContainer(ctx context.Context, pod *state.Pod, c *state.Container) {
 	s.containerEnded(ctx, pod, c, c.Status.StartedAt)
 	s.reported.removal(ctx, c.ID, func() {

@@ -36,7 +36,7 @@ func (k known) see(change state.Change, gone map[string]bool) {
 	}
 }
 
-// missing returns the ids that now lacks.
+// missing returns the ids that are in k and not in now.
 func (k known) missing(now known) map[string]bool {
 	ids := map[string]bool{}
 	for id := range k.pods {

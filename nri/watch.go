@@ -13,15 +13,16 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// reported has the pods and containers whose end or removal the plugins know, by id. The values of ends are the starts
-// of the last runs that ended, and any other value is zero. The zero value of reported is empty.
+// reported has the pods and containers whose end or removal the plugins know, by id. The values for the end of a
+// container are the starts of its last ended runs. Any other value is the zero time. The zero reported is empty.
 type reported struct {
 	locks            keylock.Locks
 	mu               sync.Mutex
 	stopped, removed map[string][]time.Time
 }
 
-// keptRuns is how many ended runs of a container are remembered. It bounds the memory of one that restarts for ever.
+// keptRuns is how many ended runs of a container are remembered. It bounds the memory for a container that restarts for
+// ever.
 const keptRuns = 8
 
 // end calls report if the end of this run has not been reported. It returns when the end has been reported, even if

@@ -80,7 +80,7 @@ func own(dir string) (*os.File, error) {
 	return lock, nil
 }
 
-// used reports whether a process holds the lock of a start. It does so, too, if that cannot be found out.
+// used reports whether a process holds the lock of a start. It also returns true if the lock cannot be tried.
 func used(dir string) bool {
 	lock, err := os.Open(filepath.Join(dir, lockName))
 	if err != nil {

@@ -50,8 +50,8 @@ func killDescendants(pid int) (killed map[int]bool) {
 	return killed
 }
 
-// kill kills a process that was seen a moment ago, and reports whether there was one. Another process can have its id
-// now, so the session is compared.
+// kill kills a process that was seen a moment ago, and reports whether there was one. Another process may have its id
+// now, so kill compares the session.
 func kill(seen proctable.Stat) bool {
 	fd, err := unix.PidfdOpen(seen.PID, 0)
 	if errors.Is(err, unix.ENOSYS) { // before Linux 5.3

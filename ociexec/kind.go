@@ -22,7 +22,7 @@ type program struct {
 }
 
 // of returns the name and version of a runtime. It returns ErrUnsuitable for a program that is neither runc nor a
-// wrapper that runs it. Only for runc were commands compared with the engine's commands.
+// wrapper that runs it. Only runc's commands have been compared with the engine's commands.
 func (k *kinds) of(ctx context.Context, path string, environ []string) (string, error) {
 	stat, err := os.Stat(path)
 	if err != nil {

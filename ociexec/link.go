@@ -96,7 +96,8 @@ func (l *link) send(p *Process, ask request, streams [3]*os.File) error {
 }
 
 // sent ends the sending of a request. With an error, the keeper has not got the request, and the link drops it. If the
-// keeper has ended after it got the request, sent calls lose in place of receive.
+// keeper has ended after it got the request, sent calls lose, because receive leaves out the request that is being
+// sent.
 func (l *link) sent(id uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

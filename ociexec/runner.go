@@ -103,7 +103,7 @@ func (r *Runner) ask(p *Process, ask request, streams [3]*os.File) error {
 	defer r.mu.Unlock()
 	r.next++
 	ask.ID = r.next
-	const tries = 2 // the keeper can end before the first
+	const tries = 2 // the keeper can end before it gets the first
 	var err error
 	for range tries {
 		if err = r.join(); err != nil {

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signalPatience bounds the wait for an unknown runtime's version before a signal, which the engine can send at once.
+// signalPatience bounds the checks before a signal: they may ask the runtime for its version. The engine can send the
+// signal without them.
 const signalPatience = time.Second
 
 // Signal sends a signal to the first process of a running container, as the runtime's kill command does. pid is the

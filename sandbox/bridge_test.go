@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The engine gives a sandbox that is started again another address on its bridge. No pinned namespace holds the first
-// one.
+// A sandbox that is started again gets another address on the engine's bridge. No pinned namespace keeps the first
+// address.
 func TestBridgedPodThatWasStartedAgainHasItsNewAddress(t *testing.T) {
 	onNode(t, withBridge, func(n *node) {
 		const first, second = "172.17.0.9", "172.17.0.23"

@@ -113,7 +113,8 @@ func (f *Files) remove(sandboxID string) error {
 	return os.RemoveAll(filepath.Join(f.dir, sandboxID))
 }
 
-// resolvConf returns the pod's own DNS configuration, on the host's network too, and the node's file without one.
+// resolvConf returns the pod's own DNS configuration, also for a pod in the host's network. A pod without one gets the
+// node's file.
 func (f *Files) resolvConf(config *runtimeapi.PodSandboxConfig) ([]byte, error) {
 	dns := config.GetDnsConfig()
 	if len(dns.GetServers())+len(dns.GetSearches())+len(dns.GetOptions()) == 0 {
@@ -147,7 +148,7 @@ func (f *Files) nodeResolvConf(onHostNetwork bool) ([]byte, error) {
 	return content, nil
 }
 
-// hosts is the node's file on the host's network, else one for the pod.
+// hosts returns the node's hosts file for a pod in the host's network, else the pod's own file.
 func (f *Files) hosts(config *runtimeapi.PodSandboxConfig, ips []string) ([]byte, error) {
 	if translate.UsesHostNetwork(config) {
 		return readOptional(f.node.hosts)
@@ -169,7 +170,8 @@ func (f *Files) hosts(config *runtimeapi.PodSandboxConfig, ips []string) ([]byte
 	return b.Bytes(), nil
 }
 
-// hostname is the node's on the host's network. A pod without one gets its name, cut to the kernel's limit.
+// hostname returns the node's host name for a pod in the host's network. Any other pod has the host name that
+// translate.Hostname returns.
 func hostname(config *runtimeapi.PodSandboxConfig) (string, error) {
 	if translate.UsesHostNetwork(config) {
 		name, err := os.Hostname()

@@ -142,7 +142,7 @@ func TestFilesAreReadableByEveryUser(t *testing.T) {
 	testutil.Assert(t, info.Mode().Perm()&0o066 == 0, "the directory has mode %v", info.Mode())
 }
 
-// A container sees the mounted file, not its path: it would not see a new file in its place.
+// The file itself is mounted into containers, so they would not see a new file at its path.
 func TestHostsFileIsWrittenInPlace(t *testing.T) {
 	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
 	testutil.Must(t, f.write("id", podConfig("web")))

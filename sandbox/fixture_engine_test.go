@@ -25,7 +25,7 @@ import (
 // engine is an engine in memory whose running containers have a real process in a network namespace of its own.
 type engine struct {
 	*dockertest.Engine
-	// bridge says that the engine has a bridge, on which running pods have this address.
+	// bridge says that the engine has a bridge. Running pods have this address on it.
 	bridge  bool
 	address netip.Addr
 	// runtime says that the engine has criadapter-oci. driver replaces its cgroup driver unless empty.

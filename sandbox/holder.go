@@ -34,7 +34,7 @@ type holderSetUp interface {
 	connect(ctx context.Context, p *pending) error
 	// abandon registers the undo of start's unfinished work. connect takes over what it finishes.
 	abandon(p *pending)
-	// entry is what the cache shows of a pod that was set up.
+	// entry returns the cache's entry for a pod that was set up.
 	entry(ctx context.Context, p *pending) state.Pod
 	// remove is the holder's remove.
 	remove(ctx context.Context, id string) error

@@ -23,7 +23,7 @@ import (
 //	owner  whose pod it is, and a copy of its first record
 //	ipc    the pin of the IPC namespace, unless the pod uses the node's
 //	uts    the pin of the UTS namespace, unless the pod uses the node's
-//	user   the pin of the user namespace, if the pod has one of its own: the others belong to it
+//	user   the pin of the user namespace, if the pod has one of its own: it owns the other namespaces
 //	shm    a tmpfs, the /dev/shm of the containers in the IPC namespace
 //
 // An earlier version must be able to remove the pods of a later one, so the names keep their meaning. Versions that

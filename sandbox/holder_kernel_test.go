@@ -21,7 +21,7 @@ import (
 // creates returns the number of CreateContainer calls.
 func (n *node) creates() int { return n.engine.Calls("CreateContainer") }
 
-// A pod is made and ended without a word to the engine, and its namespaces are its own.
+// A pod is made and ended without a call to the engine, and its namespaces are its own.
 func TestPodOfTheKernel(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		config := podConfig("web")

@@ -49,7 +49,7 @@ func TestSysctlOfAnInterface(t *testing.T) {
 	})
 }
 
-// A pod with a user namespace of its own has them as well.
+// The sysctls of an interface are also set for a pod with a user namespace of its own.
 func TestSysctlOfAnInterfaceWithUsers(t *testing.T) {
 	onEachMapped(t, func(n *node, config *runtimeapi.PodSandboxConfig) {
 		n.addEth0()

@@ -16,7 +16,7 @@ import (
 var schemaVersion = regexp.MustCompile(`"schemaVersion": \d+`)
 
 // ofNewerProgram gives a pod's record the schema version of a program that has yet to be written. It returns the
-// record's file, and what puts the old version back.
+// record's file, and a function that puts the old version back.
 func (n *node) ofNewerProgram(id string) (file string, back func()) {
 	n.Helper()
 	file = filepath.Join(n.storeDir(), id+".json")

@@ -27,8 +27,8 @@ type Network interface {
 
 // Images provides the image of sandbox containers.
 type Images interface {
-	// EnsureSandboxImage returns the reference of the sandbox image. It is cheap: the image may have been removed since
-	// it was last seen in the engine.
+	// EnsureSandboxImage returns the reference of the sandbox image, and loads or pulls the image at the first call.
+	// Later calls do not ask the engine, so the image may be missing there.
 	EnsureSandboxImage(ctx context.Context) (string, error)
 	// ReloadSandboxImage loads the image again after the engine reported it missing, and returns its reference.
 	ReloadSandboxImage(ctx context.Context) (string, error)
@@ -47,11 +47,11 @@ type Containers interface {
 
 // Cgroups finds the cgroups of containers and pods; *stats.Collector does.
 type Cgroups interface {
-	// ProcsFile returns the file that lists the processes of a container that is about to start, empty when that is not
-	// known.
+	// ProcsFile returns the file that lists the processes of a container that is about to start. It is empty if the
+	// file is unknown.
 	ProcsFile(driver, parent, id string) string
-	// ParentDirs returns the directories of the cgroup that is a container's parent, by controller of version 1, or
-	// under "" for version 2; none where they cannot be seen.
+	// ParentDirs returns the directories of a container's parent cgroup: by controller for cgroup v1, under "" for v2.
+	// It returns none if they cannot be seen.
 	ParentDirs(driver, parent string) map[string]string
 }
 

@@ -8,7 +8,8 @@ type presence struct {
 	// shown says that clients see the pod: the engine has its container, or there is a record or an owner. running says
 	// that its namespaces are alive.
 	shown, running bool
-	// phase is the record's, empty without one. unreadable says that there is a record which cannot be read.
+	// phase is the phase in the pod's record, empty without a record. unreadable says that there is a record which
+	// cannot be read.
 	phase      checkpoint.Phase
 	unreadable bool
 	// joined says that the network holds something for the pod. owned says that it has a directory of this criadapter,
@@ -40,7 +41,7 @@ func (p presence) decide() action {
 	case p.shown && p.phase == checkpoint.PhaseReady && p.running:
 		return actRepair
 	case !p.shown && p.phase == "" && (p.joined || p.owned):
-		return actRelease // a pod with a record is still being set up
+		return actRelease // a pod that is not shown but has a record is still being set up
 	}
 	return actLeave
 }

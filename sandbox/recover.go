@@ -78,7 +78,7 @@ func (s *Service) owned() []string {
 	return ids
 }
 
-// apply acts on the pods whose action is among actions, in the order of these.
+// apply acts on the pods whose action is among actions, in the order of actions.
 func (s *Service) apply(ctx context.Context, found map[string]presence, actions ...action) error {
 	type task struct {
 		id string

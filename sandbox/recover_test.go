@@ -70,7 +70,7 @@ func TestRecoverStopsAPodWhoseSetUpWasCutShort(t *testing.T) {
 	})
 }
 
-// A crash before the intent is on disk: the labels alone tell of the pod.
+// A crash before the intent is on disk: only the container's labels show the pod.
 func TestSandboxWithoutACheckpointIsNotReady(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		id := n.run("web")

@@ -106,7 +106,7 @@ func newStatement(kind string, predicate json.RawMessage, of []subject) statemen
 // otherNames are names of architectures in packages.
 var otherNames = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
-// subjects are the files with an architecture in their name, or all for an empty one.
+// subjects returns the files with the architecture in their name, or all files for an empty architecture.
 func subjects(sums map[string]string, architecture string) []subject {
 	var all []subject
 	other := cmp.Or(otherNames[architecture], architecture)
@@ -119,7 +119,7 @@ func subjects(sums map[string]string, architecture string) []subject {
 	return all
 }
 
-// provenance describes the build. A signed release is made of a commit without changes.
+// provenance describes the build. A signed release needs a tree without uncommitted changes.
 func (r release) provenance(ctx context.Context) (json.RawMessage, error) {
 	changes, err := output(ctx, r.source, nil, "git", "status", "--porcelain")
 	if err != nil {

@@ -87,7 +87,7 @@ func (r release) packLayout(c container, dir string) error {
 }
 
 // imageOf makes an image for one architecture. The image of criadapter is like the Dockerfile's, with the licences of
-// all linked modules. It has no certificates of authorities: they would age with it, and differ from the engine's.
+// all linked modules. It has no CA certificates: they would age with the image, and differ from the engine's.
 func (r release) imageOf(c container, b build) (v1.Image, error) {
 	files := []file{{path: termsFile, mode: 0o644, content: b.terms}}
 	for _, name := range c.programs {

@@ -109,8 +109,8 @@ func readTree(dir string) ([]file, error) {
 	return files, err
 }
 
-// stageFiles writes files below dir with one time and a mode independent of the umask. nfpm makes the links of its
-// configuration.
+// stageFiles writes files below dir, all with the same time, and with modes independent of the umask. nfpm makes the
+// links of its configuration.
 func stageFiles(dir string, files []file, at time.Time) error {
 	for _, f := range files {
 		if f.link != "" {

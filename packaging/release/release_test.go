@@ -91,7 +91,7 @@ func TestLayout(t *testing.T) {
 		testutil.Assert(t, strings.Contains(config, want), "nfpm.yaml lacks the link %s", want)
 	}
 	_, err = r.layout(b, []file{{path: "usr/bin/criadapter"}})
-	testutil.Assert(t, err != nil, "two files with one name are laid out")
+	testutil.Assert(t, err != nil, "two files with the same name are laid out")
 }
 
 func TestTarHasDirectoriesOnceAndOneTime(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// signedRelease signs a release of two files and an SBOM, of a repository with one commit. It returns the
+// signedRelease signs a release of two files and an SBOM, made from a repository with one commit. It returns the
 // directories of the release and of its keys.
 func signedRelease(t *testing.T) (out, keys string) {
 	t.Helper()
