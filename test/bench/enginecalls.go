@@ -13,9 +13,10 @@ import (
 
 // engineCalls counts criadapter's calls of the engine with allPods pods.
 type engineCalls struct {
-	// Start is the number of calls of its start. Ready is the time from the engine's first list of containers until all
-	// pods were listed, in seconds. Relist and Stats are the calls of relistsCounted relists with statuses, and of as
-	// many ListContainerStats, by method and path.
+	// Start is the number of engine calls of criadapter's start. Ready is the time in seconds from the engine's first
+	// list of containers until criadapter listed all pods. Relist counts the engine calls of relistsCounted relists
+	// with statuses, by method and path. Stats counts the engine calls of relistsCounted ListContainerStats in the same
+	// way.
 	Start  int            `json:"start"`
 	Ready  float64        `json:"ready"`
 	Relist map[string]int `json:"relist"`
@@ -28,12 +29,14 @@ func (c *engineCalls) print(w io.Writer) {
 	}
 	fmt.Fprintf(w,
 		"A start with %d pods of two containers took %d engine calls, and all were listed %.2f s after the "+
-			"engine had listed them; %d relists and statuses took %d %v, as many ListContainerStats %d %v.\n\n",
+			"engine had listed them; engine calls of %d relists and statuses: %d %v, of as many "+
+			"ListContainerStats: %d %v.\n\n",
 		allPods, c.Start, c.Ready, relistsCounted, sum(c.Relist), c.Relist, sum(c.Stats), c.Stats)
 }
 
-// measureEngineCalls restarts criadapter with a counting proxy before its engine, and counts the calls of relists and
-// statuses and of ListContainerStats. The restarted server must know all pods. In the end it is restarted without.
+// measureEngineCalls restarts criadapter with a counting proxy before its engine. It counts the engine calls of relists
+// with statuses, and of ListContainerStats. The restarted server must know all pods. At the end, criadapter is
+// restarted without the proxy.
 func (b *bench) measureEngineCalls(ctx context.Context) (err error) {
 	engine, err := os.Readlink(b.engineLink)
 	if err != nil {

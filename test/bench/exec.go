@@ -9,7 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// execsAtOnce is in how many containers a command runs at the same time, like the probes of a full node.
+// execsAtOnce is the number of containers that each run a command at the same time, like the probes of a full node.
 const execsAtOnce = 8
 
 // rowExecs is the row of these commands.
@@ -61,8 +61,8 @@ func (s *criServer) execTrue(ctx context.Context, id string) error {
 	return err
 }
 
-// measureExecsAtOnce compares commands that run at the same time in a container each: over CRI, and by the engine's
-// calls in criadapter's containers.
+// measureExecsAtOnce runs one command in each of several containers at the same time. It compares ExecSync of each
+// server with the engine's calls in criadapter's containers.
 func (b *bench) measureExecsAtOnce(ctx context.Context, crowds []*crowd) error {
 	raw, err := b.newRaw(nameRawBest, true)
 	if err != nil {

@@ -99,7 +99,7 @@ func (s *criServer) waitRelist(ctx context.Context, pods int) error {
 	return waitFor(ctx, func() error { return s.relist(ctx, pods) })
 }
 
-// waitFor repeats a check until it passes, at most for startTimeout. It returns the error of the last one.
+// waitFor repeats a check until it passes, at most for startTimeout. It returns the error of the last check.
 func waitFor(ctx context.Context, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

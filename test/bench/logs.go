@@ -17,7 +17,7 @@ import (
 const (
 	// logLine is the length of a line that a container writes, in bytes.
 	logLine = 100
-	// logUnit is the number of bytes that CPU times are given for.
+	// logUnit is the number of logged bytes that a CPU time in the result is for.
 	logUnit = 100_000_000
 	// logTimeout bounds one container's output.
 	logTimeout = 2 * time.Minute
@@ -25,7 +25,7 @@ const (
 
 // logCost is what container logs cost a server. It leaves out the shims, which are the same program for all servers.
 type logCost struct {
-	// LinesPerSecond is what got into the CRI log while a container wrote as fast as it could, in the median.
+	// LinesPerSecond is the median rate of lines into the CRI log while a container wrote as fast as it could.
 	LinesPerSecond float64 `json:"linesPerSecond"`
 	// ServerCPU and AllCPU are the CPU times of the server and of the server with its engine for 100 MB.
 	ServerCPU float64 `json:"serverCPUms"`

@@ -131,7 +131,7 @@ func (b *bench) judgeMany() {
 
 // growAndList leaves each crowd with n pods of two containers, and measures lists.
 func (b *bench) growAndList(ctx context.Context, crowds []*crowd, n int) error {
-	// This is not measured, so all do it at once.
+	// This is not measured, so all crowds grow at once.
 	group, growing := errgroup.WithContext(ctx)
 	for _, c := range crowds {
 		group.Go(func() error {

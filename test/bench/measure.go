@@ -44,7 +44,7 @@ type plan struct {
 	cycles, relists, statuses, stats, storms, execs, logs, directories, deaths int
 	// nodePods is how many pods there are while the memory of a node is measured.
 	nodePods int
-	// restPods is how many pods rest, for the time rest.
+	// restPods is the number of resting pods, and rest is how long their cost is measured.
 	restPods int
 	rest     time.Duration
 	// between adds measurements with a number of pods between one and all, and with more workers.

@@ -101,7 +101,7 @@ func (c *crowd) restCost(ctx context.Context) (cost restCost, err error) {
 	}, err
 }
 
-// askFor asks a kubelet's questions for that long.
+// askFor asks a kubelet's questions for the time d.
 func (c *crowd) askFor(ctx context.Context, d time.Duration) error {
 	for second := range int(d / time.Second) {
 		if err := pace.Sleep(ctx, time.Second); err != nil {

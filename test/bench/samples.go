@@ -10,7 +10,8 @@ import (
 // samples are times in the order of the turns. In the samples of several servers the same index is the same turn.
 type samples []time.Duration
 
-// quantile returns the smallest sample that a share q of all does not exceed, 0 of none.
+// quantile returns the smallest sample that at least a share q of all samples does not exceed. It returns 0 without
+// samples.
 func (s samples) quantile(q float64) time.Duration {
 	if len(s) == 0 {
 		return 0

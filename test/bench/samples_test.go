@@ -38,7 +38,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestTurns: each member has a turn in each round, and none always follows the same one.
+// TestTurns: each member has a turn in each round, and no member always follows the same other member.
 func TestTurns(t *testing.T) {
 	const rounds, members = 50, 3
 	turn, after := make([]int, members), map[[2]int]int{}

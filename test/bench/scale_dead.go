@@ -44,8 +44,7 @@ func (b *bench) measureDead(ctx context.Context, crowds []*crowd) error {
 	return step.timeRemoval(ctx, crowds)
 }
 
-// endContainers gives each pod the dead containers with the numbers from first to the one before last, and waits for
-// their ends.
+// endContainers gives each pod the dead containers with the numbers first to last-1, and waits for their ends.
 func (c *crowd) endContainers(ctx context.Context, first, last int) error {
 	group, creating := errgroup.WithContext(ctx)
 	group.SetLimit(4)

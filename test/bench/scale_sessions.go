@@ -32,8 +32,8 @@ const (
 	spareDescriptors = 20
 )
 
-// measureSessions opens many sessions of attach and port-forward to one pod, half of them each. All stay open until
-// the last one works.
+// measureSessions opens many sessions to one pod, half of them attach and half port-forward. All stay open until the
+// last one works.
 func (b *bench) measureSessions(ctx context.Context, crowds []*crowd) error {
 	step, err := b.beginStep(ctx, fmt.Sprintf("%d sessions", b.plan.sessions), crowds)
 	if err != nil {
@@ -116,7 +116,7 @@ type sessions struct {
 	early atomic.Int32
 }
 
-// run runs a session, whose end goes to the returned channel.
+// run runs a session in the background, and sends the session's error to the returned channel.
 func (s *sessions) run(ctx context.Context, session func() error) <-chan error {
 	ended := make(chan error, 1)
 	s.group.Go(func() {

@@ -45,7 +45,7 @@ func (b *bench) measureStress(ctx context.Context) error {
 				if err != nil {
 					return nil, err
 				}
-				if len(failed) == 0 { // a failed pod counts as a pod
+				if len(failed) == 0 { // perPod also counts failed pods
 					tell(fmt.Sprintf("workers: %d", workers), perPod)
 				}
 				all = append(all, failed...)

@@ -35,7 +35,7 @@ type suite struct {
 	Failed map[string][]string `json:"failed,omitempty"`
 
 	times table
-	// samples is the number of times in a row for each server on which nothing failed.
+	// samples is the number of durations that a row has for a server on which nothing failed.
 	samples int
 }
 
@@ -44,8 +44,8 @@ type suiteRow struct {
 	Name string `json:"name"`
 	// Median is in milliseconds, by server.
 	Median map[string]float64 `json:"median"`
-	// Ratios compare criadapter with each peer: they are the medians of the turns' ratios. A row has none if one of
-	// the two failed in it.
+	// Ratios compare criadapter with each peer: they are the medians of the turns' ratios. A row has no ratio to a peer
+	// if criadapter or the peer failed.
 	Ratios map[string]float64 `json:"ratios"`
 }
 
@@ -60,15 +60,15 @@ func suiteParts() []part {
 // isSuite says whether a part is another project's suite.
 func (p part) isSuite() bool { return p.build != nil }
 
-// suitePeers returns the servers that the suites compare criadapter with. criadapter-oci is not one of its columns: the
+// suitePeers returns the servers that the suites compare criadapter with. The suites do not measure criadapter-oci: the
 // pods of both suites share a PID namespace with their containers, so they keep a sandbox container.
 func suitePeers() []string { return []string{nameCRIDockerd, nameContainerd} }
 
 // containerdPods is the cgroup below which containerd puts pods that name no parent.
 const containerdPods = "k8s.io"
 
-// runSuite runs a suite on criadapter and its peers in turns. run gives perTurn times of each row to the clock, and
-// returns a reason for each failure.
+// runSuite runs a suite on criadapter and its peers in turns. In each turn, run gives perTurn durations of each row to
+// the clock, and returns a reason for each failure.
 func (b *bench) runSuite(ctx context.Context, name, what string, perTurn int,
 	run func(ctx context.Context, s *criServer, tell clock) ([]string, error)) error {
 	one := &suite{Name: name, What: what, Failed: map[string][]string{}, samples: b.plan.suiteTurns * perTurn}

@@ -19,7 +19,7 @@ type usage struct {
 	EngineCPU time.Duration `json:"engineCPU"`
 }
 
-// relistsCounted is how many relists CPU time and engine calls are counted for.
+// relistsCounted is the number of relists whose CPU time and engine calls are counted.
 const relistsCounted = 60
 
 // restTime lets the garbage and the idle connections of the set-up go.

@@ -81,7 +81,7 @@ type churned struct {
 
 	mu    sync.Mutex
 	codes map[codes.Code]int
-	// wrong is the first failure that is no answer of the server, such as a pod that cannot be reached.
+	// wrong is the first failure that is not an error answer of the server, such as a pod that cannot be reached.
 	wrong error
 }
 
@@ -266,7 +266,7 @@ func TestEngineDies(t *testing.T) {
 }
 
 // hurt kills the engine and starts it again, stops it for a moment, and kills its containerd, until ctx ends. The
-// engine starts containerd again by itself. It returns the number of rounds.
+// engine starts containerd again by itself. hurt returns the number of rounds.
 func (c *churned) hurt(ctx context.Context, eng *engine.Engine) (times int) {
 	steps := []struct {
 		after time.Duration

@@ -17,7 +17,7 @@ type told struct{ pod, container string }
 
 func (k *kubelet) told() told { return told{k.toldPod, k.toldContainer} }
 
-// lost returns an error if an object of an answer is gone although no request has ended it.
+// lost returns an error if the pod or container of an earlier answer is gone although no request has ended it.
 func (k *kubelet) lost(ctx context.Context, s scenario, was told) error {
 	sandboxes, err := k.sandboxes(ctx)
 	if err != nil {

@@ -58,7 +58,7 @@ func withSteps(t *testing.T, env rigenv.Env) rigenv.Env {
 	return env
 }
 
-// point is where a server kills itself: before or after a step, the time-th time that it is reached.
+// point is where a server kills itself: before or after a step. time is the number of that visit to the step, from 1.
 type point struct {
 	side, step string
 	time       int

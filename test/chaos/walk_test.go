@@ -195,7 +195,8 @@ func (w *walk) point(s scenario, p point) {
 	w.control.arm(w.T, &p)
 	err := s.act(w.Context(), w)
 	if !w.awaitKill() {
-		// Requests do some of their steps in parallel, and log followers do their steps at any time.
+		// The point was in the trace, but this run may miss it. Requests do some of their steps in parallel, and log
+		// followers do their steps at any time.
 		w.control.arm(w.T, nil)
 		if err = errors.Join(err, w.settle(s)); err != nil {
 			w.Errorf("%s, not killed %s: %v", s.name, p, err)
@@ -281,7 +282,7 @@ func (w *walk) rescue() {
 	if w.server.PID() == 0 {
 		testutil.Must(w, w.server.Start(w.Context()))
 	}
-	// What is left is in both inventories from now on. Each call may be the one that has failed.
+	// From now on, both inventories contain what the failed point left. Each call of kill or bring may fail again.
 	if w.kubelet.kill(w.Context()) == nil && w.kubelet.bring(w.Context()) == nil {
 		w.whole = takeInventory(w.T, w.env, w.server)
 	}

@@ -39,7 +39,7 @@ spec:
 	s.notRestarted("gate")
 }
 
-// endpointIs waits until the service's only endpoint is ready or not.
+// endpointIs waits until the condition ready of the service's only endpoint is want, "true" or "false".
 func (s *scene) endpointIs(want string) {
 	s.Helper()
 	s.prints(want, "get", "endpointslices", "-l", "kubernetes.io/service-name=gate",

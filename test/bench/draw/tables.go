@@ -90,12 +90,12 @@ func (r *result) tables(drawn bool) string {
 	return out.String()
 }
 
-// version is the runtime of a server, without the suffix of a containerd that is built by module name.
+// version is the runtime of a server. A containerd that is built from its module adds +unknown, which version removes.
 func (r *result) version(server string) string {
 	return strings.TrimSuffix(r.Versions[server], "+unknown")
 }
 
-// versions writes the runtime of each server, as far as the measurement has it.
+// versions writes the runtime of each server. It leaves out servers whose runtime was not recorded.
 func (r *result) versions(out *strings.Builder) {
 	var all []string
 	for _, s := range r.servers() {

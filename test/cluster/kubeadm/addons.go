@@ -43,7 +43,7 @@ func (t *trial) applyAddon(ctx context.Context, name string, daemonSets ...strin
 		if _, err := t.kubectl(ctx, "rollout", "status", "daemonset/"+app, "--namespace", namespace,
 			"--timeout=2m"); err != nil {
 			pods, _ := t.kubectl(context.WithoutCancel(ctx), "describe", "pods", "--namespace", namespace, "--selector",
-				"app="+app) // for the text alone
+				"app="+app) // only for the text of the error
 			return fmt.Errorf("%w\n%s", err, pods)
 		}
 	}

@@ -60,8 +60,8 @@ func ciliumImages(ctx context.Context, cacheDir string, all plan) (map[string]v1
 
 // ciliumValues are the settings of Cilium's chart: one operator, addresses of the ranges that Kubernetes gives to
 // nodes, and neither Hubble nor Envoy. The agent is privileged, because Docker 29 refuses to add a capability that the
-// test machine lacks (SYS_RESOURCE). It looks for its compiler under the name clang. It leaves the configuration of
-// Multus in its place (cni.exclusive).
+// test machine lacks (SYS_RESOURCE). The agent looks for its compiler under the name clang. It does not remove the
+// configuration of Multus (cni.exclusive).
 var ciliumValues = []string{
 	"image.override=" + registryAddress + "/cilium:" + addonTag,
 	"operator.image.override=" + registryAddress + "/cilium-operator-generic:" + addonTag,

@@ -21,7 +21,7 @@ type network struct {
 	bits int
 	// pods and services are the networks of kubeadm's configuration.
 	pods, services string
-	// flag is for ip, and forwarding the sysctl that a router sets.
+	// flag is the option of the command ip for this version, and forwarding the sysctl that a router sets.
 	flag, forwarding string
 }
 
@@ -57,7 +57,7 @@ func each(networks []network, part func(network) string) string {
 	return strings.Join(parts, ",")
 }
 
-// configure are lines of a shell that give a machine of these networks its addresses and routes. Duplicate addresses
+// configure returns shell commands that give a machine its addresses and routes in these networks. Duplicate addresses
 // are not looked for, so that an address can be used at once.
 func configure(networks []network, ip func(network) string) string {
 	var script strings.Builder

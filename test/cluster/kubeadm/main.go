@@ -47,7 +47,7 @@ func main() {
 	flag.StringVar(&o.family, "family", familyIPv4,
 		"the `family` of addresses, "+familyIPv4+", "+familyDual+" (both) or "+familyIPv6+" (alone)")
 	flag.StringVar(&o.network, "network", "", fmt.Sprintf(
-		"the `add-on` that connects the pods, %s; without it %s with IPv4 alone, and else %s",
+		"the `add-on` that connects the pods, %s; empty: %s with IPv4 alone, otherwise %s",
 		podNetworkNames(), networkFlannel, networkRouter))
 	flag.Parse()
 	program.Main("cluster", func(ctx context.Context) error { return run(ctx, o) })

@@ -29,9 +29,10 @@ type podNetwork struct {
 	daemon []string
 	// families are the families of addresses that it can have here.
 	families []string
-	// enforces says that it enforces NetworkPolicies. Beside the others kube-router's firewall does.
+	// enforces says that it enforces NetworkPolicies. In clusters of the other add-ons, kube-router's firewall enforces
+	// them.
 	enforces bool
-	// extras are its programs, and parts the keys of what else it needs in the cache.
+	// extras are its programs. parts are the cache keys of everything else that it needs.
 	extras build.Extras
 	parts  []string
 	// prepare adds to the plan what images and manifest need, and images returns its images, keyed repository:tag. Both

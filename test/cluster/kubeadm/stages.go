@@ -122,7 +122,7 @@ func (k *keeper) ready(ctx context.Context) error {
 		{"rollout", "status", "deployment/coredns", "--namespace=kube-system"},
 	} {
 		if _, err := k.kubectl(ctx, append(args, "--timeout=5m")...); err != nil {
-			pods, _ := k.kubectl(context.WithoutCancel(ctx), "get", "pods", "--all-namespaces") // for the text alone
+			pods, _ := k.kubectl(context.WithoutCancel(ctx), "get", "pods", "--all-namespaces") // for the error
 			return fmt.Errorf("%w\n%s", err, pods)
 		}
 	}

@@ -21,11 +21,12 @@ type step struct {
 }
 
 // stepNetworkPolicy is left out in clusters with IPv6, where kube-router is the network. The rules of v2.1.0 name its
-// sets of IPv6 addresses without their prefix, and ip6tables-restore refuses such rules. Later versions are not served.
+// sets of IPv6 addresses without their prefix, and ip6tables-restore refuses such rules. The Go module proxy does not
+// serve later versions.
 const stepNetworkPolicy = "NetworkPolicy"
 
-// stepMinikube runs where the usual network with IPv4 did before. Calico and Cilium leave rules and programs of the
-// kernel on a node, and minikube's own network has IPv4 alone.
+// stepMinikube runs only after a cluster with IPv4 alone and the usual network. Calico and Cilium leave rules and
+// programs of the kernel on a node, and minikube's own network has IPv4 alone.
 const stepMinikube = "Minikube"
 
 // leavesOut reports whether a step is not for the options' cluster.

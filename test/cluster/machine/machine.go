@@ -99,7 +99,7 @@ func (s *stay) keep() error {
 	for _, name := range kubeletSysctls {
 		value, err := readSysctl(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a kernel without keys; the kubelet logs that itself
+			continue // a kernel without keyrings, which the kubelet logs
 		}
 		if err != nil {
 			return err

@@ -54,7 +54,7 @@ func TestValuesOfAKilledRun(t *testing.T) {
 	const sysctl = "kernel/keys/root_maxkeys"
 	value, err := readSysctl(sysctl)
 	if err != nil {
-		t.Skip(err) // a kernel without keys
+		t.Skip(err) // a kernel without keyrings
 	}
 	if err := os.WriteFile(sysctlPath(sysctl), []byte("999999"), 0o644); err != nil {
 		t.Skip(err) // without privileges

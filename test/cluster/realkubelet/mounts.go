@@ -37,7 +37,8 @@ func UnmountBelow(dir string) error {
 		return err
 	}
 	var errs []error
-	// Inner mounts come after the outer ones, which would take them along.
+	// The file lists inner mounts after the outer ones. To detach an outer mount first would detach its inner mounts,
+	// too.
 	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(mounts)), "\n")) {
 		if point := strings.Fields(line)[1]; strings.HasPrefix(point, dir+"/") {
 			if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {

@@ -39,7 +39,7 @@ type Server struct {
 	Name string
 	// Endpoint is its address, unix:///….
 	Endpoint string
-	// PID is the id of its process. It stays the first process's id after a restart.
+	// PID is the id of its first process. A restart does not change the field.
 	PID int
 	// Adapter is criadapter itself, and Metrics are its metrics; nil for the other servers.
 	Adapter *adapter.Server
