@@ -73,7 +73,7 @@ func TestCheckNode(t *testing.T) {
 	}
 }
 
-// A pattern replaces the one of the set. It does not lift the limits of the set's suite and setting.
+// A pattern replaces the set's pattern. It does not lift the limits of the set's suite and setting.
 func TestChosenSet(t *testing.T) {
 	for _, c := range []struct {
 		set, node string

@@ -44,8 +44,8 @@ func FillEngine(ctx context.Context, name, architecture string, more map[string]
 	return os.CopyFS(filepath.Join(dir, "engine"), os.DirFS(filepath.Dir(dockerd)))
 }
 
-// ConfigureEngine are lines of a shell that give the machine's engine what FillEngine has put into dir, a directory of
-// the machine: its settings and, if there are any, its programs.
+// ConfigureEngine returns shell commands that install what FillEngine has put into dir, a directory of the machine: the
+// engine's settings and, if there are any, its programs.
 func ConfigureEngine(dir string) string {
 	return `
 		mkdir -p /etc/docker
@@ -63,7 +63,7 @@ func ConfigureEngine(dir string) string {
 `
 }
 
-// UseOCIRuntime are lines of a shell that make criadapter-oci a runtime of the machine's engine. They follow
+// UseOCIRuntime has shell commands that make criadapter-oci a runtime of the machine's engine. They follow
 // docs/oci-runtime.md: one line in daemon.json and a reload. An engine that has the runtime keeps it.
 const UseOCIRuntime = `
 		grep criadapter-oci /etc/docker/daemon.json ||
@@ -71,7 +71,7 @@ const UseOCIRuntime = `
 				/etc/docker/daemon.json
 		systemctl reload docker`
 
-// UsesOCIRuntime are lines of a shell that fail until criadapter uses the runtime of UseOCIRuntime. The argument is the
+// UsesOCIRuntime returns shell commands that fail until criadapter uses the runtime of UseOCIRuntime. crictl is the
 // command that calls crictl on the machine.
 func UsesOCIRuntime(crictl string) string {
 	return crictl + ` info | tr --delete ' \n' |

@@ -86,7 +86,7 @@ func serviceRules() []Rule {
 		{"image", []string{"docker", "image/registry", "image/trust", "internal/pace", "internal/pause"},
 			"images exist without pods: they need no state but the engine's"},
 		{"image/artifact", []string{"docker", "image/registry", "internal/wholedir"},
-			"packages above see an artifact as an image: its files lie here only where the engine refuses it"},
+			"other packages see an artifact as an image: this package keeps the files if the engine refuses it"},
 		{"image/registry", []string{"docker"},
 			"every request to a registry takes this way, unless the engine sends it"},
 		{"image/trust", []string{"image/registry"},
@@ -220,7 +220,7 @@ func podRules() []Rule {
 			"sources give the desired pods and do not depend on the running ones; the API server is one source among " +
 				"others"},
 		{"kubelet/grants", []string{"kubelet/jsonfile", "kubelet/model"},
-			"it records what a container has for itself, devices and CPUs alike"},
+			"it records what belongs to one container alone, devices and CPUs alike"},
 		{"kubelet/devicemanager", []string{"kubelet/grants", "kubelet/jsonfile", "kubelet/model"},
 			"plugins are other processes; pods are known by their ids and limits"},
 		{"kubelet/cpumanager", []string{"kubelet/grants", "kubelet/jsonfile", "kubelet/model"},
@@ -351,8 +351,8 @@ func Bans() []Ban {
 			"cmd/criadapter-oci", "cmd/kubelet-core/detach", "internal/testutil", "ociexec", "packaging/release",
 			"test/..."},
 			Why: "the server runs only CNI plugins and the OCI runtime: port-forward and the rest need no socat, " +
-				"nsenter or other program of the host. Besides, a test and a detached play run themselves, and the " +
-				"commands check and bundle run programs such as iptables-save"},
+				"nsenter or other program of the host. Other exceptions: a test and a detached play start their own " +
+				"program again, and criadapter check and debug bundle start programs such as iptables-save"},
 		{Import: "github.com/spf13/cobra/doc", Except: []string{"packaging/manuals"},
 			Why: "a program that runs on a node does not make man pages"},
 		{Import: "k8s.io/kubernetes", Indirect: true,
@@ -371,8 +371,8 @@ func Bans() []Ban {
 		{Import: Module + "/kubelet/devicemanager/devicemanagertest", Except: []string{"test/..."},
 			Why: "a plugin without devices must not ship"},
 		{Import: Module + "/kubelet/podconfig/podconfigtest", Except: []string{"test/..."},
-			Why: "what tests are made of must not ship"},
+			Why: "fixtures of tests must not ship"},
 		{Import: Module + "/kubelet/model/modeltest", Except: []string{"test/..."},
-			Why: "what tests are made of must not ship"},
+			Why: "fixtures of tests must not ship"},
 	}
 }

@@ -12,7 +12,7 @@ import (
 func TestEveryClaimNamesItsTests(t *testing.T) {
 	rows := map[string]int{}
 	for _, document := range documents(t) {
-		columns := 0 // of the current table with such a column, 0 outside of one
+		columns := 0 // of the current table if it has that column, otherwise 0
 		for _, line := range strings.Split(document.Content, "\n") {
 			cells := strings.Split(strings.Trim(line, "|"), "|")
 			switch last := strings.TrimSpace(cells[len(cells)-1]); {

@@ -63,7 +63,7 @@ func TestDoctor(t *testing.T) {
 		},
 	}, "")
 	testutil.Must(t, err)
-	// As production makes pods, this one has no sandbox container.
+	// Like pods in production, this pod has no sandbox container.
 	kernel := rigenv.Unique("doctor-kernel")
 	other, err := s.Runtime.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: kernel, Namespace: "default", Uid: kernel},
@@ -73,7 +73,8 @@ func TestDoctor(t *testing.T) {
 			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}}},
 	}, "")
 	testutil.Must(t, err)
-	// left names the check of each thing that is left behind of a pod. A lease has no id, so all leases count.
+	// left returns, for each thing that a pod has left behind, the name of the check that found it. A lease has no pod
+	// id, so all leases count.
 	left := func(id string) (names []string) {
 		for _, f := range command[checklist.Report](t, env, s, "check").Findings {
 			for _, thing := range f.Things {
@@ -97,7 +98,7 @@ func TestDoctor(t *testing.T) {
 	}
 	for _, pod := range []string{id, other} {
 		got := left(pod)
-		testutil.Assert(t, len(got) == 0, "a running pod is left behind: %q", got)
+		testutil.Assert(t, len(got) == 0, "the check calls a running pod left behind: %q", got)
 	}
 	answer := command[status.Answer](t, env, s, "status")
 	testutil.Assert(t, answer.Ready() && answer.Report != nil && answer.Report.Pods["ready"] == 2 &&
@@ -118,7 +119,7 @@ func TestDoctor(t *testing.T) {
 	got, want := left(id), []string{"network namespaces", "CNI attachments", "records", "addresses", "host ports"}
 	testutil.Assert(t, slices.Equal(got, want), "left behind: %q, want %q", got, want)
 	got = left(other)
-	testutil.Assert(t, slices.Equal(got, []string{"addresses"}), "of the running pod is left behind: %q", got)
+	testutil.Assert(t, slices.Equal(got, []string{"addresses"}), "left behind by the running pod: %q", got)
 	testutil.Must(t, s.Start(t.Context()))
 	testutil.Eventually(t, func() error { return s.Runtime.RemovePodSandbox(t.Context(), id) })
 	got = left(id)

@@ -12,9 +12,9 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// fakeKata stands in for the shim of Kata Containers, which needs KVM. When containerd starts it, it checks what Kata's
-// shim requires of a container. Then it becomes runc's shim. A sandbox has to be in a network namespace with an
-// interface. Any other container has to name an existing sandbox.
+// fakeKata stands in for the shim of Kata Containers, which needs KVM. When containerd starts the stand-in, the
+// stand-in checks what Kata's shim requires of a container. Then it becomes runc's shim. A sandbox has to be in a
+// network namespace with an interface. Any other container has to name an existing sandbox.
 const fakeKata = `#!/bin/sh
 case "$*" in *start*) ;; *) exec containerd-shim-runc-v2 "$@" ;; esac
 field() { sed -n 's/.*"io.kubernetes.cri.'$1'":"\([^"]*\)".*/\1/p' config.json; }

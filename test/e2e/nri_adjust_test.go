@@ -275,8 +275,8 @@ func addNetDevice(t *testing.T) {
 	t.Cleanup(func() { _ = netlink.LinkDel(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: netDevice + "p"}}) })
 }
 
-// TestNRINewKinds: an adjustment that the runtime does not know fails the start, and says what is needed. Others are in
-// force.
+// TestNRINewKinds: an adjustment that the runtime does not know fails the start, and says what is needed. The other
+// adjustments take effect.
 func TestNRINewKinds(t *testing.T) {
 	n := newNRINode(t)
 	addNetDevice(t)

@@ -18,7 +18,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// launched is the plugin that TestNRILaunchedPlugin has the server start. Its configuration is the value of a variable.
+// launched is the plugin that TestNRILaunchedPlugin has the server start. It sets the variable LAUNCHED to its
+// configuration.
 type launched struct{ value string }
 
 // Configure implements a plugin of package stub.

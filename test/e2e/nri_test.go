@@ -62,8 +62,8 @@ StopPodSandbox POD
 RemoveContainer main
 RemovePodSandbox POD`
 
-// TestNRIEvents: plugins hear of everything in a pod's life once and in order. A plugin that joins later is given what
-// is there.
+// TestNRIEvents: plugins hear of everything in a pod's life once and in order. A plugin that joins later gets the pods
+// and containers that exist.
 func TestNRIEvents(t *testing.T) {
 	n := newNRINode(t)
 	first := startPlugin(t, n.socket, "10", "first", &nriPlugin{})
@@ -210,7 +210,8 @@ func TestNRIValidator(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no variables here"), "got %v", err)
 }
 
-// TestNRIUpdates: plugins change the limits of a container that is updated, of others, and at any time.
+// TestNRIUpdates: plugins change limits of the container that a request updates, of other containers, and without a
+// request.
 func TestNRIUpdates(t *testing.T) {
 	n := newNRINode(t)
 	var first string

@@ -178,8 +178,8 @@ func TestOperatorsSeeWhatHappens(t *testing.T) {
 	testutil.Assert(t, status == http.StatusNotFound && err == nil, "profiles are served without the flag: %d %v",
 		status, err)
 	before := e.scrape()
-	// The rig's front would ask for a kubelet's namespaces. Without it, the pod gets a sandbox container, counted
-	// below.
+	// The proxy in front of the rig's server would add a kubelet's namespace options. Without the proxy, the pod gets a
+	// sandbox container, whose calls are checked below.
 	c.use(c.server.Endpoint)
 	p := c.runPod()
 	id := c.container(p, "main", "test/busybox:latest", "sh", "-c", "echo a line of output; sleep 1000")

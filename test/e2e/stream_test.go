@@ -231,8 +231,8 @@ func TestStreamsOfKilledClientsEnd(t *testing.T) {
 	t.Run("through the engine", func(t *testing.T) { killClients(t, 3*3, "--exec-through-engine") })
 }
 
-// killClients kills clients of streams on a server with these flags. First it waits until the engine has execs for the
-// clients' commands, at least as many as the argument known.
+// killClients kills clients of streams on a server with these flags. Before that, it waits until the clients' commands
+// run, and until the engine knows at least as many execs as known says.
 func killClients(t *testing.T, known int, flags ...string) {
 	e := newEndpoint(t)
 	c := newCrictl(t, append(flags, e.flag())...)
@@ -257,7 +257,8 @@ func killClients(t *testing.T, known int, flags ...string) {
 			shell := c.onTerminal("exec", "-it", transport, id, "sh")
 			shell.expect("# ")
 			shell.say("sleep 3000") // the shell's child
-			// The engine keeps an exec that it has created but not begun.
+			// The test waits until each command runs, because the engine keeps an exec that it has created but not
+			// begun.
 			plain := c.background("exec", transport, id, "sh", "-c", "echo begun; sleep 4000")
 			plain.expect("begun\n")
 			reading := c.background("exec", "-i", transport, id, "sh", "-c", "echo begun; cat; sleep 4000")

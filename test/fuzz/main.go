@@ -99,8 +99,9 @@ func (o options) fuzz(ctx context.Context, t target) (string, error) {
 	return line, err
 }
 
-// onlyLate reports whether a test failed for no other reason than the end of its time. On a busy machine Go before 1.27
-// says so (go.dev/issue/75804). An input that fails would be written to a file, and the log would have its name.
+// onlyLate reports whether a test failed for no other reason than the end of its time. Go before 1.27 fails like that
+// on a busy machine (go.dev/issue/75804). An input that fails would be written to a file, and the log would have its
+// name.
 func onlyLate(log string) bool {
 	return lateEnd.MatchString(log) && !strings.Contains(log, "Failing input")
 }

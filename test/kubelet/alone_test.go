@@ -24,9 +24,9 @@ func (n *node) refused(want string, flags ...string) {
 		"%v: exit code %d, want 1 and %q:\n%s", flags, code, want, stderr)
 }
 
-// TestTwoCoresOfOneDirectory refuses a second core on one directory, and a core for the pods of another owner. Such a
-// core could remove volumes as leftovers. The first core's pod and volume stay. After a crash, nothing has to be
-// unlocked.
+// TestTwoCoresOfOneDirectory refuses a second core on one directory, and a core for the pods of another owner. Either
+// core could remove the first core's volumes as leftovers. The first core's pod and volume stay. After a crash, nothing
+// has to be unlocked.
 func TestTwoCoresOfOneDirectory(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `

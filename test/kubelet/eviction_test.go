@@ -59,7 +59,7 @@ func evicted(message string) func(*v1.Pod) error {
 }
 
 // TestLocalStorageLimits evicts pods that write more than they may: into an emptyDir, into the container's own layer,
-// into its log, and in all places together. Those within their limits run on.
+// into its log, and in all places together. Pods within their limits run on.
 func TestLocalStorageLimits(t *testing.T) {
 	const write8Mi = "dd if=/dev/zero of=%s bs=1M count=8"
 	n := newClusterNode(t)
@@ -86,8 +86,8 @@ func TestLocalStorageLimits(t *testing.T) {
 	testutil.Equal(t, status(now, "main").RestartCount, 0, "restarts of the modest pod")
 }
 
-// TestStaticPodSizeLimit evicts a static pod that writes more into an emptyDir than it may. It runs again when its
-// manifest changes. A pod with a priority of the system is spared.
+// TestStaticPodSizeLimit evicts a static pod that writes more into an emptyDir than it may. The pod runs again when its
+// manifest changes. A pod with a system priority is spared.
 func TestStaticPodSizeLimit(t *testing.T) {
 	n := newNode(t)
 	const spec = `

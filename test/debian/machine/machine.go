@@ -129,8 +129,8 @@ func (m *Machine) Run(ctx context.Context, args ...string) (string, error) {
 	return text, nil
 }
 
-// Shell runs lines of a shell on the machine. A line that begins with the word not must fail. All other lines must
-// succeed.
+// Shell runs lines of a shell script on the machine. A line that begins with the word not must fail. All other lines
+// must succeed.
 func (m *Machine) Shell(ctx context.Context, lines string) (string, error) {
 	return m.Run(ctx, debian.Script(lines)...)
 }
