@@ -257,7 +257,7 @@ func TestKilledBehindItsBack(t *testing.T) {
 	last := status(after, "main").LastTerminationState.Terminated
 	testutil.Assert(t, last != nil && last.ExitCode == 137, "last state %s", states(after))
 	testutil.Assert(t, after.Status.PodIP == pod.Status.PodIP,
-		"the pod's address changed from %s to %s with a container", pod.Status.PodIP, after.Status.PodIP)
+		"the pod's address changed from %s to %s when a container was killed", pod.Status.PodIP, after.Status.PodIP)
 	n.endSandboxes(pod)
 	n.restarted("pod", "main", 2)
 	n.ready("pod")
@@ -298,7 +298,7 @@ func TestLogRotation(t *testing.T) {
 		isFirst := func(file string) bool { return strings.HasPrefix(file, first) }
 		isCompressed := func(file string) bool { return strings.HasSuffix(file, ".gz") }
 		if slices.ContainsFunc(files, isFirst) || !slices.ContainsFunc(files, isCompressed) || len(files) > 3 {
-			return fmt.Errorf("%v, want a compressed one, at most 3, and %s to be removed", files, first)
+			return fmt.Errorf("%v, want a compressed file, at most 3 files, and %s removed", files, first)
 		}
 		return nil
 	})

@@ -56,8 +56,8 @@ func served(host string, port int) error {
 	return nil
 }
 
-// TestHostPortAfterTheSandboxDied: after a sandbox died, the host port leads to the new sandbox. The rule of the dead
-// sandbox, which would win, is gone.
+// TestHostPortAfterTheSandboxDied: after a sandbox died, the host port leads to the new sandbox. The iptables rule of
+// the dead sandbox would take precedence, so it must be gone.
 func TestHostPortAfterTheSandboxDied(t *testing.T) {
 	n := newNode(t)
 	port := testutil.FreePort(t)

@@ -94,7 +94,7 @@ func endsWith(t *testing.T, ended <-chan error, want int) {
 		}
 		testutil.Assert(t, code == want, "exit code %d, want %d", code, want)
 	case <-time.After(patience):
-		t.Fatal("it does not end")
+		t.Fatal("the command does not end")
 	}
 }
 
@@ -202,7 +202,7 @@ func TestPlayDetach(t *testing.T) {
 		output, err := cmd.CombinedOutput()
 		return string(output), err
 	}
-	t.Cleanup(func() { _ = exec.Command(n.program, n.playArgs("down")...).Run() }) // it has ended if the test passes
+	t.Cleanup(func() { _ = exec.Command(n.program, n.playArgs("down")...).Run() }) // the play has ended if the test passes
 	output, err := detach(simple("pod", "echo first; sleep 1000"))
 	testutil.Assert(t, err == nil && strings.Contains(output, "pod | Ready") && strings.Contains(output, "goes on as"),
 		"%v\n%s", err, output)
@@ -311,7 +311,7 @@ func TestPlayKeepsClaims(t *testing.T) {
 	out.has(t, "pod/main | runs 1\n")
 }
 
-// TestGenerate makes a manifest of a container of the engine. A play of it goes on with the container's files.
+// TestGenerate makes a manifest from a container of the engine. A play of the manifest finds the container's files.
 func TestGenerate(t *testing.T) {
 	criadapterOnly(t)
 	n := prepareNode(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/test/kubelet/podman"
 )
 
-// TestPodmanManifests plays the manifests of podman's own tests, one after the other. Each must end as the report says,
-// and each has a row there. Secrets and claims that several manifests need are read beside them.
+// TestPodmanManifests plays the manifests of podman's own tests, one after the other. Each manifest must have a row in
+// the report, and must end as the row says. Other manifests that it needs, such as Secrets, are played with it.
 func TestPodmanManifests(t *testing.T) {
 	version := os.Getenv("PODMAN")
 	if version == "" {

@@ -196,7 +196,7 @@ func TestResources(t *testing.T) {
 	log := n.log(pod, "main", 0)
 	// 32 MiB are at most a few thousandths of this machine's memory, so the score is close to the best-effort score.
 	testutil.Assert(t, strings.Contains(log, "oom 9"),
-		"the score for the kernel's killer is not a burstable container's:\n%s", log)
+		"the oom_score_adj is not a burstable container's:\n%s", log)
 	own := "/kubepods/burstable/pod" + string(pod.UID)
 	for file, want := range map[string]string{"memory.limit_in_bytes memory.max": "50331648",
 		"cpu.shares cpu.weight": "204 8"} {

@@ -107,7 +107,7 @@ func TestNetworkProbes(t *testing.T) {
 }
 
 // TestLivenessBackoff restarts a container whose liveness probe always fails. Only the first restart comes at once: the
-// back-off counts each end, although it is a kill.
+// back-off also counts ends that the kubelet itself caused.
 func TestLivenessBackoff(t *testing.T) {
 	n := newNode(t, "--crash-backoff", "10m", "--crash-backoff-max", "10m")
 	n.write("pod.yaml", strings.TrimRight(simple("pod", "sleep 1000"), "}\n")+

@@ -70,7 +70,7 @@ func hasMemory(container, amount string) func(*v1.Pod) error {
 }
 
 // TestResize raises and lowers limits of running containers. A container restarts only if its resizePolicy says so. No
-// limit goes below the memory in use. The pod's cgroup follows.
+// limit goes below the memory in use. The limit of the pod's cgroup changes, too.
 func TestResize(t *testing.T) {
 	rigenv.RequireControllers(t, "cpu", "memory")
 	n := newClusterNode(t)
@@ -89,7 +89,7 @@ func TestResize(t *testing.T) {
 	testutil.Assert(t, id(now, "stays") == id(before, "stays") && status(now, "stays").RestartCount == 0,
 		"the container that stays was restarted")
 	testutil.Assert(t, id(now, "restarts") != id(before, "restarts") && status(now, "restarts").RestartCount == 1,
-		"the container that restarts was not")
+		"the container that must restart was not restarted once")
 	n.change(pod, func(now *v1.Pod) { setMemory(now, "stays", "4Ki") })
 	n.shows(pod, "less than is in use", func(now *v1.Pod) error {
 		if found := conditionOf(now, v1.PodResizeInProgress); found == nil || found.Reason != v1.PodReasonError ||

@@ -23,7 +23,7 @@ import (
 // runtimeVar names the runtime under test: criadapter, which is the default, or containerd. `make e2e` sets it.
 const runtimeVar = "E2E_RUNTIME"
 
-// runtime is the CRI server under test, with a directory of its own. It is closed with the test.
+// runtime is the CRI server under test, with a directory of its own. It is closed when the test ends.
 type runtime interface {
 	// Name is what the server calls itself: container ids in statuses begin with it.
 	Name() string
@@ -113,7 +113,7 @@ func newContainerd(t testing.TB, env rigenv.Env) containerd {
 		if t.Failed() {
 			t.Logf("the end of containerd's log:\n%s", c.LogTail())
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout) // the test's own is over
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout) // the test's own context has ended
 		defer cancel()
 		testutil.Check(t, errors.Join(c.Close(ctx), os.RemoveAll(dir)))
 	})

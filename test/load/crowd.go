@@ -28,7 +28,7 @@ const (
 	look = 100 * time.Millisecond
 )
 
-// seen is the times of one pod.
+// seen has the times of one pod.
 type seen struct {
 	created, ready time.Time // by the API server's time stamps; ready is zero until the pod is Ready
 	deleted, gone  time.Time // by our clock; zero until it happens
@@ -48,8 +48,8 @@ type crowd struct {
 	changed chan struct{} // gets a value after a change, if there is room
 }
 
-// newCrowd watches the namespace, which has no pod yet. patient is a client without a request timeout. The API server
-// ends the watch of a client that it finds too slow, so the watch begins again then.
+// newCrowd watches the namespace, which has no pod yet. patient is a client without a request timeout. If the API
+// server ends the watch of a slow client, the watch begins again.
 func newCrowd(ctx context.Context, pods, patient corev1.PodInterface) (*crowd, error) {
 	none, err := pods.List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -74,13 +74,13 @@ func readFlags(args []string, help io.Writer) (o options, err error) {
 	flags.IntVar(&o.probes, "probes", 1000, "how many probes a minute the kubelet is to make")
 	flags.DurationVar(&o.probed, "probed", time.Minute, "how long probes are counted")
 	short := flags.Bool("quick", false,
-		"20 s of rest, 30 s of probes, a minute of churn, where no flag names another time")
+		"20 s of rest, 30 s of probes, a minute of churn, unless a flag names another time")
 	servers := flags.String("servers", strings.Join(single.Servers(), ","),
 		"measure only these servers, a comma-separated `list`")
 	nodes := flags.String("nodes", "", "measure these kubelets on criadapter, a comma-separated `list` of "+
 		strings.Join(single.Nodes(), " and "))
 	flags.StringVar(&o.report, "report", "build/load", "the `directory` for logs and the result")
-	flags.BoolVar(&o.cached, "cached", false, "do nothing where the programs would have to be built first")
+	flags.BoolVar(&o.cached, "cached", false, "do nothing if the programs are not in the cache")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		flags.SetOutput(help)
 		fmt.Fprint(help, usageText)
@@ -102,7 +102,7 @@ func readFlags(args []string, help io.Writer) (o options, err error) {
 	return o, o.check()
 }
 
-// shorten takes the times of a shorter run where the command line has none.
+// shorten sets the times of a shorter run, except for times that the command line has.
 func (o *options) shorten(flags *flag.FlagSet) {
 	times := map[string]*time.Duration{"rest": &o.rest, "probed": &o.probed, "churned": &o.churned}
 	flags.Visit(func(f *flag.Flag) { delete(times, f.Name) })

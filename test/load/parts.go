@@ -17,7 +17,7 @@ import (
 const (
 	partServer = "server"
 	partEngine = "engine"
-	// partShims has the memory of the shims alone. Its CPU time is of all processes that server and engine start
+	// partShims has the memory of the shims alone. Its CPU time counts all processes that server and engine start
 	// outside of pods' cgroups, ended ones included. These processes are shims, the OCI runtime and network plugins.
 	partShims   = "shims"
 	partKubelet = "kubelet"

@@ -19,7 +19,8 @@ type probePlan struct {
 	period int // whole seconds, as in a probe
 }
 
-// planProbes spreads perMinute probes a minute over the pods. It leaves out pods if all of them would make more probes.
+// planProbes spreads perMinute probes a minute over the pods. It plans fewer pods if all of them would make more
+// probes.
 func planProbes(perMinute, pods int) probePlan {
 	period := max(1, pods*60/perMinute)
 	return probePlan{pods: min(pods, (perMinute*period+30)/60), period: period}
@@ -40,7 +41,8 @@ func probedPod(image string, plan probePlan) v1.PodSpec {
 	return spec
 }
 
-// probes has the kubelet run commands in its own pods. The pods come before and go after the measurement.
+// probes measures while the kubelet runs commands in the phase's own pods. It makes these pods before the measurement
+// and deletes them afterwards.
 func (n *node) probes(ctx context.Context, m *measured) error {
 	plan := n.opts.probePlan()
 	if err := n.fill(ctx, plan.pods, n.probed); err != nil {

@@ -57,8 +57,8 @@ type probed struct {
 	Mean      float64 // seconds, of the successful probes
 }
 
-// times has quantiles of how long each of N pods took, in seconds. All is the time from the first pod's begin to the
-// last one's end, also in seconds.
+// times has quantiles of how long each of N pods took, in seconds. All is the time from the first pod's start to the
+// last pod's end, also in seconds.
 type times struct {
 	N             int
 	P50, P99, All float64

@@ -104,7 +104,8 @@ chmod 755 "$1/tests/integration/get-images.sh"
 // batsLine is a result of the Test Anything Protocol: "ok 7 name" or "not ok 7 name", with "# skip" for a skipped test.
 var batsLine = regexp.MustCompile(`^(ok|not ok) \d+ (.*)$`)
 
-// runBats runs runc's suite with a runtime. It returns whether each test that was not skipped passed.
+// runBats runs runc's suite with a runtime. The returned map has true for tests that passed, and false for tests that
+// failed. It leaves out skipped tests.
 func runBats(ctx context.Context, suite string, environ []string, report string) (map[string]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, batsTimeout)
 	defer cancel()

@@ -1,6 +1,6 @@
 // Command ocisuite runs the validation programs of opencontainers/runtime-tools, runc's own tests, and the engine's own
-// tests of containers. Each suite runs twice: with runc, and with runc behind criadapter-oci, with a note that changes
-// nothing. It fails if a test passes with runc, but not behind criadapter-oci.
+// tests of containers. Each suite runs twice: with runc, and with runc behind criadapter-oci, with an OCI note that
+// changes nothing. The command fails if a test passes with runc, but not behind criadapter-oci.
 package main
 
 import (

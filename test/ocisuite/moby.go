@@ -26,23 +26,23 @@ const (
 	mobyExecRoot = "/run/docker"
 	// mobyOldest is the oldest version of the API that the tests use.
 	mobyOldest = "1.24"
-	// mobyTotal is the number of the engine's tests: 428 that run, and 5 that skip themselves. Subtests count one by
-	// one.
+	// mobyTotal is the number of the engine's tests: 428 that run, and 5 that skip themselves. Each subtest counts as a
+	// test.
 	mobyTotal = 433
 	// mobyEnd bounds the end of an engine.
 	mobyEnd = time.Minute
 )
 
 // compareMoby runs the engine's own tests of containers on two engines. The second one finds criadapter-oci as runc,
-// and so do engines that the tests start themselves. It also fails if a test with runc has another outcome than
-// mobyExpected lists.
+// and so do engines that the tests start themselves. compareMoby fails as conclude does. It also fails if a test with
+// runc has another outcome than mobyExpected lists.
 func compareMoby(ctx context.Context, suite string, env rigenv.Env, behind, reportDir string) error {
 	expected, err := report.ReadExpected(mobyExpected)
 	if err != nil {
 		return err
 	}
 	runc := cmp.Or(env.RuntimeWrapper, filepath.Join(filepath.Dir(env.Dockerd), "runc"))
-	// The engines inherit both.
+	// The engines inherit both variables.
 	if err := errors.Join(os.Setenv(runcVar, runc), os.Setenv("DOCKER_MIN_API_VERSION", mobyOldest)); err != nil {
 		return err
 	}
@@ -121,7 +121,8 @@ func specsOf(tests []results.Test) []report.Spec {
 	return specs
 }
 
-// passes returns whether each test that was not skipped passed. A test that passed the second time passed.
+// passes returns true for each test that passed, at once or the second time, and false for each test that failed. It
+// leaves out skipped tests.
 func passes(tests []results.Test) map[string]bool {
 	passed := map[string]bool{}
 	for _, test := range tests {

@@ -22,7 +22,8 @@ type mobyRun struct {
 	environ  []string
 }
 
-// all runs all tests. The first tests that fail run a second time, and are flaky if they pass then.
+// all runs all tests. Failed tests run a second time, up to the limit of results.Again. A test that passes then is
+// flaky.
 func (r mobyRun) all(ctx context.Context) ([]results.Test, error) {
 	log, err := os.Create(r.log)
 	if err != nil {
@@ -58,7 +59,7 @@ func (r mobyRun) run(ctx context.Context, log io.Writer, pattern string) ([]resu
 	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", "./"+mobyProgram, "-test.v=test2json",
 		"-test.timeout="+mobyTimeout.String(), "-test.run="+pattern)
 	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = r.dir, r.environ, log, time.Second
-	// The tests' program is a child, and ends with its group.
+	// Cancel kills the process group, because the tests' program is a child of go tool test2json.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	events, err := cmd.StdoutPipe()

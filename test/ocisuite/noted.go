@@ -16,9 +16,10 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// notedName is this program's name when it is the runtime of a suite. It then runs criadapter-oci in front of runc,
-// with an OCI note that changes nothing. An engine finds the name on PATH as runc. The variables name criadapter-oci,
-// the directory of OCI notes, and runc. The link is in the parent of the directory of notes.
+// notedName is the name of a link to this program, which a suite uses as its OCI runtime. An engine looks for this name
+// on PATH. Under this name, the program runs criadapter-oci in front of runc, with an OCI note that changes nothing.
+// The variables have the paths of criadapter-oci, the directory of OCI notes, and runc. The link is beside that
+// directory.
 const (
 	notedName     = "runc"
 	programVar    = "OCISUITE_PROGRAM"
@@ -35,7 +36,7 @@ var suiteID = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|te
 // engineID matches a container id of Docker Engine, which a note takes as it is.
 var engineID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// makingVerbs are the commands that make a container. Its note must exist before.
+// makingVerbs are the commands that make a container. The container's OCI note must exist before they run.
 var makingVerbs = []string{"create", "run", "restore"}
 
 // globalValued are runc's global flags that take a value as the next argument.

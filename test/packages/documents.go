@@ -88,8 +88,8 @@ func (s *suite) follow(ctx context.Context, g guide, script string) error {
 	return nil
 }
 
-// prepareReader makes what the documents assume: sudo, crictl and the directory of a release. The engine already has
-// the image that the manifests name, because it reaches no registry.
+// prepareReader makes what the documents assume: sudo, crictl and the directory of a release. It also imports the image
+// that the manifests name, because the engine reaches no registry.
 func (s *suite) prepareReader(ctx context.Context) error {
 	files := "criadapter_" + newVersion + "_" + architecture + ".deb criadapter-cri-docker_" + newVersion + "_" +
 		architecture + ".deb kubelet-core_" + newVersion + "_" + architecture + ".deb SHA256SUMS"

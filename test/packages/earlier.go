@@ -60,8 +60,8 @@ func checkOut(ctx context.Context, commit, dir string) error {
 	return errors.Join(unpacked, archive.Wait())
 }
 
-// runPod returns lines of a shell that run a pod of this name with one container, by crictl. The container has its own
-// PID namespace, because a shared PID namespace needs a sandbox container.
+// runPod returns shell commands that run a pod of this name with one container, through crictl. The container has its
+// own PID namespace, because a shared PID namespace needs a sandbox container.
 func runPod(name string) string {
 	const linux = `"linux": {"security_context": {"namespace_options": {"pid": 1}}}`
 	return `
@@ -71,7 +71,7 @@ func runPod(name string) string {
 		`
 }
 
-// sandboxContainers returns lines of a shell that set sandbox-container to mode, for new pods.
+// sandboxContainers returns shell commands that set sandbox-container to mode, for new pods.
 func sandboxContainers(mode string) string {
 	return `
 		sed --in-place /sandbox-container/d /etc/criadapter/config.yaml
@@ -80,8 +80,8 @@ func sandboxContainers(mode string) string {
 		`
 }
 
-// earlier downgrades criadapter to an earlier release while pods run, makes more pods there, and upgrades again. Pods
-// have a sandbox container or none, and none of their processes ends. No kubelet runs meanwhile, because it would
+// earlier downgrades criadapter to an earlier release while pods run, makes more pods there, and upgrades again. Only
+// some of the pods have a sandbox container. No process of a pod may end. No kubelet runs meanwhile, because it would
 // replace the pods that the earlier release does not know.
 func (s *suite) earlier(ctx context.Context) error {
 	if has, err := s.machine.Shell(ctx, "ls /mnt | grep -x "+earlierVersion+" || true"); err != nil || has == "" {

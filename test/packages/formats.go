@@ -58,7 +58,7 @@ func (s *suite) rpm(ctx context.Context) error {
 }
 
 // dropInRPM installs and removes the rpm of cri-dockerd's names. Its units conflict with criadapter's own units. So the
-// rpm must disable the own units while it is installed, or a boot would start only one of the two sets.
+// rpm must disable criadapter's units while it is installed, or a boot would start only one of the two sets.
 func (s *suite) dropInRPM(ctx context.Context) error {
 	_, err := s.machine.Shell(ctx, `
 		rpm --install --nodeps --force-debian `+s.rpmOf("criadapter-cri-docker", newVersion)+`

@@ -23,8 +23,8 @@ func (s *suite) deb(version, name string) string {
 	return filepath.Join("/mnt", version, name+"_"+version+"_"+architecture+".deb")
 }
 
-// serves waits until a socket answers, and a service of criadapter runs the program of that version. The version in
-// CRI's answer is the engine's.
+// serves waits until a socket answers, and one of the services runs criadapter of this version. The answer to CRI's
+// Version request does not show that, because it has the engine's version.
 func (s *suite) serves(ctx context.Context, socket, version string) error {
 	return s.eventually(ctx, func() error {
 		out, err := s.machine.Shell(ctx, `

@@ -36,7 +36,7 @@ func inside(scratchDir string) (code int, err error) {
 	}
 	stopSignals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if len(p.Command) > 0 {
-		// An interrupt from the terminal is the command's alone.
+		// An interrupt from the terminal must end only the command.
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 		stopSignals = []os.Signal{syscall.SIGTERM}
 	}
@@ -101,8 +101,8 @@ func environ(env rigenv.Env) []string {
 	return append(os.Environ(), append(env.Environ(), "DOCKER_HOST="+env.DockerHost)...)
 }
 
-// commandGrace is how long a command gets to end after SIGTERM. critest's commands let the suite remove its pods for up
-// to 30 seconds of it.
+// commandGrace is how long a command gets to end after SIGTERM. critest's commands give the suite up to 30 seconds of
+// this time to remove its pods.
 const commandGrace = 45 * time.Second
 
 func runCommand(ctx context.Context, p plan) (int, error) {

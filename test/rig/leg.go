@@ -42,8 +42,8 @@ func (l *leg) suffix() string {
 	return " on " + l.label()
 }
 
-// furnishLegs makes ready what each leg needs, and compiles the tests and the server, once for all legs. Packages that
-// do not compile fail in the first leg.
+// furnishLegs prepares what each leg needs. It compiles the tests and the server once for all legs. Packages that do
+// not compile fail in the first leg.
 func furnishLegs(ctx context.Context, legs []*leg, opts testOptions) error {
 	packages, err := listPackages(ctx, opts.packages)
 	if err != nil {
@@ -118,7 +118,7 @@ func (l *leg) runPrivate(ctx context.Context, opts testOptions) error {
 	})
 }
 
-// runPlan runs a plan's tests, beside packages at a time, and returns their outcomes.
+// runPlan runs a plan's tests and returns their outcomes. beside is the number of packages that run at once.
 type runPlan func(tests testPlan, beside int) ([]results.Test, error)
 
 // runTwice runs a plan's tests with run, and adds their outcomes to the leg's. In a run of everything the tests that
@@ -136,8 +136,8 @@ func (l *leg) runTwice(tests testPlan, opts testOptions, run runPlan) error {
 	return err
 }
 
-// runBeside makes n rigs for a plan of tests. The rigs run beside each other, because tests mostly wait, and each has a
-// package of the plan at a time.
+// runBeside makes n rigs for a plan of tests. The rigs run beside each other, because tests mostly wait. Each rig runs
+// one package of the plan at a time.
 func runBeside(ctx context.Context, p plan, n int) ([]results.Test, error) {
 	queue, err := newQueue(len(p.Tests.Binaries))
 	if err != nil {

@@ -55,7 +55,8 @@ func main() {
 		}
 	}
 	if signal.Ignored(syscall.SIGHUP) {
-		// All processes below would inherit that from nohup. Sessions in containers end by SIGHUP.
+		// nohup makes this process ignore SIGHUP, and its children would do so, too. A handler prevents that: terminal
+		// sessions in containers must end by SIGHUP.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -152,7 +153,7 @@ func insideCommand(ctx context.Context, on target, p plan) (code int, err error)
 type testOptions struct {
 	packages []string
 	half     string // private, system, or empty for both
-	cached   bool   // do nothing where the engine would have to be built
+	cached   bool   // do nothing if the engine is not in the cache
 	run      string
 	bench    string
 	// benchTime is go test's -benchtime. It is a count, because single operations take long and ratios need pairs.
@@ -174,7 +175,7 @@ func parseTestFlags(args []string) (testOptions, error) {
 	flags.IntVar(&o.count, "count", 1, "run every test that many times")
 	flags.IntVar(&o.parallel, "p", 0, "run that many packages at once, each on an engine of its own; 0: by processors")
 	flags.DurationVar(&o.timeout, "timeout", 30*time.Minute, "time limit of one package")
-	flags.BoolVar(&o.cached, "cached", false, "do nothing where the engine would have to be built first")
+	flags.BoolVar(&o.cached, "cached", false, "do nothing if the engine is not in the cache")
 	flags.BoolVar(&o.noRace, "norace", false, "compile without the race detector")
 	flags.BoolVar(&o.verbose, "v", false, "show the output of every test")
 	if err := flags.Parse(args); err != nil {
@@ -214,8 +215,8 @@ func (o testOptions) everything() bool {
 // private says whether the run includes the tests on an engine of their own.
 func (o testOptions) private() bool { return o.half != "system" }
 
-// system says whether the run includes the tests on the installed engine. A pattern for other tests leaves them out,
-// because those cannot run there.
+// system says whether the run includes the tests on the installed engine. A -run pattern excludes them unless it begins
+// with TestSystem, because other tests cannot run on that engine.
 func (o testOptions) system() bool {
 	named := strings.HasPrefix(strings.TrimPrefix(o.run, "^"), strings.TrimPrefix(systemTests, "^"))
 	return o.half != "private" && o.bench == "" && (o.run == "" || named)

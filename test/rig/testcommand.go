@@ -16,8 +16,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// testCommand compiles the tests, runs them on an engine of its own for each target, beside each other, and prints the
-// verdict on each. It returns the exit code.
+// testCommand compiles the tests and runs them for all targets at once, with separate engines. It prints the verdict on
+// each target and returns the exit code.
 func testCommand(ctx context.Context, targets []target, opts testOptions) (code int, err error) {
 	if opts.cached {
 		if targets, err = cachedOnly(os.Stdout, targets); err != nil || len(targets) == 0 {

@@ -62,7 +62,7 @@ func startKubelet(ctx context.Context, n *node) (_ *kubeletCore, err error) {
 	k.Kubelet, err = kubelet.New(ctx, kubelet.Options{
 		RuntimeEndpoint: "unix://" + n.socket(), NodeName: nodeName, Manifests: k.manifests,
 		RootDir: filepath.Join(n.dir, "kubelet"), PodLogsDir: k.logs, ReadAddress: "127.0.0.1:0", CgroupRoot: nodeName,
-		// The engine's images belong to its user, so none is removed.
+		// The installed engine's images belong to its user, so garbage collection removes none.
 		GC: housekeeping.GCOptions{Containers: time.Second, HighPercent: 100},
 	})
 	if err != nil {
@@ -130,7 +130,7 @@ func unready(pods []*v1.Pod) error {
 	}
 	var errs []error
 	for _, pod := range pods {
-		ready := v1.PodCondition{Reason: pod.Status.Reason, Message: pod.Status.Message} // for a pod without one
+		ready := v1.PodCondition{Reason: pod.Status.Reason, Message: pod.Status.Message} // without a Ready condition
 		if condition := model.FindCondition(pod.Status.Conditions, v1.PodReady); condition != nil {
 			ready = *condition
 		}

@@ -1,6 +1,6 @@
 // Command run shows criadapter at work. It starts the server on the installed engine, with its own socket, state and
-// pod network. The kubelet core runs a pod manifest on it. Both serve until interrupted. Only the example's image is
-// left behind.
+// pod network. The kubelet core runs a pod manifest on it. The server and the kubelet core run until interrupted. Only
+// the example's image is left behind.
 package main
 
 import (

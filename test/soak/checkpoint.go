@@ -19,7 +19,8 @@ const (
 	look = 500 * time.Millisecond
 )
 
-// both has the two histories, and the workload and logs that are compared, too.
+// both has the history of the engine and the history of the API server. It also has the logs and the workload that are
+// compared.
 type both struct {
 	engine   *engineWatch
 	pods     *podWatch

@@ -24,7 +24,7 @@ type victims struct {
 	cluster *single.Cluster
 	engine  *engine.Engine
 	plugins badplugins.Plugins
-	// workload makes the pods of a hung mount.
+	// workload makes the pods with a volume on a hung mount, and the pods beside them.
 	workload *workload
 	// memoryGroup is the name of the cgroup for a criadapter with little memory, and hungDir the directory on which a
 	// mount hangs.

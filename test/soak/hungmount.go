@@ -114,7 +114,7 @@ func (v victims) runBeside(ctx context.Context, f fault) error {
 // keepReading asks criadapter until ctx ends, and returns the first error.
 func (v victims) keepReading(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := v.read(context.WithoutCancel(ctx)); err != nil { // a cancelled request would be no fault
+		if err := v.read(context.WithoutCancel(ctx)); err != nil { // a cancelled request would look like a failure
 			return fmt.Errorf("while a mount hangs: %w", err)
 		}
 		_ = pace.Sleep(ctx, look)

@@ -30,8 +30,8 @@ const (
 )
 
 // littleMemory runs criadapter during the fault in a cgroup with less memory than it uses. The kernel reclaims memory
-// there, which makes criadapter slow, and kills it in the middle of its work. Each killed one is started again there.
-// The first one is started there, too: memory that a process used before counts for its old cgroup.
+// there, which makes criadapter slow, and kills it in the middle of its work. A killed criadapter starts again in the
+// cgroup. The running criadapter must restart, too, because its memory counts for its old cgroup.
 func (v victims) littleMemory(ctx context.Context, f fault) error {
 	server := v.cluster.Server.Adapter
 	used, err := ownMemory(server.PID())

@@ -82,7 +82,7 @@ func (m *machine) hardened() {
 }
 
 // inheritsNothing checks that the process has the same rights as systemd itself. Then a command in a container has the
-// same ones whether criadapter or the engine starts it.
+// same rights whether criadapter or the engine starts it.
 func (m *machine) inheritsNothing(pid string) {
 	m.t.Helper()
 	const fields = "^(Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp|Seccomp_filters|Cpus_allowed):"

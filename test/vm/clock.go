@@ -11,7 +11,7 @@ import (
 // clockStep sets the machine's clock by a difference, and ends a program afterwards. systemd starts the program again.
 type clockStep struct{ by, end string }
 
-// clockSteps end the programs that read times of before the step.
+// clockSteps end each program that reads times from before the step when it starts again.
 var clockSteps = []clockStep{
 	{"+1 hour", "systemctl kill --signal KILL criadapter"},
 	{"-2 hours", "systemctl restart docker"},

@@ -57,8 +57,8 @@ func (s *suite) critest(ctx context.Context) (err error) {
 	return verdict.Err(critestSpecs)
 }
 
-// serveImages serves the test images on the machine's port registryPort, and copies the suite that was built for it to
-// the machine. It returns the suite's path there.
+// serveImages serves the test images on the machine's port registryPort. It copies the suite, which is compiled for
+// that port, to the machine, and returns the suite's path there.
 func (s *suite) serveImages(ctx context.Context) (program string, stop func() error, err error) {
 	all, err := node.Catalog(ctx, s.kind)
 	if err != nil {

@@ -118,7 +118,7 @@ func container(line string, resources *runtimeapi.LinuxContainerResources) *runt
 	}
 }
 
-// run starts a container in a new pod, calls the function with, and removes the pod.
+// run starts a container in a new pod, calls with, and removes the pod. with gets the ids of the pod and the container.
 func (c *criClient) run(
 	ctx context.Context, config *runtimeapi.ContainerConfig, with func(sandbox, id string) error,
 ) (err error) {

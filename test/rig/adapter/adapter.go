@@ -167,8 +167,8 @@ func (s *Server) Launch() error {
 	return nil
 }
 
-// Start starts the program and waits until Version answers, at most half a minute. After Stop or Kill it starts it
-// again over the same directories.
+// Start starts the program and waits until Version answers, at most half a minute. After Stop or Kill, Start runs the
+// program again with the same directories.
 func (s *Server) Start(ctx context.Context) error {
 	if err := s.Launch(); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Answers fails unless a pod's address works. Nothing may listen on port 1 there, so that the pod's network stack must
-// refuse the connection.
+// Answers fails unless a pod's address works: the pod's network stack must refuse a connection to port 1. No program in
+// the pod may listen on that port.
 func Answers(ip string) error {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second)
 	if err == nil {

@@ -111,8 +111,8 @@ func (s *Server) LogTail() string {
 	return logtail.Read(s.LogPath, 16<<10)
 }
 
-// RemovePods stops and removes the pods that the filter selects through a server's kubelet client. A nil filter selects
-// all pods. It goes on after errors and returns all of them.
+// RemovePods stops and removes the selected pods through a server's kubelet client. A nil filter selects all pods.
+// RemovePods goes on after errors and returns all errors.
 func RemovePods(ctx context.Context, runtime internalapi.RuntimeService, filter *runtimeapi.PodSandboxFilter) error {
 	sandboxes, err := runtime.ListPodSandbox(ctx, filter)
 	errs := []error{err}

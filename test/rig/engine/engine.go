@@ -97,7 +97,7 @@ func Launch(ctx context.Context, opts Options) (*Engine, error) {
 	return e, e.Start(ctx)
 }
 
-// newInWorkDir is New. Without Options.Dir it makes a directory in the rig's.
+// newInWorkDir is New. Without Options.Dir it makes a directory in the rig's scratch directory.
 func newInWorkDir(opts Options) (*Engine, error) {
 	if opts.Dir == "" {
 		var err error

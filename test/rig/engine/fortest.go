@@ -60,8 +60,8 @@ func (e *Engine) Use(env rigenv.Env) rigenv.Env {
 	return env
 }
 
-// Proxy serves the engine of env on a socket of its own until the test ends. handler may change the proxy, and returns
-// what gets the requests.
+// Proxy serves the engine of env on a socket of its own until the test ends. handler may change the reverse proxy, and
+// returns the handler that gets the requests.
 func Proxy(t testing.TB, env rigenv.Env, handler func(*httputil.ReverseProxy) http.Handler) (host string) {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "p") // short, for the socket in it

@@ -120,8 +120,8 @@ func (i Inventory) Without(others func(kind, name string) bool) Inventory {
 	return rest
 }
 
-// Await waits until the inventory is as wanted, without the entries of others, and returns what still differs after
-// patience. Engines end processes and remove mounts a moment after their answer.
+// Await waits until the inventory is as wanted, and returns what still differs after patience. It leaves out the
+// entries for which others returns true. Engines end processes and remove mounts a moment after their answer.
 func (n Node) Await(ctx context.Context, patience time.Duration, wanted Inventory,
 	others func(kind, name string) bool) (string, error) {
 	ended := time.NewTimer(patience)

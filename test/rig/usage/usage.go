@@ -38,7 +38,7 @@ func Shims() ([]int, error) {
 	return find(func(comm string, _ int) bool { return comm == "containerd-shim" })
 }
 
-// find returns the processes for which want returns true; it gets the program's name and the parent.
+// find returns the processes for which want returns true. want gets the program's name and the parent's process id.
 func find(want func(comm string, parent int) bool) ([]int, error) {
 	parents, err := Parents()
 	if err != nil {

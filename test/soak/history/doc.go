@@ -5,8 +5,8 @@
 // Now compares the present state. Callers repeat Now, because on a node something is always changing. Whole compares
 // the whole histories by these rules:
 //
-//   - Each container that was started is reported to the API server. A missing one is excused if its pod was deleted
-//     first, or if a later attempt of the same container was reported. The deletion or the later start must follow
+//   - Each container that was started is reported to the API server. A missing report is excused if the pod was
+//     deleted, or if a later attempt of the same container was reported. The deletion or the later start must follow
 //     within reportLag, or a fault must lie between.
 //   - Each reported container existed on the engine, and its attempt is the restart count.
 //   - Each reported end has the engine's exit code. No ended container is still reported as running.
