@@ -202,7 +202,8 @@ func TestPlayDetach(t *testing.T) {
 		output, err := cmd.CombinedOutput()
 		return string(output), err
 	}
-	t.Cleanup(func() { _ = exec.Command(n.program, n.playArgs("down")...).Run() }) // the play has ended if the test passes
+	// down fails if the test passes, because the play has ended then.
+	t.Cleanup(func() { _ = exec.Command(n.program, n.playArgs("down")...).Run() })
 	output, err := detach(simple("pod", "echo first; sleep 1000"))
 	testutil.Assert(t, err == nil && strings.Contains(output, "pod | Ready") && strings.Contains(output, "goes on as"),
 		"%v\n%s", err, output)

@@ -20,7 +20,7 @@ func newTempo(pods, most int) tempo {
 	return tempo{pods: pods, most: most, least: pods - max(1, pods/4)}
 }
 
-// step returns how many pods to make now, and how many of the due ones to delete now.
+// step returns how many pods to make now, and how many of the due pods to delete now.
 func (p tempo) step(t tally, due int) (create, remove int) {
 	alive := t.ready + t.waiting
 	create = min(p.pods-alive, p.most-alive-t.going)

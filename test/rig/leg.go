@@ -18,11 +18,11 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// leg is a run of the tests on one engine. Each has a scratch directory, namespaces and control groups of its own, so
-// that legs can run beside each other.
+// leg is a run of the tests on one engine. Legs run beside each other, because each has its own scratch directory. The
+// rigs of a leg have their own namespaces and control groups.
 type leg struct {
 	target
-	several  bool // there are others
+	several  bool // there are other legs
 	beside   int  // packages at once
 	scratch  *scratch
 	env      rigenv.Env

@@ -41,7 +41,7 @@ func DataRoot(ctx context.Context, host string) (string, error) {
 	bridge, err := api.NetworkInspect(ctx, defaultBridge, client.NetworkInspectOptions{})
 	switch {
 	case errdefs.IsNotFound(err):
-		return answer.Info.DockerRootDir, nil // the engine is configured without one
+		return answer.Info.DockerRootDir, nil // the engine is configured without a default bridge
 	case err != nil:
 		return "", fmt.Errorf("the installed engine's default bridge: %w", err)
 	}
