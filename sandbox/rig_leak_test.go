@@ -23,8 +23,8 @@ func (r *rig) loseRecord(id string) {
 	r.must(os.Remove(filepath.Join(r.server.RootDir, "pods", id+".json")))
 }
 
-// A pod may lose its checkpoint, container, pin or network plugin while criadapter is down. StopPodSandbox with its id
-// still releases the address.
+// A pod may lose its checkpoint, container, pin or network plugin while criadapter is down. StopPodSandbox with the
+// pod's id still releases the address.
 func TestLostPodsGiveTheirAddressesBack(t *testing.T) {
 	r := newRig(t)
 	r.pid = runtimeapi.NamespaceMode_POD // with a sandbox container

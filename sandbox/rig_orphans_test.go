@@ -38,7 +38,7 @@ func (r *rig) newSpecification(script string) {
 	r.editJSON(r.server.CNIConfig(), func(config map[string]any) { config["cniVersion"] = "1.1.0" })
 }
 
-// A plugin's STATUS is the node's NetworkReady.
+// A failing STATUS of a plugin makes the node's NetworkReady false.
 func TestPluginsStatusIsNetworkReady(t *testing.T) {
 	r := newRig(t)
 	down := filepath.Join(r.server.Dir, "agent-is-down")
@@ -57,7 +57,7 @@ fi`)
 	testutil.Until(t, "the network is ready again", func() bool { ready, _ := r.networkReady(); return ready })
 }
 
-// GC runs only with --cni-gc, and names our pods to the plugins. Plugins without GC do not fail.
+// CNI GC runs only with --cni-gc, and its input lists our pods. Plugins without GC do not fail.
 func TestNetworkGC(t *testing.T) {
 	r := newRig(t)
 	called := filepath.Join(r.server.Dir, "gc")

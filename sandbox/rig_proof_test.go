@@ -24,7 +24,7 @@ type probeRefuser struct {
 	probes atomic.Int64
 }
 
-// newProbeRefuser takes the place of the engine of env.
+// newProbeRefuser puts the proxy in front of env's engine.
 func newProbeRefuser(t *testing.T, env *rigenv.Env) *probeRefuser {
 	t.Helper()
 	p := &probeRefuser{}
@@ -77,7 +77,7 @@ func TestPodsOutliveAFailedProof(t *testing.T) {
 	r.must(r.server.Start(t.Context()))
 	kept := r.run("kept", 0)
 	if made(kept, "kept", true); refuser.probes.Load() != 0 {
-		t.Errorf("%d containers were made to prove again what was known", refuser.probes.Load())
+		t.Errorf("%d containers were made to repeat a proof that still counts", refuser.probes.Load())
 	}
 
 	r.must(r.server.Stop(t.Context()))
@@ -102,7 +102,7 @@ func (r *rig) hasSandboxContainer(id string) bool {
 	return err == nil
 }
 
-// announced fails unless want says whether Status announces the features that the OCI runtime adds.
+// announced fails unless Status announces the features of the OCI runtime, or does not announce them if want is false.
 func (r *rig) announced(want bool) error {
 	status, err := r.runtime().Status(r.Context(), &runtimeapi.StatusRequest{})
 	if err != nil {

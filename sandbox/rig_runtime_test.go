@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// A runtime that boots a virtual machine takes over the network interfaces at boot. Docker cannot start it in a
-// namespace that was made before. The test's stand-in is runc under the name of such a runtime. A program of an unknown
+// A runtime that boots a virtual machine takes over the network interfaces at boot. Docker cannot start it in an
+// existing network namespace. The test's stand-in is runc under the name of such a runtime. A program with an unknown
 // name counts as a wrapper of runc.
 func TestRuntimeThatTakesItsInterfacesAtBootIsRefused(t *testing.T) {
 	env := rigenv.Require(t)

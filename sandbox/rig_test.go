@@ -45,7 +45,7 @@ func TestKillDuringRunPodSandbox(t *testing.T) {
 		}
 		r.run(name, 1)
 		testutil.Require(t, !t.Failed(), "round %d, killed after %v", round, after)
-		// The kubelet stops an attempt that failed, and at the end all of them.
+		// Stop the failed attempts, as the kubelet does, and about half of the ready pods.
 		for _, id := range r.pods() {
 			if random.IntN(2) == 0 || !isReady(r.status(id)) {
 				r.stop(id)
@@ -172,7 +172,7 @@ func TestPodStopsWithoutTheCNIConfiguration(t *testing.T) {
 	r.wantNothing(id, other)
 }
 
-// The bridge of the rig's engine is off: no pod is READY without an address.
+// The rig's engine has no bridge, so a pod gets no address. RunPodSandbox fails and leaves no container.
 func TestEngineWithoutABridgeMakesNoReadyPod(t *testing.T) {
 	r := newRig(t)
 	r.must(r.server.Stop(t.Context()))
@@ -184,7 +184,7 @@ func TestEngineWithoutABridgeMakesNoReadyPod(t *testing.T) {
 	testutil.Assert(t, len(left) == 0, "the engine still has %v", left)
 }
 
-// The engine's bridge gives a sandbox that is started again another address.
+// On the engine's bridge, a sandbox that is started again gets another address.
 func TestBridgedSandboxThatWasStartedAgain(t *testing.T) {
 	r := newBridgedRig(t)
 	id := r.run("web", 0)

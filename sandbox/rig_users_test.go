@@ -121,7 +121,7 @@ func (r *rig) lookAtVolumes(env rigenv.Env, sandboxID string, pod *runtimeapi.Po
 	if got := r.exec(id,
 		"cd /evil-volume && touch /var/evil/a b && stat -c %u:%g . b /var/evil/a /img /img/bin /unasked/bin | "+
 			"xargs"); got != "0:0 0:0 0:0 0:0 0:0 0:0" {
-		r.Errorf("the volumes of the image and the mounted one are of %q", got)
+		r.Errorf("the owners of the image's volumes and of the mounted image are %q", got)
 	}
 }
 
@@ -177,7 +177,7 @@ func (r *rig) lookOutside(volume, id string) {
 	r.Helper()
 	var stat syscall.Stat_t
 	if err := syscall.Stat(filepath.Join(volume, "a"), &stat); err != nil || stat.Uid != 0 || stat.Gid != 0 {
-		r.Errorf("what root made in the volume is of %d:%d, %v", stat.Uid, stat.Gid, err)
+		r.Errorf("the owner of root's file in the volume is %d:%d, %v", stat.Uid, stat.Gid, err)
 	}
 	inspect, err := r.engine.InspectContainer(r.Context(), id)
 	r.must(err)
@@ -186,15 +186,15 @@ func (r *rig) lookOutside(volume, id string) {
 	r.must(err)
 	for _, want := range []string{"\nUid:\t500000\t500000\t500000\t500000\n",
 		"\nGid:\t600000\t600000\t600000\t600000\n"} {
-		testutil.Assert(r, strings.Contains(string(text), want), "outside the process is %s, want %q", text, want)
+		testutil.Assert(r, strings.Contains(string(text), want), "on the node the process is %s, want %q", text, want)
 	}
 	if err := syscall.Stat(proc+"/root/etc", &stat); err != nil || stat.Uid != firstUID || stat.Gid != firstGID {
-		r.Errorf("outside /etc is of %d:%d, %v", stat.Uid, stat.Gid, err)
+		r.Errorf("on the node the owner of /etc is %d:%d, %v", stat.Uid, stat.Gid, err)
 	}
 	r.wantWritten(id, 1_000_000, 2_000_000)
 }
 
-// wantWritten waits until the writable layer is reported with least to most bytes. It is counted in the background.
+// wantWritten waits until the writable layer, which is counted in the background, is reported with least to most bytes.
 func (r *rig) wantWritten(id string, least, most uint64) {
 	r.Helper()
 	var used uint64

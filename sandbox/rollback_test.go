@@ -48,7 +48,7 @@ func TestUndoStackEndsAtTheFirstThatFails(t *testing.T) {
 	testutil.Assert(t, errors.Is(err, errTest) && strings.Contains(err.Error(), "cannot undo b"),
 		"unwind returned %v", err)
 	got := strings.Join(done, "")
-	testutil.Assert(t, got == "cb", "the undos ran as %q, want those below the failed one left alone", got)
+	testutil.Assert(t, got == "cb", "the undos ran as %q, want no undo below the failed one", got)
 	testutil.Check(t, (undoStack{}).unwind(t.Context()), "an empty stack")
 }
 
@@ -62,11 +62,11 @@ func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 		})
 	}
 	type test struct {
-		// breakIt lets the set-up and its roll-back fail, until repair.
+		// breakIt makes the set-up and its roll-back fail, until repair.
 		breakIt func(*node) (repair func())
-		// joined says that the pod still holds an address.
+		// joined says that the pod still holds an address after the roll-back.
 		joined bool
-		// container says that its container is still there.
+		// container says that the pod's container still exists after the roll-back.
 		container bool
 	}
 	onNodes(t, withCNI, map[string]test{
@@ -121,7 +121,8 @@ func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 	})
 }
 
-// DEL is not called after an ADD that undid itself. Without a plugin, DEL would fail and leave a pod for each attempt.
+// DEL is not called after an ADD that undid itself. If the plugin is missing, DEL would fail, too, and each attempt
+// would leave a pod.
 func TestFailedAddThatUndidItselfIsNotDeleted(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		n.network.failAdd(errTest)

@@ -19,8 +19,8 @@ import (
 
 // Run starts a pod's sandbox, completes its network and returns its id (CRI RunPodSandbox). It fails with
 // ErrAlreadyExists if a pod of the same metadata exists. ErrInvalidArgument names the refused field. It fails with
-// ErrUnavailable while the engine is away. A set-up that fails after it has an id returns the id with the error. config
-// must not be changed afterwards.
+// ErrUnavailable while the engine is away. If the set-up fails after the pod got its id, Run returns the id with the
+// error. config must not be changed afterwards.
 func (s *Service) Run(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (string, error) {
 	name, run, err := s.begin(ctx, config, runtimeHandler)
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *Service) create(ctx context.Context, p *pending) error {
 	return nil
 }
 
-// limitNew limits the new pod before it has a container.
+// limitNew sets the limits of the new pod's cgroup before the pod has a container.
 func (s *Service) limitNew(ctx context.Context, p *pending) error {
 	linux := p.config.GetLinux()
 	_, err := s.cgroups.limit(ctx, p.record,
@@ -250,8 +250,8 @@ func (s *Service) connect(ctx context.Context, p *pending) error {
 	return s.opts.Files.writeHosts(p.record.SandboxID, p.config, p.record.Network.IPs)
 }
 
-// finish asks plugins, writes the checkpoint, and only then shows the pod. While a plugin can still refuse the pod, the
-// record has the intent: after a crash or a failed roll-back the pod is NOTREADY.
+// finish calls the NRI plugins, writes the checkpoint, and only then shows the pod. While a plugin can still refuse the
+// pod, the record has the intent: after a crash or a failed roll-back the pod is NOTREADY.
 func (s *Service) finish(ctx context.Context, p *pending) error {
 	p.record.Phase = checkpoint.PhaseReady
 	pod := p.namespaces.entry(ctx, p)
@@ -261,7 +261,7 @@ func (s *Service) finish(ctx context.Context, p *pending) error {
 		err = s.opts.Store.Save(ctx, p.record)
 	}
 	if err != nil {
-		// Plugins that have accepted the pod may hold something for it. They get their own time.
+		// Plugins that have accepted the pod may hold something for it. Their undo has a timeout of its own.
 		settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
 		s.opts.Plugins.UndoPod(settle, &pod)

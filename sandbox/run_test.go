@@ -44,7 +44,7 @@ func TestRunMakesAReadyPod(t *testing.T) {
 			joined.Annotations["note"] == "of web" && slices.Equal(joined.DNS.Servers, []string{"10.0.0.10"}) &&
 			slices.Equal(joined.DNS.Searches, []string{"default.svc"}) &&
 			slices.Equal(joined.PortMappings, []cni.PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}}),
-			"CNI was told %+v", joined)
+			"CNI ADD got %+v", joined)
 		hosts, err := os.ReadFile(n.files.Of(id).Hosts)
 		testutil.Assert(n, err == nil && strings.HasSuffix(string(hosts), "10.88.0.1\tweb\nfd00::1\tweb\n"),
 			"the hosts file ends in %q (%v)", hosts, err)
@@ -151,7 +151,7 @@ func injected(call string, fault dockertest.Fault) func(*node) func() {
 	return func(n *node) func() { return n.engine.Inject(call, fault) }
 }
 
-// duringAdd lets CNI ADD do something at its beginning, until repair.
+// duringAdd makes CNI ADD call do at its beginning, until repair.
 func (n *node) duringAdd(do func(context.Context, cni.Pod) error) (repair func()) {
 	n.network.setAdd(do)
 	return func() { n.network.failAdd(nil) }
@@ -217,7 +217,7 @@ func TestRunThatFailsLeavesNothing(t *testing.T) {
 		repair()
 		n.wantState(other, ready)
 		n.removeLast(other)
-		// And nothing is in the way of the next attempt, or of the same.
+		// The same request succeeds afterwards.
 		n.must(n.Remove(n.Context(), n.run("web")))
 		n.wantNothing()
 	})

@@ -27,7 +27,7 @@ type containerSetUp struct {
 	spec docker.ContainerSpec
 	// inspect is the container after its start.
 	inspect *container.InspectResponse
-	// early joins the pod during its start. It is nil before that and once connect has taken it over.
+	// early joins the pod during its start. It is nil before start, and after connect has taken it over.
 	early *earlyJoin
 }
 
@@ -94,7 +94,8 @@ func (h containerHolder) requireSeen(ctx context.Context, engine int, dir string
 	return err
 }
 
-// clearPin removes a pin that a crash left before its pod had a container. The pin of a pod outside the cache stays.
+// clearPin removes a pin that a crash left before its pod had a container. The pin stays if the engine has a pod of
+// this name that the cache lacks.
 func (c *containerSetUp) clearPin(ctx context.Context, name string, set netns.Set) error {
 	if _, err := os.Lstat(set.User); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -147,8 +148,8 @@ func (c *containerSetUp) look(ctx context.Context, id string) error {
 	return nil
 }
 
-// procsFile is where the pod's processes will be listed. It is empty for a pod that is not joined early: its interface
-// must not come before the sysctls that configure new interfaces.
+// procsFile is the file that will list the pod's processes. It is empty for a pod that is not joined early. A pod with
+// network sysctls is not: its interface must not exist before the sysctls that configure new interfaces.
 func (c *containerSetUp) procsFile(p *pending) string {
 	if c.opts.Cgroups == nil || c.opts.EngineBridge || translate.UsesHostNetwork(p.config) ||
 		setsNetwork(p.config.GetLinux()) {
@@ -185,7 +186,7 @@ func (c *containerSetUp) join(ctx context.Context, p *pending) error {
 	early := c.early
 	c.early = nil
 	j := early.wait()
-	if j.handle == nil { // nothing was found in time, or it has ended meanwhile
+	if j.handle == nil { // no process was found in time, or the process found has ended
 		j = c.network.join(ctx, cniPod(p.record, p.config), c.inspect.State.Pid)
 		c.network.recordJoin(p, j)
 		return j.err

@@ -101,7 +101,8 @@ func mountShm(dir string, users *translate.Users) error {
 	return nil
 }
 
-// makeCgroup makes the pod's cgroup where the kubelet has not: its limits apply before there is a container.
+// makeCgroup makes the pod's cgroup if no kubelet has made it, so that the pod's limits apply before its first
+// container.
 func (k *kernelSetUp) makeCgroup(p *pending) error {
 	if p.record.Cgroup == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // runtimeSetUp sets up a sandbox container whose runtime runs the whole pod in a sandbox of its own (gVisor). The
-// runtime takes the interfaces of the network namespace when the container starts, so the pod joins the network before.
+// runtime takes the interfaces of the network namespace when the container starts, so the pod joins the network first.
 type runtimeSetUp struct{ containerSetUp }
 
 // create implements holderSetUp.

@@ -64,7 +64,7 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 	if record.Phase == checkpoint.PhaseStopped && !pod.Status.Running {
 		return nil
 	}
-	var group errgroup.Group // one failing must not cut the other short
+	var group errgroup.Group // without a context: a failure of one call must not cancel the other
 	var disconnectErr, stopErr error
 	group.Go(func() error { disconnectErr = s.release(ctx, pod, record); return nil })
 	group.Go(func() error { stopErr = s.holderOf(record).stop(ctx, pod.ID); return nil })

@@ -123,7 +123,7 @@ func TestFailedStopKeepsThePodForARetry(t *testing.T) {
 	})
 }
 
-// To stop and remove pods is what makes room on a full disk.
+// Stopping and removing pods makes room on a full disk, so both must work there.
 func TestStopAndRemoveOnAFullDisk(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		id := n.run("web")
@@ -229,7 +229,7 @@ func TestStopGivesBackTheAddressOfAPodWhoseCheckpointIsLost(t *testing.T) {
 	}
 }
 
-// Another shim's pod has no checkpoint: the engine's part is stopped and removed.
+// Another shim's pod has no checkpoint. Its sandbox container is stopped and removed.
 func TestPodWithoutACheckpointCanBeStoppedAndRemoved(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		id := n.run("web")
@@ -252,7 +252,7 @@ func TestStopRespectsItsCallersTime(t *testing.T) {
 		slow, cancelSlow := context.WithTimeout(n.Context(), time.Hour)
 		first := testutil.Go(func() error { return n.Stop(slow, id) })
 		synctest.Wait()
-		// Another one waits for the first, but no longer than it may.
+		// A second Stop waits for the first, until its own deadline.
 		quick, cancel := context.WithTimeout(n.Context(), time.Second)
 		defer cancel()
 		testutil.FailsWith(n, n.Stop(quick, id), context.DeadlineExceeded, "Stop")
@@ -292,7 +292,7 @@ func TestCallsForOnePodAtOnce(t *testing.T) {
 	})
 }
 
-// someID is the id of a pod that is there, or of none.
+// someID returns the id of an existing pod, or an unknown id if there is no pod.
 func (n *node) someID() string {
 	for _, pod := range n.cache.Snapshot().Pods() {
 		return pod.ID

@@ -46,7 +46,7 @@ func (s *Service) releaseUnknown(ctx context.Context, id string) error {
 	return s.releaseHeld(ctx, id, joined)
 }
 
-// releaseStray removes a pod without a sandbox container that has no record.
+// releaseStray removes a pod that has namespaces, but neither a sandbox container nor a record.
 func (s *Service) releaseStray(ctx context.Context, id string, joined bool) error {
 	log.G(ctx).WithField("podSandboxID", id).Warn("pod sandbox is known from its namespaces alone, removing it")
 	if err := s.releaseHeld(ctx, id, joined); err != nil {

@@ -31,7 +31,8 @@ func mappedConfig(name string, pid runtimeapi.NamespaceMode) *runtimeapi.PodSand
 	return config
 }
 
-// onEachMapped is onNode for pods with a user namespace that the kernel holds, and that a container does.
+// onEachMapped is onNode for a pod with a user namespace of its own: once held by the kernel, once by a sandbox
+// container.
 func onEachMapped(t *testing.T, test func(*node, *runtimeapi.PodSandboxConfig)) {
 	t.Helper()
 	onNodes(t, withKernel, map[string]runtimeapi.NamespaceMode{"kernel": runtimeapi.NamespaceMode_CONTAINER,

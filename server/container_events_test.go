@@ -143,7 +143,7 @@ func TestSlowClientIsCutOff(t *testing.T) {
 		"the slow client received %d of %d events", received, changes)
 }
 
-// TestEventsEndWithTheServer: a graceful stop must not wait for a client that never goes.
+// TestEventsEndWithTheServer: a graceful stop must not wait for a client that never hangs up.
 func TestEventsEndWithTheServer(t *testing.T) {
 	n := nodeWithPod()
 	stream := subscribe(t.Context(), t, n.dial(t))
@@ -152,7 +152,7 @@ func TestEventsEndWithTheServer(t *testing.T) {
 	testutil.Assert(t, status.Code(err) == codes.Unavailable, "received %v, %v", event, err)
 }
 
-// TestEventsWaitForTheFirstSync: a kubelet that listed nothing must not count on events.
+// TestEventsWaitForTheFirstSync: like a list, a stream of events fails before the first relist.
 func TestEventsWaitForTheFirstSync(t *testing.T) {
 	n := nodeWithPod()
 	n.cache.unsynced = true

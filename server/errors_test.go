@@ -53,7 +53,7 @@ func TestToStatus(t *testing.T) {
 			testutil.Assert(t, status.Convert(err).Message() != "", "the message is lost")
 		})
 	}
-	testutil.Assert(t, toStatus(nil) == nil, "no error became one")
+	testutil.Assert(t, toStatus(nil) == nil, "nil became an error")
 }
 
 // TestLongTextsAreCut: the client gets the code and the beginning of an error of any length.

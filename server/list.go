@@ -39,7 +39,7 @@ func streamList[T proto.Message, R any](
 	return sendBatches(items(snapshot), func(batch []T) error { return stream.Send(message(batch)) })
 }
 
-// matchingItems returns what item makes of each entry that matches the filter.
+// matchingItems returns item's result for each entry that matches the filter.
 func matchingItems[E, F, I any](entries []*E, filter F, matches func(*E, F) bool, item func(*E) I) []I {
 	items := make([]I, 0, len(entries))
 	for _, entry := range entries {
@@ -50,11 +50,11 @@ func matchingItems[E, F, I any](entries []*E, filter F, matches func(*E, F) bool
 	return items
 }
 
-// asIs is the item of a list of the entries themselves.
+// asIs is an item function for lists that return the entries unchanged.
 func asIs[E any](entry *E) *E { return entry }
 
-// sendBatches sends items in messages of bounded size. It sends no empty message, as CRI demands of streamed lists, and
-// nothing for no items.
+// sendBatches sends items in messages of bounded size. Without items it sends nothing, because CRI forbids empty
+// messages in streamed lists.
 func sendBatches[T proto.Message](items []T, send func([]T) error) error {
 	begin, size := 0, 0
 	for i, item := range items {

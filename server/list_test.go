@@ -73,7 +73,7 @@ func checkFilters[F any](t *testing.T, cases map[string]filterCase[F], list func
 	}
 }
 
-// each is a string of every item.
+// each returns of's result for every item.
 func each[T any](items []T, of func(T) string) []string {
 	var all []string
 	for _, item := range items {
@@ -133,7 +133,7 @@ func TestListContainersFilters(t *testing.T) {
 	})
 }
 
-// TestStreamsSendWhatListsReturn holds each streamed list to its twin.
+// TestStreamsSendWhatListsReturn compares each streamed list with the unary one.
 func TestStreamsSendWhatListsReturn(t *testing.T) {
 	n := newNode()
 	putPods(n)

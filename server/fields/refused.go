@@ -17,8 +17,9 @@ func rules() []rule {
 	return []rule{
 		{
 			fields: of("ImageSpec", "annotations"), ignored: true,
-			why: "Other runtimes choose an architecture by them; the engine pulls images of its own. A kubelet " +
-				"sends the pod's annotations with each pull. A container's image annotations come back unchanged.",
+			why: "Other runtimes choose an architecture by them; the engine pulls images for its own architecture. " +
+				"A kubelet sends the pod's annotations with each pull. A container's image annotations come back " +
+				"unchanged.",
 		},
 		{
 			fields: of("PullImageRequest", "sandbox_config"), ignored: true,
@@ -40,7 +41,7 @@ func rules() []rule {
 	}
 }
 
-// windowsFields are what only Windows has.
+// windowsFields returns the fields that only Windows pods and containers have.
 func windowsFields() []string {
 	return slices.Concat(
 		of("PodSandboxConfig", "windows"),

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// request is a pod and a container of it, and the engine that they are for.
+// request is a pod, one container of the pod, and the features of the engine that runs them.
 type request struct {
 	pod       *runtimeapi.PodSandboxConfig
 	container *runtimeapi.ContainerConfig
@@ -114,7 +114,7 @@ func oldest() docker.Features {
 	}
 }
 
-// newest is an engine that has all.
+// newest is an engine with all features.
 func newest() docker.Features {
 	features := oldest()
 	features.ServerVersion, features.APIVersion = "99.0.0", "1.99"
@@ -125,7 +125,7 @@ func newest() docker.Features {
 	return features
 }
 
-// usual is an old engine as most nodes have it.
+// usual is an old engine with the settings of most nodes.
 func usual() docker.Features {
 	return docker.Features{
 		ServerVersion: "20.10.24", APIVersion: "1.41", CgroupVersion: 1, CgroupDriver: "cgroupfs",
@@ -158,7 +158,7 @@ func localhostAt(ref string) *runtimeapi.SecurityProfile {
 
 func number(v int64) *runtimeapi.Int64Value { return &runtimeapi.Int64Value{Value: v} }
 
-// relabel has the mount of a request relabelled.
+// relabel changes a request so that its mount is relabelled.
 func relabel(r *request, source string, recursive bool) {
 	r.security().SelinuxOptions = &runtimeapi.SELinuxOption{Level: "s0"}
 	r.features.RecursiveReadOnly = []string{r.features.DefaultRuntime}

@@ -79,7 +79,8 @@ func containerRows() []row {
 		{
 			fields: of("ContainerConfig", "annotations"),
 			says: "They come back unchanged. Keys that begin with `cdi.k8s.io/` name CDI devices, beside " +
-				"CDI_devices. The OCI runtime gets the keys that --runtime-annotations names, and the pod's.",
+				"CDI_devices. The OCI runtime gets the keys that --runtime-annotations names, of the container " +
+				"and its pod.",
 			refuses: "`cdi.k8s.io/…` where neither the engine nor `criadapter-oci` injects CDI devices, and " +
 				"the container would lack them",
 			seen: []string{"docker/translate.TestNothingLeaksIntoAPod"},

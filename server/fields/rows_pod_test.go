@@ -11,8 +11,8 @@ func podRows() []row {
 	return []row{
 		{
 			fields: of("PodSandboxMetadata", "name", "uid", "namespace", "attempt"),
-			says: "They name the sandbox container, as dockershim did, where there is one, and a second pod of " +
-				"the same metadata is refused.",
+			says: "They name the sandbox container, if the pod has one, as in dockershim. A second pod with the " +
+				"same metadata is refused.",
 			seen: []string{"test/e2e.TestCrictlPod", kindsTest + "/difficult names"},
 		},
 		{
@@ -65,8 +65,8 @@ func podRows() []row {
 		},
 		{
 			fields: of("PodSandboxConfig", "labels", "annotations"),
-			says: "They are kept as labels of the sandbox container, or in the record of a pod without, and " +
-				"come back unchanged.",
+			says: "They are kept as labels of the sandbox container, or in the record of a pod without " +
+				"one, and come back unchanged.",
 			seen: []string{"test/e2e.TestCrictlPod", "docker/translate.TestNothingLeaksIntoAPod"},
 		},
 		{

@@ -65,8 +65,8 @@ func podRequestRows() []row {
 		},
 		{
 			fields: of("UpdatePodSandboxResourcesRequest", "pod_sandbox_id", "overhead", "resources"),
-			says: "They are kept and shown by a verbose PodSandboxStatus, and limit a pod's cgroup that was " +
-				"made with the pod; a kubelet writes its own.",
+			says: "They are kept, and shown by a verbose PodSandboxStatus. They limit the pod's cgroup if criadapter " +
+				"created it; a kubelet limits the cgroups that it creates.",
 			seen: []string{podFields + "/the pod's cgroup"},
 		},
 		{
@@ -176,21 +176,21 @@ func checkpointRows() []row {
 		{
 			fields: of("CheckpointContainerRequest", "container_id", "location", "timeout"),
 			says: "The container's processes, its changed files and its descriptions are written to a tar " +
-				"archive; it runs on. Without what it needs the call fails and says what is missing.",
+				"archive; it keeps running. If a requirement is missing, the call fails and names it.",
 			unseen: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in " +
 				"memory, the tests of docker recorded answers",
 		},
 		{
 			fields: of("CheckpointPodRequest", "pod_sandbox_id", "output_path", "container_ids"),
-			says: "All containers are paused, written to the directory and resumed. Without what it needs the " +
-				"call fails and says what is missing.",
+			says: "All containers are paused, written to the directory and resumed. If a requirement is " +
+				"missing, the call fails and names it.",
 			unseen: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in " +
 				"memory, the tests of docker recorded answers",
 		},
 		{
 			fields: of("RestorePodRequest", "checkpoint_path", "config", "runtime_handler", "container_configs"),
 			says: "A pod is made with containers. When they are started, they go on from the checkpoint. " +
-				"Without what it needs the call fails and says what is missing.",
+				"If a requirement is missing, the call fails and names it.",
 			unseen: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in " +
 				"memory, the tests of docker recorded answers",
 		},

@@ -64,9 +64,9 @@ func resourceRows() []row {
 		},
 		{
 			fields: of(resources, "oom_score_adj"),
-			says: "It is set at the create, and at an update for every process of the container; an engine " +
-				"without CAP_SYS_RESOURCE raises negative values to 0, and criadapter without it cannot lower " +
-				"the value at an update, and logs a warning.",
+			says: "It is set at the create, and at an update for every process of the container. An engine " +
+				"without CAP_SYS_RESOURCE raises negative values to 0. criadapter without it cannot lower the " +
+				"value at an update, and logs a warning.",
 			seen: []string{appFields + "/limits", "container.TestRigUpdateOfTheOOMScore"},
 			containers: []refusal{
 				{"low OOM score", invalid, "config.linux.resources.oom_score_adj",
@@ -94,8 +94,9 @@ func resourceRows() []row {
 			fields: of(resources, "unified"),
 			says: "With `criadapter-oci` they hold from the container's start on; without it they are written " +
 				"to the cgroup right after the start.",
-			refuses: "on cgroup v1 all but `memory.swap.max`, which the engine limits, and keys whose value is `max`",
-			seen:    []string{noteFields + "/limits from the start on", noteFields + "/unified keys on cgroup v1"},
+			refuses: "on cgroup v1 all, except `memory.swap.max`, which the engine limits, and keys with the value " +
+				"`max`",
+			seen: []string{noteFields + "/limits from the start on", noteFields + "/unified keys on cgroup v1"},
 			uses: []use{
 				{"LinuxContainerResources.unified", func(r *request) {
 					r.container.Linux.Resources.Unified = map[string]string{"memory.high": "1048576"}

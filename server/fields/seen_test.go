@@ -38,7 +38,7 @@ func TestEveryImplementedFieldIsSeen(t *testing.T) {
 		}
 		for _, field := range row.fields {
 			if len(row.seen) > 0 && row.unseen == "" && !read.name(t, field, row.seen) {
-				t.Errorf("%s: none of the tests that the row of %s names looks at it: add that, %s", row.file, field,
+				t.Errorf("%s: none of the tests that the row of %s names looks at it: add a check, %s", row.file, field,
 					whereToLook)
 			}
 		}

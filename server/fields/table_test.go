@@ -27,7 +27,7 @@ func methods() []protoreflect.MethodDescriptor {
 	return all
 }
 
-// reachable adds all fields of a message and of those below it, by their names in the table.
+// reachable adds all fields of a message and of the messages below it, by their names in the table.
 func reachable(message protoreflect.MessageDescriptor, into map[string]protoreflect.FieldDescriptor) {
 	for i := range message.Fields().Len() {
 		field := message.Fields().Get(i)
@@ -101,7 +101,7 @@ func TestCheck(t *testing.T) {
 			message := found.New()
 			message.Set(field, value)
 			if !message.Has(field) {
-				continue // a value that is none
+				continue // the zero value counts as unset
 			}
 			tried[name] = true
 			err := Check(message.Interface())
@@ -164,7 +164,7 @@ func TestAbilities(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck is the price of a request.
+// BenchmarkCheck measures Check for one request.
 func BenchmarkCheck(b *testing.B) {
 	r := newRequest(oldest())
 	request := &runtimeapi.CreateContainerRequest{Config: r.container, SandboxConfig: r.pod}
