@@ -2,5 +2,5 @@
 
 package server
 
-// raceDetector says that the tests are built with it.
+// raceDetector reports whether the tests are built with the race detector.
 const raceDetector = false

@@ -57,7 +57,7 @@ func messageType(t *testing.T, descriptor protoreflect.MessageDescriptor) protor
 	return found
 }
 
-// call sends a request and reads the whole answer; of an answer without end the beginning.
+// call sends a request and reads the whole answer. Of the endless GetContainerEvents it reads only the header.
 func (r rpc) call(ctx context.Context, conn *grpc.ClientConn, request proto.Message) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -38,15 +38,15 @@ type specLinux struct {
 	Namespaces  []specNamespace                     `json:"namespaces"`
 }
 
-// specNamespace is a namespace that the container joins if it has a path, or else has of its own. Like in the OCI
-// specification, a namespace of the node is left out.
+// specNamespace is one namespace of a container. The container joins the namespace at the path. Without a path, the
+// container has its own. As in the OCI specification, a namespace of the node is left out.
 type specNamespace struct {
 	Type string `json:"type"`
 	Path string `json:"path,omitempty"`
 }
 
-// podNetns is the path of a pod's network namespace: the pinned one, which outlives the sandbox, or the one of its
-// process. It is empty if there is neither.
+// podNetns is the path of a pod's network namespace: the pin, which outlives the sandbox, else the namespace of the
+// sandbox process. It is empty if the pod has neither.
 func podNetns(pod *state.Pod) string {
 	if pod.Status.NetnsPath != "" {
 		return pod.Status.NetnsPath

@@ -130,7 +130,8 @@ func TestBridgeModeNeedsNoNetworkPlugin(t *testing.T) {
 	testutil.Assert(t, got.GetStatus(), "got %v", got)
 }
 
-// A handler announces recursive read-only mounts if its runtime has them, by its name and as the default.
+// A handler announces recursive read-only mounts if its runtime has them. The default handler announces what the
+// default runtime has.
 func TestRecursiveReadOnlyIsAnnounced(t *testing.T) {
 	for _, c := range []struct {
 		fallback, want string
@@ -145,7 +146,7 @@ func TestRecursiveReadOnlyIsAnnounced(t *testing.T) {
 	}
 }
 
-// The features of OCI notes are announced for the handlers behind the runtime that reads them.
+// The features of criadapter-oci are announced for the default handler and for the runtime behind criadapter-oci.
 func TestOCIRuntimeIsAnnounced(t *testing.T) {
 	features := docker.Features{
 		Runtimes: []string{"other", "runc"}, DefaultRuntime: "runc",

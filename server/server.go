@@ -43,7 +43,8 @@ type Engine interface {
 
 // Sandboxes manages pods, as *sandbox.Service does. Stop and Remove of an unknown id succeed.
 type Sandboxes interface {
-	// Run returns the sandbox's id. A set-up that fails after it has an id returns the id with the error.
+	// Run returns the sandbox's id. If the set-up fails after the sandbox got its id, Run returns the id with the
+	// error.
 	Run(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (id string, err error)
 	Stop(ctx context.Context, id string) error
 	Remove(ctx context.Context, id string) error

@@ -28,8 +28,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// stack is a server with all its services as they are, on an engine in memory, seen through a gRPC connection. Its pods
-// use the node's network: processes in memory have no network namespace.
+// stack is a server with its real services, on an engine in memory, seen through a gRPC connection. Its pods use the
+// node's network: processes in memory have no network namespace.
 type stack struct {
 	engine  *dockertest.Engine
 	conn    *grpc.ClientConn
@@ -229,7 +229,7 @@ func TestServicesSurviveRequestsWithoutAField(t *testing.T) {
 	}
 }
 
-// sensible is a request that makes sense, of a new pod or container where it makes one.
+// sensible returns a request that makes sense. A pod or container that it makes gets the name.
 func (s *stack) sensible(r rpc, name string) proto.Message {
 	switch r.name {
 	case "RunPodSandbox":

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// session is the answer to a request for one.
+// session is the answer to a request for a session, and the wanted URL.
 type session struct {
 	want, url string
 	err       error

@@ -169,7 +169,7 @@ func (c slowCache) Snapshot() *state.Snapshot {
 	return c.cache.Snapshot()
 }
 
-// A change after the snapshot has a later time than the status, so that the kubelet does not take it for old.
+// A change after the snapshot has a later time than the status, so that the kubelet does not drop the change as old.
 func TestTimeOfAPodSandboxStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodeWithPod()

@@ -49,7 +49,7 @@ func benchmarkSizes(b *testing.B, run func(b *testing.B, m *Cache, podID, id str
 	}
 }
 
-// BenchmarkSnapshot is what each request pays before it reads.
+// BenchmarkSnapshot measures the look-up of a container in the current snapshot, by concurrent readers.
 func BenchmarkSnapshot(b *testing.B) {
 	benchmarkSizes(b, func(b *testing.B, m *Cache, podID, id string) {
 		b.RunParallel(func(pb *testing.PB) {
@@ -90,7 +90,7 @@ func BenchmarkWriteThenList(b *testing.B) {
 	})
 }
 
-// BenchmarkFindByPrefix is what a request with a shortened id pays.
+// BenchmarkFindByPrefix measures the look-up by a shortened id.
 func BenchmarkFindByPrefix(b *testing.B) {
 	benchmarkSizes(b, func(b *testing.B, m *Cache, podID, id string) {
 		for b.Loop() {

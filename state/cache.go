@@ -91,7 +91,7 @@ type Cache struct {
 	asks     uint64            // number of requests sent to the engine
 	looks    map[string]look   // inspects by id, of published ids
 	deaths   map[string]death  // ends by id that no inspect has shown
-	exiting  map[string]int    // number of exit hooks by id that run, or whose end is being published
+	exiting  map[string]int    // number of exit hooks by id, each from its start until the end is published
 	asked    map[uint64]int    // number of requests under way, by the sequence number at which they were sent
 	reserved map[string]*reservation
 }

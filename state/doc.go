@@ -25,8 +25,8 @@
 //   - A pod without a sandbox container is known from its record alone. Each full relist checks whether it is alive.
 //   - A container never goes from exited back to running under one start time.
 //   - A container that has ended stays until RemoveContainer, even if another client removes it from the engine
-//     (docker system prune). Otherwise the kubelet may never see its end. If no inspect has seen the end, it is the one
-//     of the engine's event. The checkpoint keeps it over a restart of this program.
+//     (docker system prune). Otherwise the kubelet may never see its end. If no inspect has seen the end, the cache
+//     takes the end from the engine's event. The checkpoint keeps the end over a restart of this program.
 //   - The engine's list only says which containers exist, and whether an end in the checkpoint is still the last one.
 //     Their state comes from an inspect: the list of Docker 20.10 reports running for a while after a die event.
 //   - A subscriber receives every change in the order of the snapshots, or learns that it was too slow.
@@ -40,7 +40,7 @@
 //     set up. If the creator gives up and the container still exists, it appears when the name is released.
 //
 // While the engine is away, Err says why and the snapshots stay as they were. An engine that hangs breaks no
-// connection, so the cache probes it after four quiet seconds. It counts as hanging if it does not answer within eight
-// more seconds, until it answers. After a request timed out, the probe is a list, because a locked-up engine still
-// answers pings.
+// connection, so the cache probes it after four quiet seconds. After eight more seconds without an answer, the
+// engine counts as hanging until it answers. After a request timed out, the probe is a list, because a locked-up engine
+// still answers pings.
 package state

@@ -78,15 +78,15 @@ func (c *Cache) mergeEnd(ctx context.Context, listed container.Summary, asked qu
 		return false // an inspect has the engine's image and limits
 	}
 	if entry.Status.ExitCode == killedExitCode && !entry.Status.OOMKilled {
-		return false // the engine may have reported want of memory after the end
+		return false // the engine may have reported OOMKilled after the end
 	}
 	merged, err := c.mergeContainer(ctx, entry, asked)
 	return merged && err == nil
 }
 
 // showsEnd reports whether a status of the engine's list, such as "Exited (1) 5 minutes ago", may be of this end. The
-// list was made between two times. Another run with the same exit code is taken for this one if the engine has the same
-// word for both ages.
+// list was made between asked and answered. showsEnd takes a later run with the same exit code for this one if the
+// engine words both ages alike.
 func showsEnd(status string, end *checkpoint.End, asked, answered time.Time) bool {
 	for at := asked.Add(-time.Second); !at.After(answered.Add(time.Second)); at = at.Add(time.Second) {
 		age := units.HumanDuration(at.Sub(end.FinishedAt))

@@ -51,7 +51,7 @@ func (n *node) keepEnds(podID string, ends map[string]*checkpoint.End) {
 	n.records.save(record)
 }
 
-// restart is a restart of the program. It returns the number of inspects until the first relist has ended.
+// restart restarts the program. It returns the number of inspects until the first relist has ended.
 func (n *node) restart() int {
 	n.Helper()
 	n.stopCache()
@@ -61,7 +61,8 @@ func (n *node) restart() int {
 	return n.engine.Calls("InspectContainer") - before
 }
 
-// A start of the program takes the end of a container from its record. It asks an engine whose list shows another end.
+// A start of the program takes the end of a container from its record. It inspects the container if the engine's list
+// shows another end.
 func TestStartTakesEndsFromRecords(t *testing.T) {
 	type testCase struct {
 		meanwhile func(n *node, id string)

@@ -71,8 +71,9 @@ func (c *Cache) missing(ctx context.Context, id string) {
 }
 
 // containerGone handles a known container that the engine does not have. A container that has ended stays until
-// RemoveContainer. Without it the kubelet may never see the end, and may run the container again. A container whose end
-// is known from an event alone ends. Everything else is forgotten, and so is a container without a pod.
+// RemoveContainer. Without this entry the kubelet may never see the end, and may run the container again. If only an
+// event reported the end, containerGone publishes it. Everything else is forgotten, and so is a container without a
+// pod.
 func (c *Cache) containerGone(ctx context.Context, id string) {
 	if entry, d := c.takeGone(id); entry != nil {
 		c.publishDeath(ctx, entry, d)
@@ -100,8 +101,8 @@ func (c *Cache) takeGone(id string) (*Container, death) {
 	return nil, death{}
 }
 
-// publishDeath runs the exit hook, and publishes an end that only an event reports. No inspect would do it later, so it
-// does even if ctx ends.
+// publishDeath runs the exit hook, and publishes an end that only an event reports. It publishes even if ctx ends,
+// because no later inspect can.
 func (c *Cache) publishDeath(ctx context.Context, entry *Container, d death) {
 	defer c.countExiting(entry.ID, -1)
 	ended := *entry
@@ -115,7 +116,7 @@ func (c *Cache) publishDeath(ctx context.Context, entry *Container, d death) {
 	})
 }
 
-// die marks a container as ended that had not ended yet.
+// die marks a container as ended. It does nothing if the container has already ended.
 func (s *ContainerStatus) die(d death) {
 	if !s.FinishedAt.IsZero() {
 		return

@@ -61,7 +61,7 @@ func TestEndedContainerWithoutItsPodIsForgotten(t *testing.T) {
 	})
 }
 
-// A container that was removed before an inspect has the end of the engine's event.
+// A container that was removed before an inspect gets its end from the engine's event.
 func TestEndIsKnownFromItsEventAlone(t *testing.T) {
 	type testCase struct {
 		started bool
@@ -136,7 +136,7 @@ func TestEndWithoutTheEventOfTheRemoval(t *testing.T) {
 	})
 }
 
-// A label can hide the exit code in the event of the end. Then the end is not taken from it.
+// A label can hide the exit code in the die event. Then the event's end is not used, and the container is forgotten.
 func TestHiddenExitCodeIsNotShown(t *testing.T) {
 	onNode(t, dockertest.Options{EventLag: -1}, func(n *node) {
 		podID := n.startPod("web")

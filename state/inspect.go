@@ -220,8 +220,8 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 		s.StartedAt = parseTime(inspect.Created)
 		s.FinishedAt = s.StartedAt
 	}
-	// A dead container is half removed. If it was never started, as after a creation that the engine's end interrupted,
-	// it stays created: the kubelet would report the loss of an unknown container that ran.
+	// A dead container is half removed. If it was never started (the engine may have ended during its creation), it
+	// stays created: the kubelet would report an unknown container as one that ran and was lost.
 	if inspect.State.Dead && s.FinishedAt.IsZero() && !s.StartedAt.IsZero() {
 		s.Unknown = true
 	}

@@ -307,7 +307,7 @@ func TestContainerOfOursIsWhatItsCheckpointSays(t *testing.T) {
 	n.must(err)
 	testutil.Assert(t, proto.Equal(c.Meta.Config, config), "the configuration is %v, want %v", c.Meta.Config, config)
 	got := c.Status.Resources.GetLinux().GetCpuShares()
-	testutil.Assert(t, got == 99, "%d CPU shares in force, want those asked for", got)
+	testutil.Assert(t, got == 99, "%d CPU shares in force, want the requested 99", got)
 	testutil.Assert(t, c.SandboxID == podID && c.Meta.LogPath == "/var/log/pods/web/app/0.log",
 		"the container is %+v", c)
 }

@@ -17,7 +17,8 @@ type ordered[T any] struct {
 // a copy.
 const blockSize = 512
 
-// place is the block and the index in it of an entry. The place after the last entry is in a block after the last.
+// place is the block of an entry, and the entry's index in the block. The end of the list is index 0 of the block after
+// the last one.
 type place struct{ block, index int }
 
 // orderedOf returns a list of sorted entries.

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// number is an entry of a list that is ordered by it.
+// number is a list entry, ordered by n.
 type number struct{ n int }
 
 func compareNumbers(a, b *number) int { return cmp.Compare(a.n, b.n) }
@@ -35,7 +35,7 @@ func TestOrderedIsASortedSlice(t *testing.T) {
 			i, _ := slices.BinarySearchFunc(plain, entry, compareNumbers)
 			plain = slices.Insert(plain, i, entry)
 		}
-		testutil.Require(t, slices.Equal(before.all(), entries), "the list of before has changed")
+		testutil.Require(t, slices.Equal(before.all(), entries), "the change altered the old list")
 		if changes++; changes%16 == 0 || len(plain) < 3 { // it takes some time
 			wantOrdered(t, list, plain)
 		}

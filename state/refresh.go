@@ -73,7 +73,7 @@ func (r *refreshes) mark(id string, since uint64) {
 	}
 }
 
-// work refreshes one id until it was not marked meanwhile.
+// work refreshes one id, and repeats this if the id was marked meanwhile.
 func (r *refreshes) work(ctx context.Context, id string) {
 	backoff := engineBackoff
 	for try := 1; ; try++ {

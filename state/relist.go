@@ -94,7 +94,7 @@ func (c *Cache) listOurs(ctx context.Context) ([]container.Summary, error) {
 	return c.leaveOthers(ctx, list), nil
 }
 
-// nothing makes a relist compare every listed container.
+// nothing makes a relist trust no entry, so that it checks every listed container.
 func nothing(container.Summary) bool { return false }
 
 // agrees reports whether the cache agrees with the list about a container. It is false for a container that the cache

@@ -71,7 +71,7 @@ func (s *PodStatus) end() {
 	}
 }
 
-// revive marks a pod as running that was wrongly marked as ended. It does nothing if the pod is stopping.
+// revive marks a pod as running again after it was wrongly marked as ended. It does nothing if the pod is stopping.
 func (s *PodStatus) revive() {
 	if !s.Running && !s.Stopping {
 		s.Running, s.finishedAt = true, time.Time{}

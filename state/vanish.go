@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// vanished handles an id that the engine does not have. Containers are for containerGone. A pod stays listed as
+// vanished handles an id that the engine does not have. It passes containers to containerGone. A pod stays listed as
 // NOTREADY while it has a checkpoint, even an unreadable one: it may still hold an address, and the kubelet stops and
 // removes only pods that are listed. A pod that was never shown is listed too, if its failed roll-back had already
 // removed the sandbox container. A pod without a sandbox container is running while Options.Alive says so.

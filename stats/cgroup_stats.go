@@ -104,8 +104,8 @@ func (m *memoryStats) readDetail(key []byte, n uint64, v2 bool) {
 	}
 }
 
-// workingSet is the memory without the page cache that was not used lately, which the kernel can drop at once. It is
-// nil if unknown.
+// workingSet is the memory in use, without inactive page cache, which the kernel can drop at once. It is nil if
+// unknown.
 func (m *memoryStats) workingSet() *uint64 {
 	if m.inactiveFile == nil {
 		return nil

@@ -2,8 +2,8 @@ package stats
 
 import "path/filepath"
 
-// noLimitV1 is the smallest limit of version 1 that means no limit. The kernel writes the largest multiple of a page
-// that a signed number holds, whatever the page size.
+// noLimitV1 is the smallest limit of version 1 that means no limit. For no limit, the kernel writes the largest signed
+// number, rounded down to a multiple of the page size.
 const noLimitV1 = 1<<63 - 1<<20
 
 // readV1 reads a cgroup of version 1 (Documentation/admin-guide/cgroup-v1).

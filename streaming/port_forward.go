@@ -18,7 +18,7 @@ import (
 func (s *Server) PortForward(ctx context.Context, req *runtimeapi.PortForwardRequest) (string, error) {
 	for _, port := range req.GetPort() {
 		if port < 1 || port > 65535 {
-			return "", fmt.Errorf("port must be between 1 and 65535, one is %d: %w", port, errdefs.ErrInvalidArgument)
+			return "", fmt.Errorf("port must be between 1 and 65535, got %d: %w", port, errdefs.ErrInvalidArgument)
 		}
 	}
 	f := forward{server: s, sandboxID: req.GetPodSandboxId(), ports: slices.Clone(req.GetPort())}

@@ -64,7 +64,7 @@ func (s *Server) Requests(method, suffix string) []Request {
 // direct is the transport of the clients in memory.
 type direct struct{ server *Server }
 
-// RoundTrip is http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err

@@ -3,7 +3,7 @@
 //   - raw ordinary: the Docker API and the CNI plugins called by hand, in the plain way,
 //   - raw best: the same calls in the quickest way; no CRI server can be quicker,
 //   - criadapter-oci: criadapter with pods that have no sandbox container, on an engine of its own like criadapter's,
-//   - containerd: the engine's, with its CRI plugin, on a root and socket of its own,
+//   - containerd: the containerd of criadapter's engine, with its CRI plugin, on a root and socket of its own,
 //   - cri-dockerd: built from its module (package peers), on an engine of its own, which has the program and settings
 //     of criadapter's engine. On one engine, criadapter and cri-dockerd would list each other's pods.
 //

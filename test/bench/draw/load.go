@@ -99,8 +99,8 @@ func drawLoad(text []byte) (_ []byte, svg string, err error) {
 	return text, svg, nil
 }
 
-// nodes is the section that compares the kubelet and the kubelet core on criadapter. It stands instead of an engine's
-// name.
+// nodes names the section that compares the kubelet and the kubelet core on criadapter. The other sections have the
+// name of an engine.
 const nodes = "nodes"
 
 func loadSections() []section { return append(sections(), section{nodes, false}) }

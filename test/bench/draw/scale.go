@@ -76,7 +76,7 @@ func (s scaleResult) tables() string {
 	return out.String()
 }
 
-// picture compares the steps' lists of all and starts of the server.
+// picture compares the times of unfiltered lists and of server starts in each step.
 func (s scaleResult) picture() string {
 	var groups []group
 	for _, step := range s.Scale {

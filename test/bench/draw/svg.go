@@ -59,7 +59,7 @@ func medians(cells row) map[string]float64 {
 	return values
 }
 
-// frame writes a picture of a height: a title, a legend and the content.
+// frame writes a picture with a title, a legend and the content. height is in pixels.
 func frame(servers []server, title string, height float64, content string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out,
