@@ -48,7 +48,8 @@ func newProbeRefuser(t *testing.T, env *rigenv.Env) *probeRefuser {
 // A proof of an earlier start still counts. Without a proof, pods that the runtime holds get containers as before, and
 // new pods get sandbox containers. The runtime is used again within seconds after it works.
 func TestPodsOutliveAFailedProof(t *testing.T) {
-	// The engine's own process has the shim on its PATH, and not the proxy that stands for it here.
+	// criadapter sees the proxy as the engine's process. The proxy has no shim on its PATH, so daemon.json names the
+	// runtime.
 	env := rigenv.Require(t)
 	env.Registration = rigenv.RegistrationDaemonJSON
 	env = ownEngineOf(t, env, nil)

@@ -17,7 +17,7 @@ import (
 // go test ./server -run TestDocument -update
 var update = flag.Bool("update", false, "write the table of RPCs into docs/fields.md")
 
-// TestDocumentTellsTheTruthAboutRPCs holds the table of RPCs in docs/fields.md to what the server answers.
+// TestDocumentTellsTheTruthAboutRPCs compares the table of RPCs in docs/fields.md with the server's answers.
 func TestDocumentTellsTheTruthAboutRPCs(t *testing.T) {
 	testutil.Section(t, "../docs/fields.md", "rpcs", rpcTable(t), *update)
 }

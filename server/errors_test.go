@@ -71,7 +71,7 @@ func TestLongTextsAreCut(t *testing.T) {
 	}
 }
 
-// TestTextsDoNotRepeatTheCode shows what a person reads.
+// TestTextsDoNotRepeatTheCode compares the texts that a user sees.
 func TestTextsDoNotRepeatTheCode(t *testing.T) {
 	for want, err := range map[string]error{
 		"config is required": fmt.Errorf("config is required: %w", errdefs.ErrInvalidArgument),
@@ -85,8 +85,8 @@ func TestTextsDoNotRepeatTheCode(t *testing.T) {
 	}
 }
 
-// TestSentinelsComeFirst holds what the kubelet does: it looks for the sentinel
-// at the beginning of the message, after its client stripped the code.
+// TestSentinelsComeFirst looks for a sentinel like the kubelet: at the beginning of the message, after the client has
+// stripped the code.
 func TestSentinelsComeFirst(t *testing.T) {
 	for _, sentinel := range kubeletSentinels {
 		for _, err := range []error{

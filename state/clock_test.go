@@ -16,7 +16,7 @@ import (
 // clock is a machine's clock. Its wall clock can be set, its monotonic reading cannot.
 type clock struct {
 	now time.Time     // with a monotonic reading
-	set time.Duration // how far the wall was set, in whole seconds
+	set time.Duration // how far the wall clock was set, in whole seconds
 }
 
 // read returns what time.Now would return.
@@ -35,7 +35,7 @@ func TestClockOfTheTestsCanBeSet(t *testing.T) {
 	after := c.read()
 	wall, mono := after.Round(0).Sub(before.Round(0)), after.Sub(before)
 	testutil.Assert(t, wall == time.Second-time.Hour && mono == time.Second,
-		"the wall moved by %v and the monotonic reading by %v", wall, mono)
+		"the wall clock moved by %v and the monotonic reading by %v", wall, mono)
 }
 
 func TestClockSet(t *testing.T) {

@@ -93,7 +93,7 @@ func wantOrdered(t *testing.T, list ordered[number], want []*number) {
 	}
 }
 
-// TestDamagedOrdered: an entry that is not there cannot go, and none takes the place of another.
+// TestDamagedOrdered removes an entry that the list lacks, and adds one that is equal to another. Both fail.
 func TestDamagedOrdered(t *testing.T) {
 	var sorted []*number
 	for i := range 2 * blockSize {

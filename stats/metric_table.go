@@ -63,10 +63,10 @@ func cpuMetrics() []metric {
 		{groupCPU, "container_cpu_cfs_throttled_seconds_total", "Time spent waiting for more CPU quota, in seconds.",
 			counter, nil, both, quota(func(c *cpuStats) uint64 { return seconds(c.throttledTime) })},
 		{groupCPU, "container_cpu_cfs_burst_periods_total",
-			"Periods in which more than the CPU quota was used, from quota left over earlier (Linux 5.14).", counter, nil,
+			"Periods in which more than the CPU quota was used, from quota left over (Linux 5.14).", counter, nil,
 			both, burst(func(c *cpuStats) *uint64 { return c.bursts })},
 		{groupCPU, "container_cpu_cfs_burst_seconds_total",
-			"CPU time used beyond the CPU quota, from quota left over earlier, in seconds (Linux 5.14).", counter, nil,
+			"CPU time used beyond the CPU quota, from quota left over, in seconds (Linux 5.14).", counter, nil,
 			both, burst(func(c *cpuStats) *uint64 { return wholeSeconds(c.burstTime) })},
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// labelKeys are the label keys of every metric, as in the kubelet's /metrics/cadvisor. Metrics of a pod leave the
-// values empty that only a container has, like the kubelet.
+// labelKeys are the label keys of every metric, as in the kubelet's /metrics/cadvisor. Values that only a container has
+// are empty in metrics of a pod, as in the kubelet's.
 var labelKeys = [...]string{"container", "id", "image", "name", "namespace", "pod"}
 
 // labels are the values of labelKeys, in the same order.
