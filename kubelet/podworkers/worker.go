@@ -186,10 +186,11 @@ const resyncJitter = 0.5
 
 // plan sets the next sync, after the given time or Resync.
 func (k *worker) plan(again time.Duration) {
-	if again == 0 || again > k.all.opts.Resync {
-		again = wait.Jitter(k.all.opts.Resync, resyncJitter)
+	after := wait.Jitter(k.all.opts.Resync, resyncJitter)
+	if again > 0 {
+		after = min(after, again)
 	}
-	k.again(again)
+	k.again(after)
 }
 
 func (k *worker) again(after time.Duration) {

@@ -157,6 +157,10 @@ func TestResyncRetryAndAgain(t *testing.T) {
 		w.Wake("a")
 		tick(7 * time.Second)
 		want(t, s, "sync a ", "sync a ", "sync a ")
+		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 61 * time.Second, nil }
+		w.Wake("a")
+		tick(62 * time.Second) // the jitter of Resync delays no time that SyncPod gave
+		want(t, s, "sync a ", "sync a ")
 		s.sync = failing
 		w.Wake("a")
 		tick(time.Second) // a success resets the pause
