@@ -66,6 +66,12 @@ func TestTake(t *testing.T) {
 		got := all.take(parse(c.free), c.n)
 		testutil.Assert(t, got.String() == c.want, "%s: %d of %s are %s, want %s", name, c.n, c.free, got, c.want)
 	}
+	fourThreads := topology{}
+	for id := range 8 {
+		fourThreads[id] = core{number: id % 2}
+	}
+	got := fourThreads.take(parse("0-5"), 2)
+	testutil.Equal(t, got.String(), "0,2", "two CPUs of two cores in use")
 }
 
 func TestReadTopologyFails(t *testing.T) {

@@ -53,7 +53,8 @@ func (t topology) singles(free cpuset.CPUSet) []int {
 	ids := free.List()
 	slices.SortStableFunc(ids, func(a, b int) int {
 		return cmp.Or(cmp.Compare(perSocket[t[a].socket], perSocket[t[b].socket]),
-			cmp.Compare(t[a].socket, t[b].socket), cmp.Compare(perCore[t[a]], perCore[t[b]]))
+			cmp.Compare(t[a].socket, t[b].socket), cmp.Compare(perCore[t[a]], perCore[t[b]]),
+			cmp.Compare(t[a].number, t[b].number))
 	})
 	return ids
 }
