@@ -129,13 +129,15 @@ func logger(object v1.ObjectReference, container string) *log.Entry {
 	return log.L.WithFields(fields)
 }
 
-// repeat counts e in an earlier equal event, if there is one. The caller holds mu.
+// repeat counts e in an earlier equal event, if there is one. An event is equal for each version of its object, as for
+// the kubelet. The caller holds mu.
 func (r *Recorder) repeat(object v1.ObjectReference, e Event, now metav1.Time) bool {
 	for i := len(r.events) - 1; i >= 0; i-- {
 		old := &r.events[i]
 		if now.Sub(old.LastTimestamp.Time) > same {
 			return false
 		}
+		object.ResourceVersion = old.InvolvedObject.ResourceVersion
 		if old.InvolvedObject == object && old.Reason == e.Reason && old.Message == e.Message {
 			event := *old
 			event.Count++

@@ -17,6 +17,8 @@ func TestRecorder(t *testing.T) {
 	r.Record(Event{Pod: pod, Container: "c", Reason: "Started", Message: "m"})
 	r.Record(Event{Pod: pod, Container: "i", Warning: true, Reason: "Failed", Message: "m"})
 	r.Record(Event{Warning: true, Reason: "InvalidManifest", Message: "m"})
+	pod = pod.DeepCopy()
+	pod.ResourceVersion = "2" // the pod's status has changed meanwhile
 	r.Record(Event{Pod: pod, Container: "c", Reason: "Started", Message: "m"})
 	list := r.List()
 	testutil.Require(t, len(list) == 3, "%d events", len(list))
