@@ -33,6 +33,23 @@ func TestRootHasOneProcessAndOneOwner(t *testing.T) {
 	testutil.Must(t, again.Release())
 }
 
+// TestLockOfARemovedDirectory: a lock counts only while its file has a path. Otherwise a process that opened the file
+// before RemoveAll would share the directory with the next one.
+func TestLockOfARemovedDirectory(t *testing.T) {
+	dir := t.TempDir()
+	file, err := lockIn(dir)
+	testutil.Must(t, err)
+	testutil.Assert(t, stands(file), "a new lock does not count")
+	root := &Root{dir: dir, file: file}
+	testutil.Must(t, root.RemoveAll())
+	testutil.Assert(t, !stands(file), "a removed lock counts")
+	next, err := LockRoot(dir, "ann")
+	testutil.Must(t, err)
+	testutil.Assert(t, !stands(file), "the next process's lock counts for this one")
+	testutil.Must(t, next.Release())
+	testutil.Must(t, root.Release())
+}
+
 // TestKubeletIsFound: a listener on a kubelet's socket counts as a kubelet. A socket without a listener does not.
 func TestKubeletIsFound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubelet.sock")

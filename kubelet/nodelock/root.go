@@ -67,7 +67,25 @@ func CheckOwner(dir, owner string) error {
 
 // LockRoot makes dir if it is missing, and locks it for the owner. If another process has locked it or it has another
 // owner, it returns an errdefs.ErrFailedPrecondition at once.
-func LockRoot(dir, owner string) (_ *Root, err error) {
+func LockRoot(dir, owner string) (*Root, error) {
+	for {
+		file, err := lockIn(dir)
+		if err != nil {
+			return nil, err
+		}
+		if !stands(file) {
+			file.Close() // RemoveAll of another process removed it after it was opened
+			continue
+		}
+		if err := claim(dir, owner); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		return &Root{dir: dir, file: file}, nil
+	}
+}
+
+// lockIn makes dir if it is missing, and locks its lock file.
+func lockIn(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -75,23 +93,26 @@ func LockRoot(dir, owner string) (_ *Root, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, file.Close())
-		}
-	}()
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf(
-			"the root directory %s is in use by another kubelet core: give each kubelet core its own --root-dir "+
-				"or --owner: %w",
-			dir, ErrInUse)
+	if err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("the root directory %s is in use by another kubelet core: give each kubelet core its own "+
+			"--root-dir or --owner: %w", dir, ErrInUse)
 	} else if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
+		err = fmt.Errorf("lock %s: %w", file.Name(), err)
 	}
-	if err := claim(dir, owner); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
 	}
-	return &Root{dir: dir, file: file}, nil
+	return file, nil
+}
+
+// stands reports whether an open file is still the file at its path.
+func stands(file *os.File) bool {
+	opened, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	current, err := os.Stat(file.Name())
+	return err == nil && os.SameFile(opened, current)
 }
 
 // claim writes the owner, or compares it with the file.
