@@ -8,19 +8,32 @@ import (
 // hidden replaces a secret.
 const hidden = "REDACTED"
 
+// secretName matches the name of a secret in a text up to its value: password=, "token": or X-Api-Key: . The name may be
+// within quotes, also within JSON in JSON.
+const secretName = `[\w.-]*(?:password|passwd|passphrase|secret|token|credential|api[_-]?key|access[_-]?key|` +
+	`private[_-]?key|authorization)[\w.-]*\\?["']?\s*[:=]\s*`
+
+// secretFlag matches a flag of a command with a secret up to its value: --registry-secret= or --token .
+const secretFlag = `--?[\w-]*(?:password|secret|token|key)[\w-]*[ =]`
+
+// secretBefore begins the pattern of a value within quotes, which may have several lines.
+const secretBefore = `(?is)((?:` + secretName + `|` + secretFlag + `)`
+
 // secrets are patterns of text that looks like a secret. redact replaces a match and keeps its groups. The slice is
 // read-only.
 var secrets = []*regexp.Regexp{
-	// A private key. Its pattern comes first: a pattern for a name such as private_key would hide only the text up to
-	// the first blank of the BEGIN line.
+	// A private key. It comes before the names of secrets, since their values end at a blank of the BEGIN line.
 	regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
-	// https://user:password@host
-	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+(@)`),
-	// Authorization: Bearer x, "password": "x", token=x, --registry-secret x; the value may be quoted, also within
-	// JSON.
+	// https://user:password@host. The password may have an @, too.
+	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"']+(@)`),
 	regexp.MustCompile(`(?i)((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}`),
-	regexp.MustCompile(`(?i)([\w.-]*(?:password|passwd|passphrase|secret|token|credential|api[_-]?key|access[_-]?key|private[_-]?key|authorization)[\w.-]*\\?["']?\s*[:=]\s*\\?["']?)[^\s"'\\,;}&]+`),
-	regexp.MustCompile(`(?i)(--?[\w-]*(?:password|secret|token|key)[\w-]*[ =])[^\s-][^\s]*`),
+	// A value within quotes, with blanks and escaped quotes. Quotes of JSON in JSON have a backslash each.
+	regexp.MustCompile(secretBefore + `\\")(?:[^"\\]|\\\\(?:\\.|[^\\]))*(\\"|"|$)`),
+	regexp.MustCompile(secretBefore + `")(?:[^"\\]|\\.)*("|$)`),
+	regexp.MustCompile(secretBefore + `')[^']*('|$)`),
+	// A value without quotes. A word that begins with a hyphen is the next flag.
+	regexp.MustCompile(`(?i)(` + secretName + `)(?:[^\s"'\\]|\\[^\s"'])+`),
+	regexp.MustCompile(`(?i)(` + secretFlag + `)[^\s"'-][^\s"']*`),
 	// A signed token (JWT).
 	regexp.MustCompile(`()eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`),
 }

@@ -25,9 +25,17 @@ func TestRedact(t *testing.T) {
 		"hunter2\n-----END PRIVATE KEY-----\nnext\n-----BEGIN PRIVATE KEY-----\nhunter2": "\nnext\n",
 		`"private_key": "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n", ` +
 			`"next"`: `"next"`,
-		"aws_secret_access_key: hunter2": "aws_secret_access_key: REDACTED",
-		"basic aHVudGVyMg==hunter2":      "basic REDACTED",
-		"X-Api-Key: hunter2":             "X-Api-Key: REDACTED",
+		"aws_secret_access_key: hunter2":                       "aws_secret_access_key: REDACTED",
+		"https://joe:hunter2@x@host/":                          "https://REDACTED@host/",
+		`password="hunter1 hunter2" next`:                      `password="REDACTED" next`,
+		`--db-password "hunter1 \" hunter2" --verbose`:         `"REDACTED" --verbose`,
+		`passwd: 'hunter1 hunter2' next`:                       `passwd: 'REDACTED' next`,
+		`body="{\"secret\": \"hunter1 \\\" hunter2\", \"a\"}"`: `\"REDACTED\", \"a\"}"`,
+		"password: ab,cd;ef}gh&hunter2 next":                   "password: REDACTED next",
+		`token=ab\hunter2 next`:                                "token=REDACTED next",
+		`token: "cut off hunter2`:                              `token: "REDACTED`,
+		"basic aHVudGVyMg==hunter2":                            "basic REDACTED",
+		"X-Api-Key: hunter2":                                   "X-Api-Key: REDACTED",
 	} {
 		got := string(redact([]byte(text)))
 		testutil.Assert(t, !strings.Contains(got, "hunter2") && strings.Contains(got, kept),
