@@ -61,7 +61,7 @@ func (s *Service) setOOMScore(
 	}
 	if denied != nil {
 		log.G(ctx).WithError(denied).WithFields(c.LogFields()).WithField("wanted", score).
-			Warn("oom_score_adj stays as it was: criadapter needs CAP_SYS_RESOURCE to lower it")
+			Warn("oom_score_adj of a process stays as it was: criadapter needs CAP_SYS_RESOURCE to lower it")
 	}
 	return undo, nil
 }

@@ -33,13 +33,16 @@ func (n *Node) adopt(ctx context.Context, pod *podPlan) error {
 		}
 		return fmt.Errorf("taking over pod %s: %w", pod.name, err)
 	}
+	logs := 0
 	for _, u := range prepared {
 		if err := u.Commit(); err != nil { // the log stays a link, and the next start tries again
 			log.G(ctx).WithError(err).Warn("cannot continue container log in the CRI format")
+			continue
 		}
+		logs++
 	}
 	fields := log.Fields{"network": pod.network, "addresses": pod.ips, "containers": pod.containers,
-		"logs": len(prepared)}
+		"logs": logs}
 	if len(pod.notes) > 0 {
 		fields["notes"] = pod.notes
 	}

@@ -62,9 +62,11 @@ func sameStatus(self, engine string) error {
 	if err != nil {
 		return unsuitable("the engine's shim: %w", err)
 	}
-	// Equal numbers of filters need not be equal filters.
-	if own["Seccomp"] != "0" || other["Seccomp"] != "0" {
-		return differs("Seccomp", other["Seccomp"], own["Seccomp"]) // 0 is no filter
+	if own["Seccomp"] != other["Seccomp"] {
+		return differs("Seccomp", other["Seccomp"], own["Seccomp"])
+	}
+	if own["Seccomp"] != "0" {
+		return unsuitable("Seccomp: the engine's shim and this program have filters, which cannot be compared")
 	}
 	for _, field := range []string{"NoNewPrivs", "Cpus_allowed", "nice", "policy"} {
 		if own[field] != other[field] {

@@ -157,7 +157,7 @@ func TestOtherStatementIsNotVerified(t *testing.T) {
 		}, "", `of a build of type "x"`},
 		"no commit": {func(s *statement) {
 			s.Predicate = json.RawMessage(`{"buildDefinition": {"buildType": "` + buildType + `"}}`)
-		}, "", "of a build of type"},
+		}, "", "names 0 sources"},
 		"another predicate": {func(s *statement) { s.PredicateType = "x" }, "", `states "x" of type`},
 		"another statement": {func(s *statement) { s.Type = "x" }, "", `of type "x"`},
 		"another payload":   {func(*statement) {}, "text/plain", "states"},

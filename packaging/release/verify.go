@@ -187,8 +187,11 @@ func (s statement) origin(files int) (string, error) {
 		return "", err
 	}
 	sources := p.BuildDefinition.Dependencies
-	if p.BuildDefinition.BuildType != buildType || len(sources) != 1 {
+	if p.BuildDefinition.BuildType != buildType {
 		return "", fmt.Errorf("it is of a build of type %q", p.BuildDefinition.BuildType)
+	}
+	if len(sources) != 1 {
+		return "", fmt.Errorf("it names %d sources, and a release has one", len(sources))
 	}
 	return fmt.Sprintf("version %s of commit %s", p.BuildDefinition.ExternalParameters.Version,
 		sources[0].Digest["gitCommit"]), nil
