@@ -9,7 +9,7 @@ import (
 )
 
 // PodNetwork is like the pod network that package test/rig/adapter makes for criadapter. It has another bridge and
-// other addresses, 10.89.Number.0/24. Servers in one network namespace need different numbers, 1 to 254.
+// other addresses, a /22 below 10.89.0.0/16. Servers in one network namespace need different numbers, 0 to 63.
 type PodNetwork struct{ Number int }
 
 func (n PodNetwork) bridge() string { return fmt.Sprintf("peer%d", n.Number) }
@@ -21,7 +21,7 @@ func (n PodNetwork) Write(dir string) (string, error) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return "", err
 	}
-	network := netdevice.Network{Name: n.bridge(), Bridge: n.bridge(), Subnet: fmt.Sprintf("10.89.%d.0/24", n.Number)}
+	network := netdevice.Network{Name: n.bridge(), Bridge: n.bridge(), Subnet: fmt.Sprintf("10.89.%d.0/22", 4*n.Number)}
 	conflist, err := network.Conflist(filepath.Join(dir, "ipam"))
 	if err != nil {
 		return "", err
