@@ -220,12 +220,12 @@ func judgeKubelet(j *checklist.Group, f facts) {
 	if k.RuntimeEndpoint != "" && f.Config.SocketPath() != "" &&
 		config.CleanSocket(k.RuntimeEndpoint) != config.CleanSocket(f.Config.Endpoint) {
 		j.Warn("kubelet's runtime",
-			"set containerRuntimeEndpoint: "+f.Config.Endpoint+" there, and restart the kubelet", "it uses %s",
+			"set containerRuntimeEndpoint: "+f.Config.Endpoint+" in "+k.File+" and restart the kubelet", "it uses %s",
 			k.RuntimeEndpoint)
 	}
 	switch {
 	case f.Kernel.SwapOn && k.FailSwapOn:
-		j.Fail("swap", "turn it off (swapoff -a, and /etc/fstab), or set failSwapOn: false there",
+		j.Fail("swap", "turn it off (swapoff -a, and /etc/fstab), or set failSwapOn: false in "+k.File,
 			"swap is on, and the kubelet does not start with it")
 	case f.Kernel.SwapOn && k.LimitedSwap && f.EngineErr == nil && !f.Engine.SwapLimit:
 		j.Warn("swap", "boot with swapaccount=1", "the kernel does not account swap, so LimitedSwap cannot limit it")

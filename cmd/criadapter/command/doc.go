@@ -1,3 +1,3 @@
 // Package command is the command line of criadapter. Root serves, and the other commands (see commands) are for a
-// node's operator. Package gen makes completion scripts and man pages from the same tree.
+// node's operator. The program in packaging/manuals makes completion scripts and man pages from the same tree.
 package command

@@ -74,9 +74,8 @@ func MetricsAddress(hostPort string) (*net.TCPAddr, error) {
 		return nil, of("metrics-bind-addr", err)
 	}
 	if !address.IP.IsLoopback() {
-		return nil, fmt.Errorf("--metrics-bind-addr: %s is not a loopback address, so that other machines could "+
-			"read it: "+
-			"bind to 127.0.0.1 or a unix socket, and put a proxy with authentication in front", hostPort)
+		return nil, fmt.Errorf("--metrics-bind-addr: %s is not a loopback address, so other machines could read the "+
+			"metrics: bind to 127.0.0.1 or a unix socket, and put a proxy with authentication in front", hostPort)
 	}
 	return address, nil
 }

@@ -22,7 +22,7 @@ type Answer struct {
 	Runtime string `json:"runtime"`
 	// Conditions are CRI's conditions, with an empty text for a true one.
 	Conditions map[string]string `json:"conditions"`
-	// Handlers are the names of the runtime handlers, "" for the default one.
+	// Handlers are the runtime handlers. The default one has an empty name.
 	Handlers []Handler `json:"handlers"`
 	// Report is nil for other CRI servers and for criadapter before v0.2. Engine is nil until the engine was reached.
 	Report *Report          `json:"report,omitempty"`

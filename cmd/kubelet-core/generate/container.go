@@ -128,7 +128,7 @@ func (p *pod) resources(name string, r *container.Resources) v1.ResourceRequirem
 	return v1.ResourceRequirements{Limits: limits, Requests: requests}
 }
 
-// others notes the settings that CRI does not have.
+// others notes further settings that a pod cannot have.
 func (p *pod) others(name string, host *container.HostConfig, config *container.Config) {
 	r := &host.Resources
 	for _, setting := range []struct {
@@ -152,7 +152,7 @@ func (p *pod) others(name string, host *container.HostConfig, config *container.
 		{usesLogDriver(&host.LogConfig), "the log driver " + host.LogConfig.Type +
 			" and its options: the kubelet keeps a pod's logs"},
 		{host.OomScoreAdj != 0, "the OOM score: a pod's is set by its QoS class"},
-		{len(host.StorageOpt) > 0, "storage options: limits.ephemeral-storage is like one"},
+		{len(host.StorageOpt) > 0, "storage options: limits.ephemeral-storage is like the option size"},
 		{host.UTSMode.IsHost(), "the UTS mode host"},
 		{host.PidMode != "" && !host.PidMode.IsHost(), "the PID mode " + string(host.PidMode) +
 			": shareProcessNamespace is like it"},
