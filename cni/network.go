@@ -39,8 +39,8 @@ type Options struct {
 	// DelOnly is for a node whose new pods do not join a CNI network, while earlier pods may still be attached. ConfDir
 	// is read once and not watched.
 	DelOnly bool
-	// Timeout bounds an ADD with all its plugins. A DEL has half of it, so that a client whose own timeout is as long
-	// still learns which plugin hangs.
+	// Timeout bounds an ADD with all its plugins. A DEL has half of it: a client with the same timeout then still gets
+	// the error that names the hanging plugin.
 	Timeout time.Duration
 	// undoTimeout bounds the DEL that follows a failed ADD.
 	undoTimeout time.Duration

@@ -39,7 +39,7 @@ func TestCheckpointInAUserNamespace(t *testing.T) {
 	pod := n.pod()
 	id := n.started(pod, n.config("sleep"))
 	n.withFiles(engine, id)
-	// A late event of the start has the cache read the record again.
+	// The record needs the user namespace as well: a late start event makes the cache read the record again.
 	testutil.Must(t, n.store.Update(t.Context(), pod, func(r *checkpoint.Record) error {
 		r.UserNamespace = "/run/u"
 		return nil

@@ -67,8 +67,8 @@ func (s *Service) logDirectory(sandboxID string) string {
 	return pod.Meta.Config.GetLogDirectory()
 }
 
-// engineLog returns the path of the engine's log file of a container. The engine reports the path of json-file only
-// once the container was started, and the path of local never.
+// engineLog returns the path of the engine's log file of a container. For the log driver json-file, the engine reports
+// the path only after the container's first start. For the log driver local, it never reports the path.
 func (s *Service) engineLog(ctx context.Context, c *state.Container) (string, error) {
 	if c.Meta.EngineLogPath != "" {
 		return c.Meta.EngineLogPath, nil
@@ -84,8 +84,8 @@ func (s *Service) engineLog(ctx context.Context, c *state.Container) (string, er
 	return filepath.Join(dir, "local-logs", "container.log"), nil
 }
 
-// isLinked reports whether a container's CRI log is a link to the engine's file:
-// made in that mode, or by another shim.
+// isLinked reports whether a container's CRI log is a link to the engine's file. criadapter makes such a link with
+// LinkLogs, and other shims make one as well.
 func (s *Service) isLinked(ctx context.Context, c *state.Container) (bool, error) {
 	if c.Meta.LogDriver != logs.DriverJSONFile {
 		return false, nil
@@ -247,7 +247,7 @@ func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 	}
 	err = s.follow(ctx, c, resume)
 	if ended && errors.Is(err, fs.ErrNotExist) {
-		return nil // removed by others, and the engine's log with it
+		return nil // another client has removed the container, and the engine's log is gone
 	}
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func (k *oomKills) keep(used map[string]bool) {
 // stored already. It drops the counts of parents without containers.
 func (s *Service) watchOOM(c *state.Container) {
 	if s.oomKills.has(c.Meta.CgroupParent) {
-		return // a container that has just ended may be the cause of the last kills
+		return // a newer count would hide a kill that noteOOM has not seen yet
 	}
 	s.oomRose(c.Meta.CgroupParent, "")
 	used := map[string]bool{}

@@ -95,8 +95,8 @@ func (n *node) notResumed(engine *dockertest.Engine) (pod, id string) {
 	return pod, id
 }
 
-// TestPausedWhileTheEngineFails: a checkpoint whose end the engine refuses leaves its container paused. The next
-// checkpoint does not take that for a user's pause.
+// TestPausedWhileTheEngineFails: if the engine fails to resume a container after a checkpoint, the container stays
+// paused. The next checkpoint does not take that for a user's pause.
 func TestPausedWhileTheEngineFails(t *testing.T) {
 	n, engine := newDumpNode(t)
 	pod, id := n.notResumed(engine)
@@ -127,8 +127,8 @@ func TestPauseNeedsTheRecord(t *testing.T) {
 	n.wantPaused(id, false)
 }
 
-// TestResumedByAUserIsNoCheckpoint: unpause fails if a user has resumed the container during the checkpoint, which then
-// does not show one moment.
+// TestResumedByAUserIsNoCheckpoint: unpause fails if a user has resumed the container during the checkpoint. The
+// container's files may then be newer than its processes in the checkpoint.
 func TestResumedByAUserIsNoCheckpoint(t *testing.T) {
 	n, engine := newDumpNode(t)
 	pod := n.pod()

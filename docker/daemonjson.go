@@ -55,10 +55,10 @@ const (
 	noLogOption = "criadapter-asks"
 )
 
-// checkLogOptions refuses an engine that would refuse all our containers. The engine adds those log-opts of its
-// daemon.json that a container with the same driver does not set. max-buffer-size can neither be set nor inherited in
-// the mode blocking. No request lists these options. So checkLogOptions asks for a container with noLogOption. The
-// engine always refuses it, and creates nothing.
+// checkLogOptions refuses an engine that would refuse all our containers. A container inherits the log-opts of
+// daemon.json that it does not set itself, if its log driver is the same. In the mode blocking, the engine refuses
+// max-buffer-size even if it is inherited. No request lists the log-opts of daemon.json. So checkLogOptions asks for a
+// container with noLogOption, which the engine always refuses. The error names max-buffer-size if it is inherited.
 func checkLogOptions(ctx context.Context, host, logDriver, apiVersion string) error {
 	attempt := container.CreateRequest{
 		// Without an image: the engine would look for the image first.

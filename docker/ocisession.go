@@ -70,7 +70,7 @@ func (s *session) distrust(ctx context.Context, reason error) {
 			"later")
 }
 
-// proveOCIRuntime probes the runtime, unless there is a valid proof from now or from an earlier start. It fails if the
+// proveOCIRuntime probes the runtime, unless this process or an earlier one has left a valid proof. It fails if the
 // runtime does not work.
 func (c *Client) proveOCIRuntime(ctx context.Context, s *session, p probe, f facts) error {
 	if err := p.runtime.Notes.SaveRuntime(s.real); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// Program says what the process of a container does, or of a command in a container. With the zero value, a container
-// runs until it is signalled, and a command ends at once.
+// Program says what a process does: the process of a container, or of a command in a container. With the zero value, a
+// container runs until it is signalled, and a command ends at once.
 type Program struct {
 	// Command is the whole command line, joined by single blanks; empty fits
 	// any.
