@@ -24,8 +24,8 @@ type Options struct {
 	// Args are its arguments, and Stdin its standard input.
 	Args  []string
 	Stdin []byte
-	// Log is the file with its output. An earlier file is replaced when the process is ready. If the process fails, the
-	// earlier file stays.
+	// Log is the file with its output. An earlier file is replaced when the process is ready, or has ended with exit
+	// code 0. If the process fails, the earlier file stays.
 	Log string
 	// Status gets a line for each status that the process reports.
 	Status io.Writer
