@@ -168,7 +168,7 @@ func TestFilesFromTheFutureStayForAWhile(t *testing.T) {
 	wantContent(t, path+"/a", "a")
 	info, err := os.Stat(filepath.Dir(path))
 	testutil.Must(t, err)
-	testutil.Assert(t, !info.ModTime().After(time.Now()), "they are still of %v", info.ModTime())
+	testutil.Assert(t, !info.ModTime().After(time.Now()), "the files' time is still %v", info.ModTime())
 }
 
 // No files are removed while the engine does not list its containers.

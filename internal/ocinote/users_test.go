@@ -75,7 +75,7 @@ func TestFilesThatCannotBeMapped(t *testing.T) {
 	}
 	if _, err := MoveFiles([]byte(mappedSpec),
 		Files{Root: "/r", Mounts: map[string]string{"/nonesuch": "/x"}}); err == nil {
-		t.Error("a source of a mount that is missing was set")
+		t.Error("MoveFiles set the source of a mount that does not exist")
 	}
 }
 

@@ -134,7 +134,7 @@ func Read(pid int) (Stat, error) {
 	return p, nil
 }
 
-// Tree returns the ids of the process tree of pid. The tree has pid, and each process in all whose parent or session
+// Tree returns the ids of the process tree of pid. The tree has pid, and each listed process whose parent or session
 // leader is in the tree.
 func Tree(all []Stat, pid int) []int {
 	in := map[int]bool{pid: true}

@@ -67,7 +67,7 @@ func Run[T, L runtime.Object](ctx context.Context, client Client[L], opts Option
 		Name: "kubelet-core", Backoff: opts.Retry.backoff(),
 	})
 	// Lists have separate pauses. While a server is away, the reflector tries to resume its watch with growing pauses.
-	// When the server is back and needs a new list, that list must not wait so long.
+	// When the server is back and the reflector needs a new list, that list must not wait so long.
 	pauses := opts.Retry.backoff().DelayWithReset(clock.RealClock{}, backoffReset)
 	_ = pauses.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		_ = reflector.ListAndWatchWithContext(ctx) // listerWatcher has reported its errors
