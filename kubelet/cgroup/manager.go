@@ -32,7 +32,7 @@ const (
 
 // Options configure a Manager.
 type Options struct {
-	// Driver is the runtime's driver. Any other value leaves all cgroups to the runtime.
+	// Driver is the runtime's driver, Cgroupfs or Systemd. Any other value leaves all cgroups to the runtime.
 	Driver Driver
 	// Root is the parent of the pods' cgroups, as a path. Empty means the root cgroup. Two kubelets on one machine need
 	// different roots: each removes the cgroups of pods that it does not know.

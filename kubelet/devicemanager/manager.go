@@ -46,8 +46,8 @@ type Manager struct {
 }
 
 // goneAfter is how long the node still reports the capacity of a plugin after its end. Its devices are not allocatable
-// meanwhile. After a restart, the node's status keeps the devices that the earlier process reported for the same
-// time. Otherwise the node would reject pods that run with these devices before the plugin registers again.
+// meanwhile. After a restart, the node's status keeps the devices of the earlier process for five minutes, too.
+// Otherwise the node would reject pods that run with these devices before the plugin registers again.
 const goneAfter = 5 * time.Minute
 
 // Open reads the grants. An unreadable file is an error: otherwise a running container's devices could go to another

@@ -160,8 +160,9 @@ func (m *Manager) graceOf(low threshold, pod *v1.Pod) int64 {
 	return max(immediate, min(m.opts.SoftGrace, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, m.opts.SoftGrace)))
 }
 
-// reclaim removes dead containers and unused images. It does nothing and returns false if the removal cannot help. The
-// removal frees neither memory nor process ids. If images have their own disk, it frees nothing on the pods' disk.
+// reclaim removes dead containers and unused images. It does nothing and returns false if the removal hardly helps. The
+// removal frees neither memory nor process ids. If images have their own disk, it frees only logs on the pods' disk:
+// as in the kubelet, nothing is removed then.
 func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bool) bool {
 	onPodsDisk := low == nodefsAvailable || low == nodefsInodesFree
 	if low.condition() != v1.NodeDiskPressure || onPodsDisk && dedicatedImageDisk {

@@ -193,7 +193,7 @@ func TestDiskPressure(t *testing.T) {
 	}
 }
 
-// TestReclaim: removing images and containers does not help the pods' disk if images have their own disk.
+// TestReclaim: images and containers are not removed for the pods' disk if images have their own disk.
 func TestReclaim(t *testing.T) {
 	for _, test := range []struct {
 		low       signal

@@ -71,8 +71,8 @@ func (r *Result) wait(name string, reason *model.ReasonError, again time.Duratio
 	}
 }
 
-// SyncPod does what computePodActions decides for a pod with its allocated resources. The error joins all failures,
-// except of containers that a back-off holds. Those are only in Result.Waiting, also right after a failed pull.
+// SyncPod does what computePodActions decides for a pod with its allocated resources. The error joins all failures but
+// leaves out containers in back-off. Only Result.Waiting has their reasons. A failed pull begins a back-off, too.
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodStatus, probes Probes) (Result, error) {
 	result := Result{Waiting: map[string]*model.ReasonError{}}
 	actions := computePodActions(pod, status, probes, m.opts.Allocation.Actuated)
@@ -198,8 +198,8 @@ func (m *Manager) backsOff(pod *v1.Pod, start containerStart, result *Result) bo
 	return true
 }
 
-// crashPause returns the time until a container may start again. If it is 0, the container's last end counts for the
-// next back-off.
+// crashPause returns the time until a container may start again. Before it returns 0, it counts the container's last
+// end, if there is one, as a crash for the next back-off.
 func (m *Manager) crashPause(pod *v1.Pod, start containerStart) time.Duration {
 	if start.Ended.IsZero() {
 		return 0

@@ -26,8 +26,8 @@ func FindStatus(pod *v1.PodStatus, name string) *v1.ContainerStatus {
 	return nil
 }
 
-// RuntimeID returns the runtime's id from a status's container id, which has the form name://id. Without one it returns
-// "".
+// RuntimeID returns the runtime's id from a status's container id, which has the form name://id. It returns "" if ://
+// is missing.
 func RuntimeID(id string) string {
 	_, bare, _ := strings.Cut(id, "://")
 	return bare

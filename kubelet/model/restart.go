@@ -41,9 +41,9 @@ func ruleFor(c *v1.Container, exitCode int32) *v1.ContainerRestartRule {
 	return nil
 }
 
-// RestartSource returns the newest attempt of a container c whose end restarts all containers of the pod, by its
-// restartPolicyRules (KEP-5532). It considers only attempts in the pod's ready sandbox. It returns nil if there is no
-// such attempt.
+// RestartSource returns the first container c whose exit restarts all containers of the pod, by c's restartPolicyRules
+// (KEP-5532). source is c's newest attempt, which has exited in the pod's ready sandbox. Both results are nil without
+// such a container.
 func RestartSource(spec *v1.PodSpec, status *PodStatus) (source *ContainerStatus, c *v1.Container) {
 	sandbox := status.ReadySandbox()
 	if sandbox == nil {

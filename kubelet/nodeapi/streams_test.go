@@ -174,7 +174,7 @@ func TestExec(t *testing.T) {
 				}
 			})
 		}
-		// Only the end of the input passes over SPDY, as from an API server.
+		// The end of the input passes only over SPDY, which API servers use.
 		input := strings.Repeat("some input\n", 50_000)
 		for _, path := range []string{"/exec/ns/pod/c?command=cat&", "/attach/ns/pod/c?"} {
 			stdout, _, err := a.command("SPDY", path+"input=1&output=1&error=1",

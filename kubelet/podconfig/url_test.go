@@ -168,7 +168,7 @@ func TestURLNotModified(t *testing.T) {
 	s.want("failing", code(http.StatusBadGateway), both, 1)
 	s.want("not modified after that", versioned("unread garbage"), both, 1)
 	s.want("without versions", text(podList), both, 0)
-	s.want("a version forgotten by both", versioned(podText("a", "2")), map[string]string{"a": "2"}, 0)
+	s.want("the version is forgotten", versioned(podText("a", "2")), map[string]string{"a": "2"}, 0)
 }
 
 func TestURLHeader(t *testing.T) {

@@ -89,7 +89,7 @@ func TestDNSLimits(t *testing.T) {
 	}
 	dns, err := g.dns(testPod(func(p *v1.Pod) { p.Spec.DNSPolicy, p.Spec.DNSConfig = v1.DNSNone, config }))
 	testutil.Assert(t, err == nil && len(dns.GetServers()) == 3 && len(dns.GetSearches()) == 32 &&
-		dns.GetSearches()[0] == "d0.test" && told == 2, "%d servers, %d searches from %q, told %d times, %v",
+		dns.GetSearches()[0] == "d0.test" && told == 2, "%d servers, %d searches from %q, warned %d times, %v",
 		len(dns.GetServers()), len(dns.GetSearches()), dns.GetSearches()[:1], told, err)
 	config.Searches = nil
 	for i := range 20 {

@@ -15,8 +15,8 @@ import (
 // timeout bounds a request to the API server.
 const timeout = 10 * time.Second
 
-// Manager asks the API server, and uses its last answer while the server is away. It asks for each new sandbox of a
-// class, which is too seldom for a watch. It is safe for concurrent use.
+// Manager asks the API server, and uses its last answer while the server is away. It sends one request per new sandbox
+// with a class. Such requests are too rare for a watch. It is safe for concurrent use.
 type Manager struct {
 	classes nodev1.RuntimeClassesGetter
 
