@@ -121,8 +121,8 @@ func (c *copier) write(batch []byte, done progress) error {
 	return nil
 }
 
-// widen enlarges the buffer for a large record. If the buffer holds the largest record, the bytes are no record, and it
-// skips to the next place that may begin one.
+// widen enlarges the buffer for a large record. If the buffer has room for the largest record already, its first bytes
+// begin no record, and widen skips to the next place that may begin one.
 func (c *copier) widen(b *buffers) (progress, error) {
 	if len(b.in) < maxWindow {
 		b.in = make([]byte, min(2*len(b.in), maxWindow))

@@ -244,8 +244,8 @@ func (n *Node) inspectMember(ctx context.Context, id string) (*container.Inspect
 	return nil, nil
 }
 
-// lookAtLog keeps a log a link if its size is unknown, because the disk may have no room for the converted log. The
-// next start tries again.
+// lookAtLog reads the size of a log that is a link to the engine's file. If the size is unknown, the log stays a link,
+// because the disk may have no room for the converted log. The next start tries again.
 func lookAtLog(ctx context.Context, inspect *container.InspectResponse) seenContainer {
 	c := seenContainer{inspect: inspect}
 	path := translate.LogPath(inspect.Config.Labels)

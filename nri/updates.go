@@ -45,8 +45,8 @@ func (s *Service) update(ctx context.Context, updates []*api.ContainerUpdate) ([
 }
 
 // apply applies the updates of an answer. It leaves out containers that have ended or are gone, because the plugin may
-// not have heard of their end yet. The plugin's answer is mostly to a request about another container, which must not
-// fail for that.
+// not have heard of their end yet. The answer mostly belongs to a request about another container. That request must
+// not fail because of them.
 func (s *Service) apply(ctx context.Context, updates []*api.ContainerUpdate) error {
 	_, err := each(ctx, updates, func(ctx context.Context, update *api.ContainerUpdate) error {
 		if s.isOver(ctx, update.GetContainerId()) { // its removal may hold its lock

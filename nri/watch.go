@@ -134,7 +134,8 @@ func (s *Service) catchUp(ctx context.Context, seen known) (now known, gone map[
 	return now, gone
 }
 
-// endedRun returns the start of the run that ended in a change to c. If c runs, that is the run before.
+// endedRun returns the start of the run that ended in a change to c. If c runs again, the start of the run before is
+// unknown. The time just before the present start then stands for it.
 func endedRun(c *state.Container) time.Time {
 	if c.Status.Running {
 		return c.Status.StartedAt.Add(-1)

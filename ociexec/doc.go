@@ -10,7 +10,7 @@
 // program have the same ones, and no seccomp filter. Resource limits are written into the command's configuration.
 //
 // A process, the keeper, starts the runtime and is the parent of all commands. It has two descriptors of this program:
-// the connection, and the lock of the start's directory. The runtimes get neither. When its connection to this program
+// the connection, and the lock of the Runner's directory. The runtimes get neither. When its connection to this program
 // ends, the keeper kills all commands.
 //
 // All methods are safe for concurrent use.

@@ -30,10 +30,10 @@ type request struct {
 	PIDFile string
 }
 
-// report is the outcome of a request.
+// report says that a request's command has started, has ended, or could not be started.
 type report struct {
 	ID uint64
-	// PID is the command's process when it has started, 0 otherwise.
+	// PID is the command's process in the report of its start, 0 in any other report.
 	PID int
 	// Failed says that the runtime did not start the command, Ended that the command has ended with Code.
 	Failed, Ended bool

@@ -68,8 +68,9 @@ func kill(seen proctable.Stat) bool {
 // deathTimeout bounds the wait for a runtime that was sent SIGKILL.
 const deathTimeout = 10 * time.Second
 
-// endStart ends the runtimes of a start whose keeper was killed. They go on without their parent, and their command
-// lines name the start's directory. It returns when no such runtime is left, or with an error at the end of ctx.
+// endStart ends the runtimes of a command's start whose keeper was killed. They go on without their parent, and their
+// command lines name the command's directory. It returns when no such runtime is left, or with an error at the end of
+// ctx.
 func endStart(ctx context.Context, dir string) error {
 	for {
 		all, err := proctable.All()

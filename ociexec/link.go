@@ -26,10 +26,10 @@ type link struct {
 	sending uint64
 }
 
-// lockDescriptor is the keeper's descriptor of its start's lock.
+// lockDescriptor is the keeper's descriptor of the lock of its Runner's directory.
 const lockDescriptor = 4
 
-// newLink starts a keeper: this program again, with the connection and the lock of this start as its only further
+// newLink starts a keeper: this program again, with the connection and the Runner's lock as its only further
 // descriptors, and keeperVariable as its environment.
 func newLink(lock *os.File) (*link, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

@@ -224,8 +224,8 @@ func (n *node) lose(id string, parts byte) {
 // tmpfs, so a reboot removes it.
 const onlyThePin = 0b11011
 
-// FuzzRecovery takes parts away from two attempts of a pod, one of them in any phase, and restarts. Then the next
-// attempt becomes READY, and the kubelet's garbage collection leaves nothing of any attempt.
+// FuzzRecovery takes parts away from two attempts of a pod, and restarts. The second attempt is ready, stopped or being
+// set up. Then the next attempt becomes READY, and the kubelet's garbage collection leaves nothing of any attempt.
 func FuzzRecovery(f *testing.F) {
 	for lost := range byte(1 << 5) {
 		f.Add(lost%2 == 0, lost, byte(0), lost%3)

@@ -149,7 +149,7 @@ func (c *containerSetUp) look(ctx context.Context, id string) error {
 }
 
 // procsFile is the file that will list the pod's processes. It is empty for a pod that is not joined early. A pod with
-// network sysctls is not: its interface must not exist before the sysctls that configure new interfaces.
+// network sysctls is not joined early: its interface must not exist before the sysctls that configure new interfaces.
 func (c *containerSetUp) procsFile(p *pending) string {
 	if c.opts.Cgroups == nil || c.opts.EngineBridge || translate.UsesHostNetwork(p.config) ||
 		setsNetwork(p.config.GetLinux()) {

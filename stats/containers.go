@@ -10,7 +10,8 @@ import (
 )
 
 // Containers returns the stats of the containers that run, in their order. It leaves out a container that ends
-// meanwhile. snapshot must be the one that has the containers. Entries of ids that it lacks are forgotten.
+// meanwhile. snapshot must be the one that has the containers. The collector drops its entries of containers and pods
+// that snapshot lacks.
 func (c *Collector) Containers(
 	ctx context.Context, snapshot *state.Snapshot, containers []*state.Container,
 ) []*runtimeapi.ContainerStats {

@@ -62,7 +62,8 @@ func countDir(ctx context.Context, root string) (diskUsage, error) {
 	return sum, err
 }
 
-// unlessFirst ignores that a file has vanished, except the directory itself.
+// unlessFirst ignores the error of a vanished file. It returns the error if the file is the first one, the directory
+// that is counted.
 func unlessFirst(err error, first bool) error {
 	if !first && os.IsNotExist(err) {
 		return nil

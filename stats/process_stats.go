@@ -43,7 +43,7 @@ func (c *Collector) processDetail(g *cgroup, pid int) *processDetail {
 	return detail
 }
 
-// processDir is the directory of a cgroup tree that has all processes.
+// processDir is the cgroup's directory in a tree that has all of its processes.
 func (g *cgroup) processDir() string {
 	switch {
 	case g.v2:

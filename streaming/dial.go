@@ -98,7 +98,7 @@ func connectSocket(ctx context.Context, fd int, to unix.Sockaddr) (*net.TCPConn,
 	return conn.(*net.TCPConn), nil
 }
 
-// connected reports whether an attempt to connect has ended, and its error. The poller may call it earlier.
+// connected reports whether an attempt to connect has ended, and its error. The poller may call it before the end.
 func connected(fd int) (ended bool, err error) {
 	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	switch {

@@ -31,9 +31,9 @@ var (
 
 // frameReader reads a client's SPDY frames before spdystream, which bounds headers only. It splits a data frame of up
 // to 16 MiB into pieces: spdystream keeps 250 frames of a connection in memory while a process takes no input. It ends
-// the connection if a control frame opens a stream out of order: spdystream starts a goroutine for each answer. It also
-// ends the connection after a control frame of a wrong size: spdystream would take the bytes behind it for other
-// frames.
+// the connection if a control frame opens a stream out of order: spdystream answers each such frame in a new goroutine.
+// It also ends the connection after a control frame of a wrong size: spdystream would take the bytes behind it for
+// other frames.
 type frameReader struct {
 	from io.Reader
 	// head is the unread part of a frame's header.

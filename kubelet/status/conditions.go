@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Owned says whether the kubelet sets conditions of that type. Conditions of other types come from the API server, with
-// the pod.
+// Owned says whether only the kubelet sets conditions of that type. Conditions of other types come from the API server,
+// with the pod. The exception is a DisruptionTarget that this kubelet set.
 func Owned(kind v1.PodConditionType) bool {
 	switch kind {
 	case v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled,

@@ -26,8 +26,8 @@ type Options struct {
 	// Tokens is required for pods with service account tokens. Without Tokens, mounting such a token is an
 	// errdefs.ErrNotImplemented.
 	Tokens volumekinds.Tokens
-	// ClaimsDir is the directory of claims without a persistent volume, as NAMESPACE/CLAIM. Without it, claims are an
-	// errdefs.ErrNotImplemented.
+	// ClaimsDir has an entry NAMESPACE/CLAIM for each claim: a directory, or a link to the claim's persistent volume.
+	// Without ClaimsDir, claims are an errdefs.ErrNotImplemented.
 	ClaimsDir string
 	// Claims is required with ClaimsDir.
 	Claims volumekinds.Claims

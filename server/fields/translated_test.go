@@ -14,8 +14,8 @@ import (
 )
 
 // TestEveryFieldIsTranslated sets each field of a pod's and a container's configuration. Each implemented field must
-// change the engine's input or the client's error. For other fields, the row's by names the package that implements
-// them.
+// change the engine's input or the client's error. For any other implemented field, row.by names the package that
+// implements it.
 func TestEveryFieldIsTranslated(t *testing.T) {
 	r := detailed()
 	testutil.Must(t, r.send(), "a request with everything")
@@ -40,7 +40,7 @@ func TestEveryFieldIsTranslated(t *testing.T) {
 		if row, _ := rowOf(name); row.is == implemented && row.by == "" && !changes[name] {
 			t.Errorf(
 				"%s: no value of %s changes what goes to the engine: translate it in docker/translate (container.go, "+
-					"sandbox.go), or name the package that does the work in the row's by", row.file, name)
+					"sandbox.go), or set by in the row to the package that does the work", row.file, name)
 		}
 	}
 }
