@@ -35,7 +35,7 @@ func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 		containers, took[0].Round(time.Millisecond), took[containers/2].Round(time.Millisecond),
 		took[containers-1].Round(time.Millisecond))
 	last := took[containers-1]
-	testutil.Assert(t, last <= inTurn/2, "the last exit was seen after %v, and in turn they take %v", last, inTurn)
+	testutil.Assert(t, last <= inTurn/2, "the last exit was seen after %v, one by one they take %v", last, inTurn)
 	testutil.Must(t, unix.Mount("", disk, "", unix.MS_REMOUNT, "size=64m"))
 	for _, w := range writers {
 		w.awaitLine(lines)

@@ -48,7 +48,7 @@ spec:
 		lines[4] != "65536" {
 		s.Fatalf("inside the container: %q", got)
 	}
-	testutil.Equal(s, s.owner(pod), lines[3], "outside its process is user")
+	testutil.Equal(s, s.owner(pod), lines[3], "the node's user id of its process")
 	s.fileOfRoot(
 		filepath.Join(s.node.root, "pods", string(pod.UID), "volumes", "kubernetes.io~empty-dir", "data", "file"),
 		"mine\n")

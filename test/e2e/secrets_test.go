@@ -20,9 +20,9 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestSecretsStayWithTheirContainers sends secrets in every field that takes one, with requests that work and requests
-// that fail. At any log level, no secret is in the log, in a metric or in a trace. Registry accounts are in no file
-// either. The variables of a container are in its pod's record, which only root can read.
+// TestSecretsStayWithTheirContainers sends secrets in registry accounts, commands and variables, with requests that
+// work and requests that fail. Even at log level trace, no secret is in the log, in a metric or in a trace. Registry
+// accounts are in no file either. The variables of a container are in its pod's record, which only root can read.
 func TestSecretsStayWithTheirContainers(t *testing.T) {
 	const secret, account = "open-sesame-4711", "password-of-a-registry-0815"
 	env := rigenv.Require(t)

@@ -3,9 +3,10 @@
 //	go run ./test/fuzz [flags] [package...]
 //
 // A package is a directory below the working directory, such as ./image. Without one, all fuzz tests run. The log of a
-// test is in build/fuzz, and its last line says how long the test ran. With -resume a test is left out if its log says
-// that the test passed and ran for at least -time. An input that fails stays in its package's testdata/fuzz, to be
-// committed with the fix. Inputs that reach new code stay in Go's build cache, and the next run begins with them.
+// test is in build/fuzz. If the test passed, the last line of the log says how long it ran. With -resume a test is left
+// out if its log says that the test passed and ran for at least -time. An input that fails stays in its package's
+// testdata/fuzz, to be committed with the fix. Inputs that reach new code stay in Go's build cache, and the next run
+// begins with them.
 package main
 
 import (

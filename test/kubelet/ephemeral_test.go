@@ -50,7 +50,7 @@ spec:
 	n.shows(pod, "the first has ended", ended)
 	text := n.log(before, "looks", 0)
 	testutil.Assert(t, strings.Contains(text, "sleep 12345") && strings.Contains(text, pod.Name+"\n"),
-		"it saw neither its target's processes nor the pod:\n%s", text)
+		"it did not see both its target's processes and the pod's host name:\n%s", text)
 	debugger("stays", "sleep 1000")
 	n.shows(pod, "the second runs", func(now *v1.Pod) error {
 		if len(now.Status.EphemeralContainerStatuses) != 2 ||

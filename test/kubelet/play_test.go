@@ -192,7 +192,8 @@ func TestPlayURL(t *testing.T) {
 	n.nothingLeft()
 }
 
-// TestPlayDetach returns when the pod is ready. Another play of the name fails, or replaces it.
+// TestPlayDetach: play --detach returns when the pod is ready. Another play of the same name fails. With
+// --replace, it replaces the first play.
 func TestPlayDetach(t *testing.T) {
 	n := prepareNode(t)
 	detach := func(text string, args ...string) (string, error) {

@@ -18,7 +18,8 @@ import (
 const (
 	// usualPods is how many pods a kubelet takes by default.
 	usualPods = 110
-	// mostPods is how many pods the test can have. The pod network has addresses for twice as many.
+	// mostPods is the most that -pods accepts. criadapter's pod network has addresses for twice as many. The network
+	// of each peer has only 253.
 	mostPods = 500
 )
 

@@ -48,7 +48,7 @@ func drawScale(text []byte) (_ []byte, svg string, err error) {
 	return text, svg, err
 }
 
-// compared is a result with the measured servers alone, for the functions of tables.
+// compared returns a result that has only the measured servers, for the methods that write tables.
 func (s scaleResult) compared() *result {
 	versions := map[string]string{}
 	for _, name := range []string{"criadapter-oci", "containerd"} {

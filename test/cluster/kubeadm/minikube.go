@@ -17,10 +17,10 @@ const minikubeStart = "/mnt/minikube start --driver=none --container-runtime=doc
 	" --wait=all --extra-config=kubelet.fail-cgroupv1=false" +
 	" --extra-config=kubeadm.ignore-preflight-errors=SystemVerification"
 
-// minikube makes a cluster of node1, which kubeadm has left, with the names of cri-dockerd's package. kubeadm leaves
-// the interfaces of the pods' network, and their routes would hide minikube's. minikube replaces the engine's settings,
-// also the ones for the registry, so the image of the pod is pulled before. A pod runs with Docker as the kubelet's
-// runtime. Nothing of the cluster is left afterwards.
+// minikube makes a cluster of node1, which kubeadm has left. It installs the package that gives criadapter the names of
+// cri-dockerd. kubeadm leaves the interfaces of the pods' network, and their routes would hide minikube's. minikube
+// replaces the engine's settings, also the ones for the registry, so the image of the pod is pulled before. A pod runs
+// with Docker as the kubelet's runtime. Nothing of the cluster is left afterwards.
 func (t *trial) minikube(ctx context.Context) error {
 	const image = registryAddress + "/test/busybox:latest"
 	m := t.machines["node1"]

@@ -24,7 +24,7 @@ const (
 	CRIDockerd = "cri-dockerd"
 )
 
-// Servers returns all names. The first one is the default.
+// Servers returns all names.
 func Servers() []string { return []string{Criadapter, Containerd, CRIDockerd} }
 
 // podNetwork is the number of the pod network of containerd or cri-dockerd.

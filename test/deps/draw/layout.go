@@ -14,7 +14,7 @@ type box struct {
 	wires     bool   // it imports all others, as a program's root does; its arrows are left out
 	imports   []*box
 	importers int
-	floor     int // 0 is the ground: imports no package of the module
+	floor     int // 0 is the ground: imports no package of the drawing
 	x, width  float64
 }
 

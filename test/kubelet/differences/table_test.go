@@ -31,7 +31,7 @@ func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
 		ours, theirs, list string
 		strict             bool
-		// want has parts of the error, or of the output if there is no error.
+		// fails says that judge returns an error. want has parts of the error, or of the output if there is no error.
 		fails bool
 		want  []string
 	}{
