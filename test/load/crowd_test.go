@@ -26,7 +26,8 @@ func emptyCrowd() *crowd {
 	return &crowd{seen: make(map[string]*seen), changed: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
-// upTimes uses the pods' own time stamps, goneTimes the clock. Neither counts forgotten pods.
+// upTimes uses the pods' own time stamps, goneTimes the clock. upTimes leaves out forgotten pods, and goneTimes leaves
+// out pods that went before forget.
 func TestCrowdTimes(t *testing.T) {
 	c := emptyCrowd()
 	zero := time.Unix(1000, 0)
@@ -41,7 +42,7 @@ func TestCrowdTimes(t *testing.T) {
 	testutil.Equal(t, c.goneTimes(), times{N: 1, P50: 4, P99: 4, All: 4}, "gone")
 	c.forget()
 	testutil.Equal(t, c.upTimes().N, 0, "forgotten pods that count")
-	testutil.Equal(t, c.goneTimes().N, 0, "pods that went before and count")
+	testutil.Equal(t, c.goneTimes().N, 0, "counted pods that went before forget")
 	testutil.Equal(t, c.tally(), tally{ready: 1, waiting: 1, old: 2}, "after forgetting")
 	testutil.Equal(t, strings.Join(c.which(func(*seen) bool { return true }), " "), "b c", "left")
 }

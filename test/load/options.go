@@ -18,8 +18,7 @@ import (
 const (
 	// usualPods is how many pods a kubelet takes by default.
 	usualPods = 110
-	// mostPods is the most that -pods accepts. criadapter's pod network has addresses for twice as many. The network
-	// of each peer has only 253.
+	// mostPods is the most that -pods accepts. The pod network of each server has addresses for twice as many.
 	mostPods = 500
 )
 

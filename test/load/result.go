@@ -127,7 +127,7 @@ func (f figures) unfinished() []string {
 	return names
 }
 
-// forEngine adds the engine's name to a file's, unless the engine is the installed one.
+// forEngine adds the engine's name to the name of a file, unless the engine is the installed one.
 func forEngine(name, engineName, suffix string) string {
 	if engineName != engine.Installed {
 		name += "-" + filepath.Base(engineName)

@@ -72,7 +72,7 @@ func (s *suite) documents(ctx context.Context) error {
 // follow runs a document's commands.
 func (s *suite) follow(ctx context.Context, g guide, script string) error {
 	if script == "" {
-		return errors.New("there are no commands for a machine")
+		return errors.New("no block has the kind sh machine")
 	}
 	if g.before != nil {
 		if err := g.before(s, ctx); err != nil {

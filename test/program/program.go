@@ -117,7 +117,8 @@ func Output(ctx context.Context, dir string, environ []string, name string, args
 	return strings.TrimSpace(string(out)), nil
 }
 
-// MissingEngine returns a text that names ENGINE's engine if it must be built first, else an empty text.
+// MissingEngine returns a text that names the engine in the variable ENGINE if it must be built first, else an empty
+// text.
 func MissingEngine() (string, error) {
 	variant, err := engine.Named(os.Getenv("ENGINE"))
 	if err != nil {
@@ -170,7 +171,7 @@ func WriteJSON(path string, value any) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// ReadJSON reads a value of a file, such as one of WriteJSON.
+// ReadJSON reads the value in a JSON file, for example in a file that WriteJSON wrote.
 func ReadJSON[T any](path string) (value T, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

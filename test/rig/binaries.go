@@ -23,7 +23,7 @@ func binariesDir(opts testOptions) (string, error) {
 }
 
 // lockBinary locks a binary against other rigs, which may test another checkout, until unlock is called. A killed rig
-// leaves no lock. It waits at most until another rig has linked this binary.
+// leaves no lock. lockBinary waits at most until another rig has linked this binary.
 func lockBinary(path string) (unlock func(), err error) {
 	lock, err := os.Create(path + ".lock")
 	if err != nil {

@@ -42,8 +42,8 @@ func lineNumber(line []byte) (int, bool) {
 	return parsed, found && err == nil
 }
 
-// wantContiguous checks a log in the CRI format. Its first line is numbered first, each following number comes once,
-// and the last number is until or higher.
+// wantContiguous checks that the numbers in a log in the CRI format begin with first and go up by one to until or
+// higher.
 func (n *node) wantContiguous(path string, first, until int) {
 	n.t.Helper()
 	testutil.EventuallyWithin(n.t, patience, filepath.Base(filepath.Dir(path))+" is logged on", func() error {

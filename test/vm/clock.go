@@ -11,7 +11,8 @@ import (
 // clockStep sets the machine's clock by a difference, and ends a program afterwards. systemd starts the program again.
 type clockStep struct{ by, end string }
 
-// clockSteps end each program that reads times from before the step when it starts again.
+// Each of clockSteps ends a program after the clock change. When the program starts again, it reads times from before
+// the change.
 var clockSteps = []clockStep{
 	{"+1 hour", "systemctl kill --signal KILL criadapter"},
 	{"-2 hours", "systemctl restart docker"},

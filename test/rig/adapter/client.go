@@ -53,8 +53,8 @@ func (s *Server) connect() error {
 	return nil
 }
 
-// Clients is the address for clients that leave a pod's namespaces to the server. It is Endpoint, or with
-// RUNTIME_MODE=oci the address of a proxy that sets the namespaces as a kubelet does.
+// Clients is the address for clients that do not set the namespace options of their pods. It is Endpoint, or with
+// RUNTIME_MODE=oci the address of a proxy that sets the options as a kubelet does.
 func (s *Server) Clients() (string, error) {
 	if s.opts.Env.Mode != rigenv.ModeOCI {
 		return s.Endpoint, nil

@@ -23,7 +23,7 @@ func Dir() (string, error) {
 }
 
 // Key joins the parts that decide an entry's content (module@version, platform, flags) to a name for one directory. The
-// name has none of the separators that lists of directories use, because programs get entries in such lists.
+// name has none of the separators of lists such as PATH, because such a list may contain an entry.
 func Key(parts ...string) string {
 	return strings.NewReplacer("/", "-", " ", "", ",", "_", ":", "_").Replace(strings.Join(parts, "_"))
 }

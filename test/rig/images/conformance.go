@@ -83,7 +83,7 @@ func Specs(ctx context.Context, cacheDir, agnhost string) (map[string]v1.Image, 
 	})
 }
 
-// withoutOthers returns the entries whose names no other entry has.
+// withoutOthers returns the entries whose names are not in others.
 func withoutOthers(entries, others []entry) []entry {
 	taken := make(map[string]bool)
 	for _, other := range others {

@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
-// Ready makes sure that the host has the tools, and the tools that images are made of, see Packages. Catalog and Specs
-// then work without a package registry.
+// Ready makes sure that the host has the given tools, and also the programs that images contain, see Packages. Catalog
+// and Specs then work without a package registry.
 func Ready(ctx context.Context, tools ...Tool) error {
 	inside := slices.Concat(userland(), SpecTools())
 	if err := Packages(ctx, slices.Concat(tools, inside)...); err != nil {

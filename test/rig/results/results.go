@@ -170,7 +170,7 @@ func (p *Package) isHeading(name string) bool {
 	return slices.ContainsFunc(p.order, func(other string) bool { return strings.HasPrefix(other, name+"/") })
 }
 
-// failedItself says whether a heading failed or never ended although no subtest did, as in a cleanup.
+// failedItself says whether a heading failed or never ended although all its subtests ended well, as in a cleanup.
 func (p *Package) failedItself(heading string) bool {
 	return !p.endedWell(heading) && !slices.ContainsFunc(p.order, func(other string) bool {
 		return strings.HasPrefix(other, heading+"/") && !p.endedWell(other)
