@@ -223,6 +223,33 @@ func relabelled(t *testing.T, options *runtimeapi.SELinuxOption) {
 	testutil.Assert(t, len(host.Mounts) == 1 && host.Mounts[0].Source == "/c", "mounts %v", host.Mounts)
 }
 
+// The engine's label for such containers would shut the pod's other containers out of the volume.
+func TestMountsOfContainersWithoutLabel(t *testing.T) {
+	node, level := runtimeapi.NamespaceMode_NODE, &runtimeapi.SELinuxOption{Level: "s0:c1,c2"}
+	for _, tc := range []struct {
+		name string
+		sc   *runtimeapi.LinuxContainerSecurityContext
+		want []string
+	}{
+		{"privileged", &runtimeapi.LinuxContainerSecurityContext{Privileged: true, SelinuxOptions: level}, nil},
+		{"the node's processes", &runtimeapi.LinuxContainerSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: node}}, nil},
+		{"the node's IPC", &runtimeapi.LinuxContainerSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Ipc: node}}, nil},
+		{"the node's processes, and a label", &runtimeapi.LinuxContainerSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: node}, SelinuxOptions: level}, []string{"/a:/x:rw,Z"}},
+	} {
+		in := containerInput()
+		in.Features = newEngine()
+		in.Sandbox.Config.Linux.SecurityContext.Privileged = true
+		in.Config.Linux.SecurityContext = tc.sc
+		in.Config.Mounts = []*runtimeapi.Mount{{HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true}}
+		host := mustContainer(t, in).Host
+		testutil.Assert(t, slices.Equal(host.Binds, tc.want) && len(host.Binds)+len(host.Mounts) == 1,
+			"%s: binds %q, mounts %v", tc.name, host.Binds, host.Mounts)
+	}
+}
+
 func TestHostFiles(t *testing.T) {
 	files := HostFiles{ResolvConf: "/p/resolv.conf", Hosts: "/p/hosts", Hostname: "/p/hostname"}
 	own := []*runtimeapi.Mount{{HostPath: "/kubelet/etc-hosts", ContainerPath: "/etc/hosts/"}}

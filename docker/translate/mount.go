@@ -102,6 +102,9 @@ type bind struct {
 
 // mounts sets the container's mounts: its own and the pod's files.
 func mounts(in ContainerInput, host *container.HostConfig, more *extra) error {
+	if unlabelled(host) {
+		in.Features.SELinux = false // so nothing is relabelled
+	}
 	taken := map[string]bool{}
 	for i, m := range in.Config.GetMounts() {
 		b, err := newMount(i, m, in, more)
@@ -200,8 +203,8 @@ func newBind(field string, m *runtimeapi.Mount, in ContainerInput, more *extra) 
 	default:
 		return bind{}, invalid(field+".propagation", "%d is not a propagation mode", m.GetPropagation())
 	}
-	// All containers of a pod have the SELinux level of its sandbox container, so a private label shuts none of them
-	// out.
+	// All confined containers of a pod have the SELinux level of its sandbox container, so a private label shuts none
+	// of them out.
 	if m.GetSelinuxRelabel() && in.Features.SELinux {
 		b.relabel = relabelPrivate
 	}

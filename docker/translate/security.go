@@ -16,6 +16,7 @@ const (
 	capabilityPrefix   = "CAP_"
 	apparmorOption     = "apparmor="
 	apparmorUnconfined = apparmorOption + "unconfined"
+	labelOption        = "label="
 )
 
 // noNewPrivileges is explicit in both directions, because daemon.json may turn
@@ -172,12 +173,21 @@ func selinuxOptions(field string, o *runtimeapi.SELinuxOption) ([]string, error)
 		if err := checkWord(field+"."+part.name, part.value); err != nil {
 			return nil, err
 		}
-		out = append(out, "label="+part.name+":"+part.value)
+		out = append(out, labelOption+part.name+":"+part.value)
 	}
 	if level := o.GetLevel(); level != "" && !selinuxLevel.MatchString(level) {
 		return nil, invalid(field+".level", "%q is not an SELinux level such as s0:c4,c5", level)
 	}
 	return out, nil
+}
+
+// unlabelled reports whether Docker runs the container without an SELinux label. Such a container may use files of any
+// label. Relabelling would give a mount a label that Docker has for these containers, and shut out the pod's others.
+func unlabelled(host *container.HostConfig) bool {
+	named := slices.ContainsFunc(host.SecurityOpt, func(option string) bool {
+		return strings.HasPrefix(option, labelOption)
+	})
+	return host.Privileged || !named && (host.PidMode.IsHost() || host.IpcMode.IsHost())
 }
 
 // capabilities sets the capabilities to add and to drop. Names go with or
