@@ -180,17 +180,13 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 	if err := s.checkImage(ctx, imageID, imageName(config.GetImage())); err != nil {
 		return nil, fmt.Errorf("config.image.image: %w", err)
 	}
+	sandbox, err := s.sandboxRef(ctx, pod, config, features)
+	if err != nil {
+		return nil, err
+	}
 	in := translate.ContainerInput{
-		Config: config,
-		Sandbox: translate.SandboxRef{
-			ID:             pod.ID,
-			Config:         pod.Meta.Config,
-			RuntimeHandler: pod.Meta.RuntimeHandler,
-			Runtime:        pod.Meta.Runtime,
-			HostNetwork:    pod.Meta.HostNetwork,
-			Namespaces:     namespacesOf(pod),
-			UserNamespace:  pod.Status.UserNamespace,
-		},
+		Config:        config,
+		Sandbox:       sandbox,
 		ImageID:       imageID,
 		Features:      features,
 		Files:         s.opts.Files(pod.ID),
@@ -225,6 +221,30 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 		return nil, err
 	}
 	return d, nil
+}
+
+// sandboxRef describes the pod for a new container.
+func (s *Service) sandboxRef(
+	ctx context.Context, pod *state.Pod, config *runtimeapi.ContainerConfig, features docker.Features,
+) (translate.SandboxRef, error) {
+	ref := translate.SandboxRef{
+		ID:             pod.ID,
+		Config:         pod.Meta.Config,
+		RuntimeHandler: pod.Meta.RuntimeHandler,
+		Runtime:        pod.Meta.Runtime,
+		HostNetwork:    pod.Meta.HostNetwork,
+		Namespaces:     namespacesOf(pod),
+		UserNamespace:  pod.Status.UserNamespace,
+	}
+	if ref.Namespaces != nil || !translate.NeedsProcessLabel(config, features) {
+		return ref, nil
+	}
+	sandbox, err := s.opts.Engine.InspectContainer(ctx, pod.ID)
+	if err != nil {
+		return ref, fmt.Errorf("looking at the SELinux label of the sandbox: %w", err)
+	}
+	ref.ProcessLabel = sandbox.ProcessLabel
+	return ref, nil
 }
 
 // namespacesOf returns the namespaces that a container joins in a pod without a sandbox container.

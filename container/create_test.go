@@ -5,12 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -99,6 +101,37 @@ func TestCreateRefuses(t *testing.T) {
 		_, err := n.Create(t.Context(), n.pod(), nil, nil)
 		testutil.Assert(t, errdefs.IsInvalidArgument(err), "Create: %v", err)
 	})
+}
+
+// labelledEngine shows an SELinux label of each container.
+type labelledEngine struct {
+	*dockertest.Engine
+}
+
+func (e labelledEngine) InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error) {
+	inspect, err := e.Engine.InspectContainer(ctx, id)
+	if err == nil {
+		inspect.ProcessLabel = "system_u:system_r:container_t:s0:c7,c8"
+	}
+	return inspect, err
+}
+
+// Docker would give the container a level of its own, and the pod's other containers could not read its files.
+func TestCreateWithSELinuxType(t *testing.T) {
+	features := dockertest.DefaultFeatures(dockertest.Docker20)
+	features.SELinux = true
+	plain, inner := newNodeOn(t, dockertest.Options{Features: features})
+	plain.shutDown()
+	n := newNode(t, labelledEngine{inner}, "busybox", "pause")
+	pod, config := n.pod(), n.config("sleep", "1")
+	config.Linux = &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+		SelinuxOptions: &runtimeapi.SELinuxOption{Type: "own_t"},
+	}}
+	inspect, err := n.engine.InspectContainer(t.Context(), n.create(pod, config))
+	testutil.Must(t, err)
+	got := inspect.HostConfig.SecurityOpt
+	testutil.Assert(t, slices.Contains(got, "label=type:own_t") && slices.Contains(got, "label=level:s0:c7,c8"),
+		"got %q", got)
 }
 
 func TestCreateTwice(t *testing.T) {

@@ -27,6 +27,9 @@ type SandboxRef struct {
 	// HostNetwork says that the pod uses the node's network, also when Config was rebuilt from labels and does not show
 	// it.
 	HostNetwork bool
+	// ProcessLabel is the sandbox container's SELinux label, for containers of which NeedsProcessLabel says so. It is
+	// empty where the container has none.
+	ProcessLabel string
 }
 
 // held reports whether containers join the pod by notes, and so cannot do without the OCI runtime.

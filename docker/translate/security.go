@@ -91,7 +91,8 @@ func confinement(field string, in ContainerInput, sc *runtimeapi.LinuxContainerS
 	if err != nil {
 		return nil, err
 	}
-	labels, err := selinuxOptions(field+".selinux_options", sc.GetSelinuxOptions())
+	labels, err := selinuxOptions(field+".selinux_options",
+		completeLabel(sc.GetSelinuxOptions(), in.Sandbox.ProcessLabel))
 	if err != nil {
 		return nil, err
 	}
