@@ -22,7 +22,7 @@ import (
 // as long while the engine delays the pull's layers for other pulls of this service, or unpacks them silently. An
 // unreachable registry gives ErrRegistryUnavailable of the CRI API. The error begins with it, because the kubelet shows
 // it as the container's waiting reason. An image that the policy refuses gives ErrSignatureValidationFailed in the same
-// way, and the engine pulls nothing.
+// way, and the engine pulls nothing. The text of an error has no queries of URLs, which may hold signatures.
 func (s *Service) Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (string, error) {
 	ref, err := pullReference(spec)
 	if err != nil {
@@ -60,7 +60,10 @@ func (s *Service) checkHandler(ctx context.Context, handler string) error {
 // transfer pulls an image and watches its progress.
 func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docker.Auth) (_ string, err error) {
 	ctx, observed := s.observePull(ctx)
-	defer func() { observed(err) }()
+	defer func() {
+		err = withoutQueries(err)
+		observed(err)
+	}()
 	start := time.Now()
 	trusted, err := s.trust.Resolve(ctx, ref, registry.Credentials(auth))
 	if err != nil {

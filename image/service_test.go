@@ -176,6 +176,28 @@ func TestPullErrorsForTheKubelet(t *testing.T) {
 	})
 }
 
+// A registry redirects to URLs whose query lets everybody download. The kubelet puts the error into an event.
+func TestPullErrorsHideTheQueriesOfURLs(t *testing.T) {
+	for text, want := range map[string]string{
+		`Get "https://s3.example/blob?X-Amz-Signature=hunter2&X-Amz-Date=1": dial tcp: i/o timeout`: `Get ` +
+			`"https://s3.example/blob?…": dial tcp: i/o timeout`,
+		"GET https://s3.example/blob?sig=hunter2: 403 Forbidden": "GET https://s3.example/blob?…: 403 Forbidden",
+		`{"detail":"Get \"https://s3.example/b?sig=hunter2\" failed"}`: `{"detail":"Get ` +
+			`\"https://s3.example/b?…\" failed"}`,
+		"is the name r.example/a?b wrong? see https://r.example/help": "is the name r.example/a?b wrong? see " +
+			"https://r.example/help",
+	} {
+		cause := fmt.Errorf("%w: %s", docker.ErrRegistryUnavailable, text)
+		eachFlavor(t, dockertest.Options{}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+			engine.Inject("PullImage", dockertest.Fault{Err: cause})
+			_, err := s.Pull(t.Context(), spec("r.example/a"), nil)
+			testutil.Assert(t, errors.Is(err, crierrors.ErrRegistryUnavailable) &&
+				strings.HasPrefix(err.Error(), "RegistryUnavailable: ") && strings.HasSuffix(err.Error(), want),
+				"got %v, want the sentinel and %q", err, want)
+		})
+	}
+}
+
 func TestPullWithoutProgressIsCancelled(t *testing.T) {
 	engine := dockertest.New(dockertest.Options{})
 	defer engine.Close()
