@@ -57,11 +57,12 @@ func (f forwarder) PortForward(_ context.Context, _, _ string, port int32, strea
 	f.session.work.Add(1)
 	defer f.session.work.Done()
 	defer noPanic(f.ctx, kindPortForward) // this goroutine is the library's
-	return f.connect(uint16(port), stream)
+	return f.connect(uint16(port), stream, func() {})
 }
 
-// connect connects a stream of the client to a port of the pod until both have ended.
-func (f forwarder) connect(port uint16, stream io.ReadWriteCloser) error {
+// connect connects a stream of the client to a port of the pod until both have ended. podEnded is called when the pod
+// has ended its direction.
+func (f forwarder) connect(port uint16, stream io.ReadWriteCloser, podEnded func()) error {
 	network, err := f.server.runtime.Network(f.ctx, f.sandboxID)
 	if err != nil {
 		return err
@@ -70,6 +71,6 @@ func (f forwarder) connect(port uint16, stream io.ReadWriteCloser) error {
 	if err != nil {
 		return err
 	}
-	relay(f.ctx, stream, conn)
+	relay(f.ctx, stream, conn, podEnded)
 	return nil
 }

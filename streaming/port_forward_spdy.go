@@ -138,6 +138,9 @@ func (p *pairs) end() {
 
 // forward connects a client to a port until both directions have ended. An error ends the connection, and the session
 // continues. Clients based on client-go show the error and then end the session themselves.
+//
+// The error stream ends as soon as the pod has ended its direction. Clients based on client-go before 1.32 wait for
+// that, and only then hang up and end their own direction.
 func (p *pairs) forward(data, failure *spdystream.Stream) {
 	defer p.conn.drop(failure)
 	defer p.conn.drop(data)
@@ -145,11 +148,11 @@ func (p *pairs) forward(data, failure *spdystream.Stream) {
 	err := errors.New("the server failed")
 	func() {
 		defer noPanic(p.ctx, kindPortForward)
-		err = p.connect(uint16(port), data)
+		err = p.connect(uint16(port), data, func() { _ = failure.Close() })
 	}()
 	if err != nil {
 		_, _ = fmt.Fprintf(failure, "error forwarding port %d to pod %s: %v", port, p.sandboxID, err)
 		return
 	}
-	_ = failure.Close() // there is no error
+	_ = failure.Close() // there is no error; it may be closed already
 }

@@ -145,6 +145,32 @@ func TestHalfCloseByThePod(t *testing.T) {
 	}
 }
 
+// Clients based on client-go before 1.32 wait for the end of the error stream when the pod has hung up. They end their
+// own direction afterwards.
+func TestErrorStreamEndsWithThePod(t *testing.T) {
+	for name, dial := range forwardings {
+		t.Run(name, func(t *testing.T) {
+			port := listen(t, "tcp4", "127.0.0.1:0", func(conn *net.TCPConn) { fmt.Fprint(conn, "last word") })
+			s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
+			check := testutil.NoMoreGoroutines(t)
+			conn := dial(t, forwardURL(t, s))
+			data, errs := pair(t, conn, port, 0)
+			answer, err := io.ReadAll(data)
+			testutil.Assert(t, err == nil && string(answer) == "last word", "%q, %v", answer, err)
+			ended, message := make(chan struct{}), []byte(nil)
+			go func() {
+				defer close(ended)
+				message, err = io.ReadAll(errs)
+			}()
+			await(t, "the error stream ends", ended)
+			testutil.Assert(t, err == nil && len(message) == 0, "message %q, %v", message, err)
+			_ = data.Close()
+			_ = conn.Close()
+			check()
+		})
+	}
+}
+
 func TestRefusedPortLeavesTheSession(t *testing.T) {
 	for name, dial := range forwardings {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 
 // relay copies between a client's stream and a pod's connection until both directions have ended or ctx ends. Then it
 // closes the connection. Each direction ends on its own. A side that breaks the connection off is not an error.
-func relay(ctx context.Context, stream io.ReadWriteCloser, conn Conn) {
+// podEnded is called when the pod has ended its direction.
+func relay(ctx context.Context, stream io.ReadWriteCloser, conn Conn, podEnded func()) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	sent := make(chan struct{})
 	go func() {
@@ -20,6 +21,7 @@ func relay(ctx context.Context, stream io.ReadWriteCloser, conn Conn) {
 	if copyDirection(ctx, stream, conn, "from the pod") {
 		// Over SPDY this ends one direction. The older WebSocket protocol cannot do that, so it ends the stream.
 		_ = stream.Close()
+		podEnded()
 	} else {
 		_ = conn.Close()
 		reset(stream)
