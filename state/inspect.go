@@ -225,6 +225,9 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 	if inspect.State.Dead && s.FinishedAt.IsZero() && !s.StartedAt.IsZero() {
 		s.Unknown = true
 	}
+	if inspect.State.Dead && !s.FinishedAt.IsZero() {
+		s.Error = "" // it is of the failed removal, and says nothing about the run
+	}
 	return s
 }
 

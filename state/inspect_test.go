@@ -94,7 +94,7 @@ func TestContainerStatusFromInspect(t *testing.T) {
 		},
 		"half removed after it ran": {
 			container.State{Status: container.StateDead, Dead: true, StartedAt: stampStarted,
-				FinishedAt: stampFinished},
+				FinishedAt: stampFinished, Error: "unable to remove filesystem: device or resource busy"},
 			ContainerStatus{StartedAt: stamp(stampStarted), FinishedAt: stamp(stampFinished)}, exited,
 		},
 		"garbage instead of times": {
