@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -85,9 +86,13 @@ func (c Container) Write(dir string) error {
 }
 
 // Read reads the description of a container. It returns errdefs.ErrInvalidArgument for a directory that is not a
-// checkpoint of criadapter.
+// checkpoint of criadapter, and for a checkpoint with other files than plain ones.
 func Read(dir string) (Container, error) {
 	var c Container
+	if err := checkPlain(dir); err != nil {
+		return Container{}, fmt.Errorf("%s is not a checkpoint of a container: %w: %w", dir, err,
+			errdefs.ErrInvalidArgument)
+	}
 	for name, into := range map[string]any{
 		configFile: &c.Config, specFile: &c.Spec, statusFile: &c.Status, criFile: &c.CRI, deletedFile: &c.Deleted,
 	} {
@@ -108,4 +113,15 @@ func Read(dir string) (Container, error) {
 			Processes, errdefs.ErrInvalidArgument)
 	}
 	return c, nil
+}
+
+// checkPlain refuses links, pipes and devices in a directory. A restore opens the files as root: a link would put a
+// file of the node into the container, and a pipe would block.
+func checkPlain(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && !entry.Type().IsRegular() {
+			err = fmt.Errorf("%s is neither a directory nor a plain file", path)
+		}
+		return err
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -26,6 +27,26 @@ func TestWriteAndRead(t *testing.T) {
 	testutil.Must(t, os.Mkdir(filepath.Join(dir, Processes), 0o700))
 	got, err := Read(dir)
 	testutil.Assert(t, err == nil && reflect.DeepEqual(got, want), "got %+v, %v", got, err)
+}
+
+// A restore must not follow a link to a file of the node, or wait for a pipe.
+func TestReadRefusesOtherThanPlainFiles(t *testing.T) {
+	link := func(path string) error { return os.Symlink("/etc/hostname", path) }
+	pipe := func(path string) error { return unix.Mkfifo(path, 0o600) }
+	for name, add := range map[string]func(dir string) error{
+		"a link to files":     func(dir string) error { return link(filepath.Join(dir, Files)) },
+		"a pipe with files":   func(dir string) error { return pipe(filepath.Join(dir, Files)) },
+		"a link to processes": func(dir string) error { return link(filepath.Join(dir, Processes, "pages-1.img")) },
+	} {
+		dir := t.TempDir()
+		testutil.Must(t, Container{Spec: []byte("{}"), Status: []byte("{}"), CRI: []byte("{}")}.Write(dir))
+		testutil.Must(t, os.Mkdir(filepath.Join(dir, Processes), 0o700))
+		_, err := Read(dir)
+		testutil.Check(t, err, "without %s", name)
+		testutil.Must(t, add(dir))
+		_, err = Read(dir)
+		testutil.Fails(t, err, errdefs.IsInvalidArgument, "with %s", name)
+	}
 }
 
 func FuzzRead(f *testing.F) {
