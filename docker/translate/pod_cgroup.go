@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -24,12 +25,19 @@ type PodLimits struct {
 	Overhead, Resources *runtimeapi.LinuxContainerResources
 }
 
-// Check returns errdefs.ErrInvalidArgument for invalid limits. prefix precedes the field names in its errors.
+// Check returns errdefs.ErrInvalidArgument for invalid limits. prefix precedes the field names in its errors. It checks
+// the quota of the whole pod, because a kubelet subtracts the overhead's quota from it. The rest may be below the
+// kernel's minimum. Kubelets before v1.37 subtract even from -1, so any negative quota means no limit.
 func (l PodLimits) Check(prefix string) error {
 	if err := checkResources(prefix+"overhead", l.Overhead); err != nil {
 		return err
 	}
-	return checkResources(prefix+"resources", l.Resources)
+	resources := l.Resources
+	if quota, _ := l.quota(); quota != 0 {
+		resources = proto.CloneOf(resources)
+		resources.CpuQuota = quota
+	}
+	return checkResources(prefix+"resources", resources)
 }
 
 // Files returns the CPU and memory limits as files of a pod's cgroup. dirs has a directory for each controller of
@@ -89,10 +97,13 @@ func (l PodLimits) memory() int64 {
 // and zero not specified.
 func (l PodLimits) quota() (quota, period int64) {
 	quota, period = l.Resources.GetCpuQuota(), cmp.Or(l.Resources.GetCpuPeriod(), defaultCPUPeriod)
-	if quota == 0 {
+	switch {
+	case quota == 0:
 		return 0, 0
+	case quota < 0:
+		return unlimited, period
 	}
-	if quota > 0 && l.Overhead.GetCpuQuota() > 0 {
+	if l.Overhead.GetCpuQuota() > 0 {
 		own := cmp.Or(l.Overhead.GetCpuPeriod(), defaultCPUPeriod)
 		quota += l.Overhead.GetCpuQuota() * period / own
 	}

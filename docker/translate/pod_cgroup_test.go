@@ -2,8 +2,11 @@ package translate
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -34,6 +37,8 @@ func TestPodLimits(t *testing.T) {
 		},
 		"overhead without limits": {&r{CpuQuota: 25000, MemoryLimitInBytes: 16 << 20}, &r{CpuQuota: -1},
 			[]string{"/c/cpu.cfs_period_us 100000", "/c/cpu.cfs_quota_us -1"}, []string{"/u/cpu.max max"}},
+		"unlimited less overhead": {&r{CpuQuota: 25000}, &r{CpuQuota: -25001},
+			[]string{"/c/cpu.cfs_period_us 100000", "/c/cpu.cfs_quota_us -1"}, []string{"/u/cpu.max max"}},
 		"more than all": {nil, &r{CpuShares: 1 << 40}, []string{"/c/cpu.shares 1099511627776"},
 			[]string{"/u/cpu.weight 10000"}},
 	} {
@@ -49,6 +54,37 @@ func TestPodLimits(t *testing.T) {
 				}
 				testutil.Assert(t, slices.Equal(got, version.want), "got %q, want %q", got, version.want)
 			}
+		})
+	}
+}
+
+// A kubelet subtracts the overhead from the quota of the whole pod before UpdatePodSandboxResources.
+func TestPodLimitsCheck(t *testing.T) {
+	type r = runtimeapi.LinuxContainerResources
+	for name, tc := range map[string]struct {
+		overhead, resources *r
+		field               string // of the error, empty for none
+	}{
+		"nothing":                      {nil, nil, ""},
+		"no quota":                     {&r{CpuQuota: 25000}, &r{CpuPeriod: 100000}, ""},
+		"no limit":                     {&r{CpuQuota: 25000}, &r{CpuQuota: -1}, ""},
+		"no limit less the overhead":   {&r{CpuQuota: 25000, CpuPeriod: 100000}, &r{CpuQuota: -25001}, ""},
+		"a rest below the minimum":     {&r{CpuQuota: 25000}, &r{CpuQuota: 500, CpuPeriod: 100000}, ""},
+		"a quota below the minimum":    {nil, &r{CpuQuota: 500}, "resources.cpu_quota"},
+		"an overhead below it":         {&r{CpuQuota: 500}, &r{CpuQuota: 5000}, "overhead.cpu_quota"},
+		"an overhead that is negative": {&r{CpuQuota: -2}, nil, "overhead.cpu_quota"},
+		"an impossible period":         {&r{CpuQuota: 25000}, &r{CpuQuota: 5000, CpuPeriod: 1}, "resources.cpu_period"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := proto.CloneOf(tc.resources)
+			err := PodLimits{Overhead: tc.overhead, Resources: tc.resources}.Check("linux.")
+			if tc.field == "" {
+				testutil.Check(t, err)
+			} else {
+				testutil.Fails(t, err, errdefs.IsInvalidArgument, "%s", name)
+				testutil.Assert(t, strings.HasPrefix(err.Error(), "linux."+tc.field+":"), "the error is %v", err)
+			}
+			testutil.Assert(t, proto.Equal(before, tc.resources), "Check has changed the limits to %v", tc.resources)
 		})
 	}
 }
