@@ -73,6 +73,8 @@ func TestStartThatTheEngineDoesNotRemember(t *testing.T) {
 	c := n.look(id)
 	testutil.Assert(t, c.Status.ExitCode == cannotRunExitCode && strings.Contains(c.Status.Error, "no room for it"),
 		"the container ended with %d: %q", c.Status.ExitCode, c.Status.Error)
+	testutil.Assert(t, c.Status.StartedAt.Equal(c.Status.FinishedAt),
+		"a container that never ran started at %v and ended at %v", c.Status.StartedAt, c.Status.FinishedAt)
 }
 
 // Another program removes the container during its start.

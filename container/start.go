@@ -119,8 +119,9 @@ func (s *Service) cannotRun(ctx context.Context, c *state.Container, cause error
 	if now.Status.Running || now.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
 		return drainErr
 	}
+	at := time.Now() // one time for start and end tells the cache's subscribers that it never ran
 	s.opts.Cache.UpdateContainer(c.ID, func(status *state.ContainerStatus) {
-		status.StartedAt, status.FinishedAt = time.Now(), time.Now()
+		status.StartedAt, status.FinishedAt = at, at
 		status.ExitCode = cmp.Or(status.ExitCode, cannotRunExitCode)
 		status.Error = cmp.Or(status.Error, cause.Error())
 	})
