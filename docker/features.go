@@ -80,9 +80,9 @@ type Features struct {
 	Limits []Limit
 }
 
-// legacyHandler is the runtime handler under which dockershim and cri-dockerd
+// LegacyHandler is the runtime handler under which dockershim and cri-dockerd
 // offer the engine's default runtime.
-const legacyHandler = "docker"
+const LegacyHandler = "docker"
 
 // Runtime returns the OCI runtime that a CRI runtime handler stands for, and
 // whether the engine has it.
@@ -90,7 +90,7 @@ func (f Features) Runtime(handler string) (string, bool) {
 	switch {
 	case slices.Contains(f.Runtimes, handler):
 		return handler, true
-	case handler == "", handler == legacyHandler:
+	case handler == "", handler == LegacyHandler:
 		return f.DefaultRuntime, true
 	default:
 		return "", false

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -90,14 +89,17 @@ func (s *Server) cannotJoin(runtime string, features docker.Features) bool {
 
 // runtimeHandlers lists the default handler, named "", and the engine's OCI runtimes that can join a CNI network. The
 // default is always listed, and NetworkReady says if it cannot join. Runtimes that read OCI notes are not handlers. The
-// kubelet offers recursive read-only mounts only if the handler announces them. User namespaces need criadapter-oci in
-// front of the default runtime, and a CNI network.
+// kubelet offers recursive read-only mounts and user namespaces only if the handler announces them, so the default's
+// other name is listed, too. User namespaces need criadapter-oci in front of the default runtime, and a CNI network.
 func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.RuntimeHandler {
 	names := append([]string{""}, features.Runtimes...)
+	if len(features.Runtimes) > 0 && !slices.Contains(names, docker.LegacyHandler) {
+		names = append(names, docker.LegacyHandler)
+	}
 	handlers := make([]*runtimeapi.RuntimeHandler, 0, len(names))
 	for _, name := range slices.Compact(names) {
-		runtime := cmp.Or(name, features.DefaultRuntime)
-		if name != "" && s.cannotJoin(name, features) {
+		runtime, _ := features.Runtime(name)
+		if name != "" && s.cannotJoin(runtime, features) {
 			continue
 		}
 		handlers = append(handlers, &runtimeapi.RuntimeHandler{Name: name, Features: &runtimeapi.RuntimeHandlerFeatures{

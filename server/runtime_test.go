@@ -135,7 +135,9 @@ func TestBridgeModeNeedsNoNetworkPlugin(t *testing.T) {
 func TestRecursiveReadOnlyIsAnnounced(t *testing.T) {
 	for _, c := range []struct {
 		fallback, want string
-	}{{"runc", "map[:true kata:false runc:true]"}, {"kata", "map[:false kata:false runc:true]"}} {
+	}{
+		{"runc", "map[:true docker:true kata:false runc:true]"}, {"kata", "map[:false docker:false kata:false runc:true]"},
+	} {
 		features := docker.Features{Runtimes: []string{"kata", "runc"}, DefaultRuntime: c.fallback,
 			RecursiveReadOnly: []string{"runc"}}
 		got := map[string]bool{}
@@ -156,7 +158,7 @@ func TestOCIRuntimeIsAnnounced(t *testing.T) {
 	for _, handler := range new(Server).runtimeHandlers(features) {
 		got[handler.GetName()] = handler.GetFeatures().GetRecursiveReadOnlyMounts()
 	}
-	want := "map[:true other:false runc:true]"
+	want := "map[:true docker:true other:false runc:true]"
 	testutil.Assert(t, fmt.Sprint(got) == want, "got %v, want %s", got, want)
 }
 
@@ -177,9 +179,9 @@ func TestRuntimeHandlers(t *testing.T) {
 			"the features are %v", response.GetFeatures())
 	}
 	// The first call counts, because the kubelet publishes the node's features from it.
-	check("", "io.containerd.runc.v2", "runc")
+	check("", "io.containerd.runc.v2", "runc", "docker")
 	n.engine.err = errAway
-	check("", "io.containerd.runc.v2", "runc")
+	check("", "io.containerd.runc.v2", "runc", "docker")
 	n = newNode()
 	n.engine.err = errAway
 	check("")
@@ -188,11 +190,13 @@ func TestRuntimeHandlers(t *testing.T) {
 	n.engine.features.Runtimes = []string{"kata", "runc"}
 	n.engine.features.SandboxedRuntimes = []string{"kata"}
 	n.engine.features.DefaultRuntime = "runc"
-	check("", "runc")
+	check("", "runc", "docker")
 	n.engine.features.DefaultRuntime = "kata"
 	check("", "runc")
 	n.opts.Network = nil
-	check("", "kata", "runc")
+	check("", "kata", "runc", "docker")
+	n.engine.features.Runtimes = []string{"docker", "runc"}
+	check("", "docker", "runc")
 }
 
 // gVisor is a handler while criadapter-oci works.
