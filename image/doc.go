@@ -28,5 +28,6 @@
 //     list. Relists take at most half of the time.
 //   - A foreign change without an event is visible within a minute.
 //   - While the engine is away, answers stay as they were.
-//   - An image that the engine cannot inspect is listed without its user. Each relist tries it again.
+//   - An image that the engine cannot inspect is listed without its user. Each relist tries it again. A status of it
+//     inspects it, and fails rather than leave out the user.
 package image

@@ -75,6 +75,24 @@ func TestListWithAnImageThatCannotBeInspected(t *testing.T) {
 	})
 }
 
+// A kubelet takes an image without a user for root's, so its status must not leave the user out.
+func TestStatusOfAnImageThatCannotBeInspected(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"a"}, User: "1004"}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		engine.Inject("InspectImage", dockertest.Fault{Times: 2, Err: errdefs.ErrInternal})
+		list, err := s.List(t.Context(), nil)
+		testutil.Require(t, err == nil && len(list) == 1 && list[0].GetUid() == nil, "the list is %v, %v", list, err)
+		_, err = s.Status(t.Context(), spec("a"), StatusOptions{})
+		testutil.Fails(t, err, errdefs.IsInternal, "the status of an image whose user is unknown")
+		got := statusOf(t, s, "a")
+		testutil.Assert(t, got.GetUid().GetValue() == 1004, "after the engine can inspect it: %v", got)
+
+		engine.Inject("InspectImage", dockertest.Fault{Err: errdefs.ErrInternal})
+		got = statusOf(t, s, "a")
+		testutil.Assert(t, got.GetUid().GetValue() == 1004, "later it is not from memory: %v", got)
+	})
+}
+
 // An image that was inspected once keeps its user, even if its next inspect fails.
 func TestUserOutlastsAFailedInspect(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a"}, User: "1004"}}

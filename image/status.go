@@ -9,6 +9,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/image"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 // StatusOptions are the options of Status.
@@ -20,7 +22,9 @@ type StatusOptions struct {
 // Status returns the image that spec names by id, id prefix, tag or digest. The default tag is "latest". For an unknown
 // image it returns an answer without an image and no error, as the CRI text says.
 //
-// The answer is from memory, see the package comment. Callers share the image and must not change it.
+// The answer is from memory, see the package comment. Callers share the image and must not change it. If the engine
+// could not inspect the image yet, Status inspects it, and returns the error: a kubelet takes an image without a user
+// for root's.
 func (s *Service) Status(
 	ctx context.Context, spec *runtimeapi.ImageSpec, opts StatusOptions,
 ) (*runtimeapi.ImageStatusResponse, error) {
@@ -34,6 +38,11 @@ func (s *Service) Status(
 	}
 	response := &runtimeapi.ImageStatusResponse{}
 	e := now.lookup(ref)
+	if e != nil && e.info == nil {
+		if e, err = s.images.refresh(ctx, e.id()); docker.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+	}
 	if e == nil {
 		return response, nil
 	}
