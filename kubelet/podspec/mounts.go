@@ -1,9 +1,12 @@
 package podspec
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
@@ -167,8 +170,12 @@ func selinuxEnabled() bool {
 	return err == nil
 }
 
+// keptMessages is how many earlier attempts keep the files of their termination messages. Containers that ended are
+// removed once a minute, and a container that crashes has hardly more attempts in that time.
+const keptMessages = 5
+
 // terminationMount creates a file that every user may write to, and mounts it at the termination message path. Each
-// start has a new file, so an old message is never taken for a new one.
+// start has a new file, so an old message is never taken for a new one. The file's name begins with the attempt.
 func (g *Generator) terminationMount(in ContainerInput) (*runtimeapi.Mount, error) {
 	if in.Container.TerminationMessagePath == "" {
 		return nil, nil
@@ -177,7 +184,10 @@ func (g *Generator) terminationMount(in ContainerInput) (*runtimeapi.Mount, erro
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
-	file, err := os.CreateTemp(dir, "")
+	if err := removeMessages(dir, in.Attempt); err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp(dir, strconv.FormatUint(uint64(in.Attempt), 10)+".")
 	if err != nil {
 		return nil, err
 	}
@@ -190,4 +200,22 @@ func (g *Generator) terminationMount(in ContainerInput) (*runtimeapi.Mount, erro
 	return &runtimeapi.Mount{
 		ContainerPath: in.Container.TerminationMessagePath, HostPath: file.Name(), SelinuxRelabel: selinuxEnabled(),
 	}, nil
+}
+
+// removeMessages removes the files of old attempts, and of failed tries of this attempt. Otherwise a container that
+// crashes again and again would use up the inodes of the file system.
+func removeMessages(dir string, attempt uint32) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, entry := range entries {
+		text, _, found := strings.Cut(entry.Name(), ".")
+		of, err := strconv.ParseUint(text, 10, 32)
+		if old := of == uint64(attempt) || of+keptMessages < uint64(attempt); found && err == nil && old {
+			errs = append(errs, os.Remove(filepath.Join(dir, entry.Name())))
+		}
+	}
+	return errors.Join(errs...)
 }

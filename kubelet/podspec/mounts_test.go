@@ -3,6 +3,7 @@ package podspec
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -60,6 +61,26 @@ func TestVolumeMounts(t *testing.T) {
 	again := mountAt(t, mustContainer(t, g, input(pod)), "/dev/termination-log")
 	testutil.Assert(t, again.GetHostPath() != message.GetHostPath(),
 		"the next attempt has the same file for its termination message")
+}
+
+// TestTerminationMessagesDoNotPileUp: a container that crashes again and again keeps the files of its last attempts. A
+// start that is tried again keeps one file.
+func TestTerminationMessagesDoNotPileUp(t *testing.T) {
+	g := testGenerator(t, nil)
+	in := input(testPod(func(pod *v1.Pod) { pod.Spec.Containers[0].TerminationMessagePath = "/dev/termination-log" }))
+	var paths []string
+	for in.Attempt = range uint32(20) {
+		for range 2 {
+			paths = append(paths, mountAt(t, mustContainer(t, g, in), "/dev/termination-log").GetHostPath())
+		}
+	}
+	entries, err := os.ReadDir(filepath.Dir(paths[0]))
+	testutil.Assert(t, err == nil && len(entries) == 1+keptMessages, "%d files, %v", len(entries), err)
+	for i := range 1 + keptMessages {
+		path := paths[len(paths)-1-2*i]
+		_, err := os.Stat(path)
+		testutil.Assert(t, err == nil, "the file of an attempt before: %v", err)
+	}
 }
 
 func TestImageMounts(t *testing.T) {
