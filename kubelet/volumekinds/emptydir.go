@@ -42,8 +42,8 @@ var emptyDir = Kind{
 	},
 }
 
-// tmpfsSize is the smaller one of the volume's size limit and the pod's memory limit, in bytes; 0 means no limit. The
-// pages of a tmpfs count as the pod's memory.
+// tmpfsSize is the smaller one of the volume's size limit and the pod's memory limit, in bytes; 0 if there is neither.
+// The pages of a tmpfs count as the pod's memory.
 func tmpfsSize(pod *v1.Pod, sizeLimit *resource.Quantity) int64 {
 	limits := model.PodResources(pod).Limits
 	size := limits.Memory().Value()

@@ -30,8 +30,13 @@ func (host) Directory(path string, pod *v1.Pod) error {
 	return os.Rename(building, path)
 }
 
-// Tmpfs mounts a tmpfs at path unless something is mounted there.
-func (host) Tmpfs(path string, pod *v1.Pod, size int64) error {
+// Tmpfs mounts a tmpfs at path unless something is mounted there. As in the kubelet, it is never larger than the memory
+// that the node has for pods.
+func (h host) Tmpfs(path string, pod *v1.Pod, size int64) error {
+	allocatable := h.opts.Allocatable()
+	if most := allocatable.Memory().Value(); most > 0 && (size == 0 || most < size) {
+		size = most
+	}
 	return makeTmpfs(path, fsGroup(pod), size)
 }
 

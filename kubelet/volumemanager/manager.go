@@ -35,7 +35,7 @@ type Options struct {
 	// none.
 	Measure func(plugin string, began time.Time, err error)
 	// Allocatable is the node's allocatable resources: the downward API shows them for limits that a container does not
-	// have. Nil means none.
+	// have, and volumes in memory are not larger. Nil means none.
 	Allocatable func() v1.ResourceList
 }
 

@@ -244,6 +244,23 @@ func TestMemoryEmptyDirIsLimited(t *testing.T) {
 	testutil.Assert(t, errors.Is(err, syscall.ENOSPC), "2 MiB in a volume of 1 MiB: %v, want ENOSPC", err)
 }
 
+// TestMemoryEmptyDirHasTheNodesMemory: without a limit, or with a larger one, the volume is as large as the memory that
+// the node has for pods.
+func TestMemoryEmptyDirHasTheNodesMemory(t *testing.T) {
+	needRoot(t)
+	for _, limit := range []*resource.Quantity{nil, new(resource.MustParse("1Ti"))} {
+		m := testManager(t, modeltest.Objects{})
+		m.opts.Allocatable = func() v1.ResourceList {
+			return v1.ResourceList{v1.ResourceMemory: resource.MustParse("3Mi")}
+		}
+		path := mustMount(t, m, podWith(v1.Volume{Name: "scratch", VolumeSource: v1.VolumeSource{
+			EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: limit}}}))
+		var stat syscall.Statfs_t
+		testutil.Must(t, syscall.Statfs(path, &stat))
+		testutil.Equal(t, int64(stat.Blocks)*stat.Bsize, 3<<20, "the size with the limit %v", limit)
+	}
+}
+
 func TestOnDisk(t *testing.T) {
 	m := New(Options{RootDir: "/root"})
 	pod := podWith(
