@@ -90,6 +90,7 @@ func Request(
 	return request, nil
 }
 
+// setHeaders sets the headers of a request. An action may replace the defaults, or remove them with an empty value.
 func setHeaders(request *http.Request, headers []v1.HTTPHeader, userAgent string) {
 	request.Header.Set("User-Agent", userAgent)
 	request.Header.Set("Accept", "*/*")
@@ -104,5 +105,8 @@ func setHeaders(request *http.Request, headers []v1.HTTPHeader, userAgent string
 		default:
 			request.Header.Add(key, header.Value)
 		}
+	}
+	if request.Header.Get("Accept") == "" { // net/http leaves out an empty User-Agent by itself
+		request.Header.Del("Accept")
 	}
 }

@@ -47,6 +47,23 @@ func TestHeaders(t *testing.T) {
 	testutil.Assert(t, err == nil && string(got) == "|*/*|test|close", "%s, %v", got, err)
 }
 
+// TestEmptyHeadersRemoveDefaults: an empty value of Accept or User-Agent removes the header, as Kubernetes documents.
+func TestEmptyHeadersRemoveDefaults(t *testing.T) {
+	var got http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+	defer server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	testutil.Must(t, err)
+	setHeaders(request, []v1.HTTPHeader{{Name: "accept"}, {Name: "User-Agent"}, {Name: "X-Empty"}}, "test")
+	answer, err := Client(0).Do(request)
+	testutil.Must(t, err)
+	defer answer.Body.Close()
+	_, accept := got["Accept"]
+	_, agent := got["User-Agent"]
+	_, other := got["X-Empty"]
+	testutil.Assert(t, !accept && !agent && other, "headers %v", got)
+}
+
 // TestPath: paths are handled as in the kubelet, even if they are not valid URLs.
 func TestPath(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
