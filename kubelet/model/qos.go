@@ -34,12 +34,13 @@ type qosClasses struct {
 
 func (q *qosClasses) count(r v1.ResourceRequirements) {
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-		request, limit := r.Requests[name], r.Limits[name]
+		request, requested := r.Requests[name]
+		limit := r.Limits[name]
 		if !request.IsZero() || !limit.IsZero() {
 			q.named = true
 		}
-		// A missing request equals the limit.
-		if limit.IsZero() || !request.IsZero() && request.Cmp(limit) != 0 {
+		// A missing request equals the limit. A request of zero does not.
+		if limit.IsZero() || requested && request.Cmp(limit) != 0 {
 			q.guaranteed = false
 		}
 	}

@@ -100,6 +100,7 @@ func TestQOS(t *testing.T) {
 		{"both limits", []v1.Container{limited("", "cpu=1 memory=1Gi")}, v1.PodQOSGuaranteed},
 		{"the same requests", []v1.Container{limited("cpu=1000m memory=1Gi", "cpu=1 memory=1Gi")}, v1.PodQOSGuaranteed},
 		{"less", []v1.Container{limited("cpu=500m memory=1Gi", "cpu=1 memory=1Gi")}, v1.PodQOSBurstable},
+		{"requests of zero", []v1.Container{limited("cpu=0 memory=0", "cpu=1 memory=1Gi")}, v1.PodQOSBurstable},
 		{"one limit", []v1.Container{limited("", "cpu=1")}, v1.PodQOSBurstable},
 		{"one container of two", []v1.Container{limited("", "cpu=1 memory=1Gi"), {}}, v1.PodQOSBurstable},
 		{"a request", []v1.Container{limited("memory=1Gi", "")}, v1.PodQOSBurstable},
