@@ -98,10 +98,7 @@ func Parse(content []byte) (Documents, error) {
 	var docs Documents
 	var errs []error
 	found := 0
-	for _, text := range split(content) {
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
-		}
+	for _, text := range Split(content) {
 		empty, err := docs.add(text)
 		if !empty {
 			found++
@@ -117,8 +114,9 @@ func Parse(content []byte) (Documents, error) {
 	return docs, errors.Join(errs...)
 }
 
-// split cuts at lines that begin or end a YAML document. JSON has no such lines, so it stays one document.
-func split(content []byte) [][]byte {
+// Split returns the documents of a manifest. It cuts at lines that begin or end a YAML document, and leaves out blank
+// documents. JSON has no such lines, so it stays one document.
+func Split(content []byte) [][]byte {
 	var parts [][]byte
 	var part []byte
 	for line := range bytes.Lines(content) {
@@ -133,16 +131,23 @@ func split(content []byte) [][]byte {
 		}
 		part = append(part, line...)
 	}
-	return append(parts, part)
+	return slices.DeleteFunc(append(parts, part), func(part []byte) bool { return len(bytes.TrimSpace(part)) == 0 })
+}
+
+// JSON converts a document to JSON, which is null for a document with only comments. It fails if another document
+// follows in text.
+func JSON(text []byte) ([]byte, error) {
+	raw, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.TrimPrefix(err.Error(), "yaml: "), errdefs.ErrInvalidArgument)
+	}
+	return raw, alone(text, raw)
 }
 
 // add decodes one document. empty means that it has only comments.
 func (d *Documents) add(text []byte) (empty bool, err error) {
-	raw, err := yaml.YAMLToJSONStrict(text)
+	raw, err := JSON(text)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", strings.TrimPrefix(err.Error(), "yaml: "), errdefs.ErrInvalidArgument)
-	}
-	if err := alone(text, raw); err != nil {
 		return false, err
 	}
 	if string(raw) == "null" {

@@ -1,12 +1,9 @@
 package play
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -15,10 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"github.com/criadapter/criadapter/kubelet/manifest"
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -100,28 +95,18 @@ func (s *Set) addConfigMaps(from *Set) error {
 // add adds the documents of one file.
 func (s *Set) add(content []byte) error {
 	var errs []error
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for number := 1; ; number++ {
-		text, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return errors.Join(errs...)
-		}
-		if err == nil {
-			err = s.document(text)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("document %d: %w", number, err))
+	for i, text := range manifest.Split(content) {
+		if err := s.document(text); err != nil {
+			errs = append(errs, fmt.Errorf("document %d: %w", i+1, err))
 		}
 	}
+	return errors.Join(errs...)
 }
 
 func (s *Set) document(text []byte) error {
-	raw, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", strings.TrimPrefix(err.Error(), "yaml: "), errdefs.ErrInvalidArgument)
-	}
-	if string(raw) == "null" {
-		return nil
+	raw, err := manifest.JSON(text)
+	if err != nil || string(raw) == "null" {
+		return err
 	}
 	return s.object(raw)
 }
