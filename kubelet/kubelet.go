@@ -235,7 +235,7 @@ func (k *Kubelet) newSteps(
 	}
 	cgroups := cgroup.New(ctx, cgroup.Options{
 		Root: k.opts.CgroupRoot, Driver: driver, Allocatable: left, PodPids: k.opts.PodPids,
-		Measure: k.metrics.CgroupDone,
+		Unthrottled: kept.cpus.Exclusive, Measure: k.metrics.CgroupDone,
 	})
 	inNode := func() v1.ResourceList { return k.cluster.Node().Status.Allocatable }
 	volumes := volumemanager.New(volumemanager.Options{

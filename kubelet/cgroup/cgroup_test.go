@@ -205,6 +205,16 @@ func TestLimitsAreLifted(t *testing.T) {
 	}
 }
 
+// TestUnthrottledPods have no CPU quota.
+func TestUnthrottledPods(t *testing.T) {
+	m := realManager(t)
+	m.opts.Unthrottled = func(pod *v1.Pod) bool { return pod.UID == "own" }
+	own := ensure(t, m, podOf("own", "", "cpu=1 memory=64Mi"))
+	wantFile(t, m, own, "cpu.cfs_quota_us", "-1", "cpu.max", "max 100000")
+	shared := ensure(t, m, podOf("shared", "", "cpu=1 memory=64Mi"))
+	wantFile(t, m, shared, "cpu.cfs_quota_us", "100000", "cpu.max", "100000 100000")
+}
+
 func TestRemoveKillsWhatIsLeft(t *testing.T) {
 	m := realManager(t)
 	ctx := context.Background()

@@ -42,6 +42,8 @@ type Options struct {
 	Allocatable v1.ResourceList
 	// PodPids is the limit of processes and threads of a pod; 0 means no limit.
 	PodPids int64
+	// Unthrottled says whether a pod's cgroup has no CPU quota, because a container has CPUs for itself. Nil means never.
+	Unthrottled func(pod *v1.Pod) bool
 	// Measure is called after each create, update or destroy of a cgroup, with the time when the operation began. Nil
 	// means none.
 	Measure func(operation string, began time.Time)
@@ -93,6 +95,9 @@ type Manager struct {
 // New makes the cgroups of the QoS classes. If it cannot write cgroups, it logs that and returns a manager that does
 // nothing, so that pods run all the same.
 func New(ctx context.Context, opts Options) *Manager {
+	if opts.Unthrottled == nil {
+		opts.Unthrottled = func(*v1.Pod) bool { return false }
+	}
 	if opts.Measure == nil {
 		opts.Measure = func(string, time.Time) {}
 	}
@@ -140,13 +145,16 @@ func (m *Manager) Ensure(ctx context.Context, pod *v1.Pod) (parent string, err e
 			return "", err
 		}
 	}
-	err = m.ensure(ctx, m.podName(pod), limits{
+	l := limits{
 		shares: Shares(needs.Requests.Cpu().MilliValue()),
 		quota:  cmp.Or(Quota(needs.Limits.Cpu().MilliValue()), noLimit),
 		memory: cmp.Or(needs.Limits.Memory().Value(), noLimit),
 		pids:   cmp.Or(m.opts.PodPids, noLimit),
-	})
-	if err != nil {
+	}
+	if m.opts.Unthrottled(pod) {
+		l.quota = noLimit
+	}
+	if err := m.ensure(ctx, m.podName(pod), l); err != nil {
 		return "", fmt.Errorf("cgroup of pod %s: %w", pod.UID, err)
 	}
 	return m.Parent(pod), nil

@@ -131,7 +131,8 @@ func (m *Manager) Keep(exists func(types.UID) bool) error {
 	return err
 }
 
-// Exclusive says whether a container of the pod has exclusive CPUs. Such a pod cannot be resized in place.
+// Exclusive says whether a container of the pod has exclusive CPUs. Such a pod cannot be resized in place, and its
+// cgroup has no CPU quota.
 func (m *Manager) Exclusive(pod *v1.Pod) (found bool) {
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) { found = found || m.wholeCPUs(pod, c) > 0 })
 	return found
@@ -146,8 +147,9 @@ func (m *Manager) wholeCPUs(pod *v1.Pod, c *v1.Container) int {
 	return int(cpu.Value())
 }
 
-// Apply sets the CPUs in a container's configuration. If too few CPUs are free, the error names the resource. Apply may
-// be repeated after any error.
+// Apply sets the CPUs in a container's configuration. A container with exclusive CPUs gets no CPU quota: its CPUs are
+// the limit, and a quota would only pause it. If too few CPUs are free, the error names the resource. Apply may be
+// repeated after any error.
 func (m *Manager) Apply(pod *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error {
 	if !m.static() {
 		return nil
@@ -158,7 +160,10 @@ func (m *Manager) Apply(pod *v1.Pod, c *v1.Container, config *runtimeapi.Contain
 	if err != nil {
 		return err
 	}
-	config.GetLinux().GetResources().CpusetCpus = cpus.String()
+	resources := config.GetLinux().GetResources()
+	if resources.CpusetCpus = cpus.String(); m.wholeCPUs(pod, c) > 0 {
+		resources.CpuQuota = 0
+	}
 	return nil
 }
 

@@ -205,6 +205,18 @@ func TestApply(t *testing.T) {
 	moved.gets(t, one, "0")
 }
 
+// TestQuota: only a container with exclusive CPUs has no CPU quota.
+func TestQuota(t *testing.T) {
+	f := start(t, t.TempDir(), nil)
+	for cpu, want := range map[string]int64{"2": 0, "1500m": 150_000} {
+		p := pod("quota-"+cpu, cpu)
+		resources := &runtimeapi.LinuxContainerResources{CpuPeriod: 100_000, CpuQuota: 150_000}
+		config := &runtimeapi.ContainerConfig{Linux: &runtimeapi.LinuxContainerConfig{Resources: resources}}
+		testutil.Must(t, f.Apply(p, &p.Spec.Containers[0], config))
+		testutil.Equal(t, resources.CpuQuota, want, "the quota of a container with %s CPUs", cpu)
+	}
+}
+
 // TestInitContainers: the first app container gets the CPUs of the pod's init container, which ends before. Another app
 // container gets other CPUs.
 func TestInitContainers(t *testing.T) {
