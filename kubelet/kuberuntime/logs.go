@@ -114,14 +114,18 @@ func (r *Rotator) tidy(path string) error {
 	return errors.Join(errs...)
 }
 
-// compress replaces a file by a compressed one.
+// compress replaces a file by a compressed one with the same mode: a log may have secrets that not all users may read.
 func compress(path string) (err error) {
 	in, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	out, err := os.OpenFile(path+temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(path+temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
 	if err != nil {
 		return err
 	}

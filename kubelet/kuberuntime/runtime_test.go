@@ -642,3 +642,12 @@ func TestTidyLogs(t *testing.T) {
 	want := []string{"", ".20260103-000000.gz", ".20260104-000000.gz"}
 	testutil.Assert(t, slices.Equal(files, want), "files %q, want %q", files, want)
 }
+
+func TestCompressedLogsKeepTheirMode(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "0.log")
+	testutil.Must(t, os.WriteFile(log+".20260101-000000", []byte("secret"), 0o640))
+	testutil.Must(t, (&Rotator{MaxFiles: 3}).tidy(log))
+	info, err := os.Stat(log + ".20260101-000000.gz")
+	testutil.Must(t, err)
+	testutil.Assert(t, info.Mode() == 0o640, "mode %s, want 0640", info.Mode())
+}
