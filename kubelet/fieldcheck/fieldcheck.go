@@ -34,6 +34,14 @@ func NoBacksteps(at *field.Path, path string) field.ErrorList {
 	return nil
 }
 
+// Absolute fails if a path is not absolute or has a part "..".
+func Absolute(at *field.Path, path string) field.ErrorList {
+	if !strings.HasPrefix(path, "/") {
+		return field.ErrorList{field.Invalid(at, path, "it is not an absolute path")}
+	}
+	return NoBacksteps(at, path)
+}
+
 // Required fails if value is empty.
 func Required(at *field.Path, value string) field.ErrorList {
 	if value == "" {

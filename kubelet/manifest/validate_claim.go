@@ -68,18 +68,11 @@ func validatePersistentVolume(volume *v1.PersistentVolume) field.ErrorList {
 	case (local == nil) == (hostPath == nil):
 		errs = append(errs, field.Required(spec.Child("local"), "set either local or hostPath"))
 	case local != nil:
-		errs = append(errs, absolute(spec.Child("local", "path"), local.Path)...)
+		errs = append(errs, fieldcheck.Absolute(spec.Child("local", "path"), local.Path)...)
 	default:
-		errs = append(errs, absolute(spec.Child("hostPath", "path"), hostPath.Path)...)
+		errs = append(errs, fieldcheck.Absolute(spec.Child("hostPath", "path"), hostPath.Path)...)
 	}
 	return errs
-}
-
-func absolute(at *field.Path, path string) field.ErrorList {
-	if !strings.HasPrefix(path, "/") {
-		return field.ErrorList{field.Invalid(at, path, "it is not an absolute path")}
-	}
-	return fieldcheck.NoBacksteps(at, path)
 }
 
 func validateVolumeMode(mode *v1.PersistentVolumeMode) field.ErrorList {

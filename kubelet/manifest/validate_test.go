@@ -124,6 +124,7 @@ func TestValidateBad(t *testing.T) {
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {medium: Fast}", "spec.volumes[0].emptyDir.medium"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {}, secret: {secretName: s}", "spec.volumes[0]"},
 		{"path: /tmp,", "path: /tmp/../etc,", "spec.volumes[1].hostPath.path"},
+		{"path: /tmp,", "path: ./tmp,", "spec.volumes[1].hostPath.path"},
 		{"type: Directory", "type: Folder", "spec.volumes[1].hostPath.type"},
 		{"secretName: s,", "", "spec.volumes[3].secret.secretName"},
 		{"reference: models:1", "pullPolicy: Always", "spec.volumes[5].image.reference"},

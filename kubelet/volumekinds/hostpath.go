@@ -20,8 +20,7 @@ var hostPath = Kind{
 	Writable:    true,
 	setDefaults: func(source *v1.VolumeSource) { fillPointer(&source.HostPath.Type, v1.HostPathUnset) },
 	validate: func(_ *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
-		errs := fieldcheck.Required(at.Child("path"), source.HostPath.Path)
-		errs = append(errs, fieldcheck.NoBacksteps(at.Child("path"), source.HostPath.Path)...)
+		errs := fieldcheck.Absolute(at.Child("path"), source.HostPath.Path)
 		return append(errs, fieldcheck.OneOf(at.Child("type"), *source.HostPath.Type, v1.HostPathUnset,
 			v1.HostPathDirectoryOrCreate,
 			v1.HostPathDirectory, v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev,
