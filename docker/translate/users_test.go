@@ -187,9 +187,9 @@ func TestUsersThatAContainerCannotHave(t *testing.T) {
 		"namespace_options.ipc: the pod has a user namespace": func(in *ContainerInput) {
 			options(*in).Ipc = runtimeapi.NamespaceMode_NODE
 		},
-		"the record of the pod is lost":     func(in *ContainerInput) { in.Sandbox.UserNamespace = "" },
-		"mounts[0].uidMappings: mounts are": mounted(&runtimeapi.Mount{UidMappings: userIDs(1, 1)}),
-		"mounts[0].gidMappings: mounts are": mounted(&runtimeapi.Mount{GidMappings: userIDs(131072, 1000)}),
+		"the record of the pod is lost":      func(in *ContainerInput) { in.Sandbox.UserNamespace = "" },
+		"mounts[0].uidMappings: a mount can": mounted(&runtimeapi.Mount{UidMappings: userIDs(1, 1)}),
+		"mounts[0].gidMappings: a mount can": mounted(&runtimeapi.Mount{GidMappings: userIDs(131072, 1000)}),
 		"mounts[0].propagation": mounted(
 			&runtimeapi.Mount{Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL}),
 	} {
