@@ -128,8 +128,8 @@ func (n *Network) kept(id string) ([]*libcni.NetworkAttachment, error) {
 		return nil, fmt.Errorf("read the cache: %w", err)
 	}
 	if len(kept) == 0 {
-		// The cache goes first: it also has the result. A pod has an entry in the cache and a pending ADD only if the
-		// process died between the end of ADD and the removal of the pending ADD.
+		// The cache goes first: it also has the result. A pod has both a cache entry and a pending ADD only if the
+		// process died before it removed the pending ADD.
 		pending, err := n.pending.get(id)
 		if err != nil {
 			return nil, fmt.Errorf("read the pending ADD: %w", err)

@@ -18,8 +18,8 @@ func pullError(err error) error {
 	return err
 }
 
-// query matches the query of a URL. A registry redirects to URLs that are valid for everybody, by a signature in their
-// query.
+// query matches the query of a URL. A registry redirects to URLs whose query has a signature: they need no other
+// credentials.
 var query = regexp.MustCompile(`(\w://[^\s"'?]+\?)[^\s"']*[^\s"':;,.\\]`)
 
 // withoutQueries hides the queries of URLs in an error's text. The kubelet shows the text in events of the pod, and the

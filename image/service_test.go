@@ -176,7 +176,7 @@ func TestPullErrorsForTheKubelet(t *testing.T) {
 	})
 }
 
-// A registry redirects to URLs whose query lets everybody download. The kubelet puts the error into an event.
+// A registry redirects to URLs whose query is all that a download needs. The kubelet puts the error into an event.
 func TestPullErrorsHideTheQueriesOfURLs(t *testing.T) {
 	for text, want := range map[string]string{
 		`Get "https://s3.example/blob?X-Amz-Signature=hunter2&X-Amz-Date=1": dial tcp: i/o timeout`: `Get ` +

@@ -122,7 +122,7 @@ func (c *copier) write(batch []byte, done progress) error {
 }
 
 // widen enlarges the buffer for a large record. If the buffer has room for the largest record already, its first bytes
-// begin no record, and widen skips to the next place that may begin one.
+// begin no record. widen then skips to the next place that may begin one.
 func (c *copier) widen(b *buffers) (progress, error) {
 	if len(b.in) < maxWindow {
 		b.in = make([]byte, min(2*len(b.in), maxWindow))

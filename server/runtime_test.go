@@ -136,7 +136,8 @@ func TestRecursiveReadOnlyIsAnnounced(t *testing.T) {
 	for _, c := range []struct {
 		fallback, want string
 	}{
-		{"runc", "map[:true docker:true kata:false runc:true]"}, {"kata", "map[:false docker:false kata:false runc:true]"},
+		{"runc", "map[:true docker:true kata:false runc:true]"},
+		{"kata", "map[:false docker:false kata:false runc:true]"},
 	} {
 		features := docker.Features{Runtimes: []string{"kata", "runc"}, DefaultRuntime: c.fallback,
 			RecursiveReadOnly: []string{"runc"}}

@@ -152,7 +152,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Copy copies a directory, which must have only directories and regular files. Read has checked that of a checkpoint.
+// Copy copies a directory, which must have only directories and regular files. Read checks this for a checkpoint.
 func Copy(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err

@@ -42,7 +42,7 @@ type Options struct {
 	Allocatable v1.ResourceList
 	// PodPids is the limit of processes and threads of a pod; 0 means no limit.
 	PodPids int64
-	// Unthrottled says whether a pod's cgroup has no CPU quota, because a container has CPUs for itself. Nil means never.
+	// Unthrottled says whether a pod's cgroup has no CPU quota: a container has exclusive CPUs. Nil means never.
 	Unthrottled func(pod *v1.Pod) bool
 	// Measure is called after each create, update or destroy of a cgroup, with the time when the operation began. Nil
 	// means none.

@@ -150,7 +150,8 @@ func confinementRows() []row {
 		},
 		{
 			fields: of("SELinuxOption", "user", "role", "type", "level"),
-			says:   "They are the process's label. A container without a level has its pod's. Without SELinux there are no labels.",
+			says: "They are the process's label. A container without a level has its pod's. Without SELinux there " +
+				"are no labels.",
 			unseen: "no SELinux in the rig's kernel; docker/translate's golden files show what the engine gets",
 			pods: []refusal{
 				{"SELinux level with a space", invalid, "config.linux.security_context.selinux_options.level",

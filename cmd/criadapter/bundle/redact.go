@@ -8,8 +8,8 @@ import (
 // hidden replaces a secret.
 const hidden = "REDACTED"
 
-// secretName matches the name of a secret in a text up to its value: password=, "token": or X-Api-Key: . The name may be
-// within quotes, also within JSON in JSON.
+// secretName matches the name of a secret up to its value: password=, "token": or X-Api-Key: . The name may be within
+// quotes, also within JSON in JSON.
 const secretName = `[\w.-]*(?:password|passwd|passphrase|secret|token|credential|api[_-]?key|access[_-]?key|` +
 	`private[_-]?key|authorization)[\w.-]*\\?["']?\s*[:=]\s*`
 

@@ -90,7 +90,7 @@ func TestReadRefuses(t *testing.T) {
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n": "no Pod",
 		pod + "---\napiVersion: batch/v1\nkind: CronJob\n":       "document 2: apiVersion and kind",
 		pod + "---\n" + pod: "two of that name",
-		"{apiVersion: v1, kind: Pod, metadata: {name: a}}\n{apiVersion: v1, kind: Pod}\n": "document 1: another document",
+		"{apiVersion: v1, kind: Pod, metadata: {name: a}}\n{kind: Pod}\n": "document 1: another document",
 		strings.Replace(pod, "{name: c, image: i}", "", 1) +
 			service("ClusterIP", "selector: {app: web}, ports: [{port: 1}]"): "spec.containers",
 		strings.Replace(pod, "image: i", "imagge: i", 1): "imagge",
