@@ -57,6 +57,8 @@ func TestRemoveOnAFullDisk(t *testing.T) {
 	testutil.Assert(t, err != nil, "the engine still has it")
 	free()
 	n.restart(func() {})
+	// A write that was under way during fill may have left room for the record of the end, which is then listed.
+	testutil.Must(t, n.Remove(t.Context(), id), "Remove after the restart")
 	n.noRecords(pod)
 }
 
