@@ -174,7 +174,7 @@ func parseTestFlags(args []string) (testOptions, error) {
 	flags.StringVar(&o.benchTime, "benchtime", "20x", "how long or how often a benchmark runs, as go test -benchtime")
 	flags.IntVar(&o.count, "count", 1, "run every test that many times")
 	flags.IntVar(&o.parallel, "p", 0, "run that many packages at once, each on an engine of its own; 0: by processors")
-	flags.DurationVar(&o.timeout, "timeout", 30*time.Minute, "time limit of one package")
+	flags.DurationVar(&o.timeout, "timeout", time.Hour, "time limit of one package")
 	flags.BoolVar(&o.cached, "cached", false, "do nothing if the engine is not in the cache")
 	flags.BoolVar(&o.noRace, "norace", false, "compile without the race detector")
 	flags.BoolVar(&o.verbose, "v", false, "show the output of every test")
