@@ -47,6 +47,7 @@ func runSuite(ctx context.Context, s suite) (specs []report.Spec, err error) {
 	run.Args = []string{
 		"-runtime-endpoint=" + s.endpoint, "-image-endpoint=" + s.endpoint, "-report-dir=" + s.reportDir,
 		"-ginkgo.json-report=" + run.Report, "-ginkgo.no-color", "-ginkgo.timeout=1h", "-ginkgo.seed=1",
+		"-ginkgo.flake-attempts=2",
 		"-runtime-handler=" + s.handler,
 	}
 	fmt.Printf("running critest against %s, log in %s\n", s.endpoint, run.Log)
