@@ -114,9 +114,6 @@ func (o options) judge(env rigenv.Env, f finished, expected report.Expected) err
 		return err
 	}
 	fmt.Print(longest(specs))
-	for _, name := range named(specs, passedAgain) {
-		fmt.Println("passed when it ran again: " + name)
-	}
 	fmt.Print(verdict)
 	err := verdict.Err(len(specs))
 	if o.server != single.Criadapter && err != nil {

@@ -53,20 +53,16 @@ type result struct {
 	Calls   map[string]int `json:",omitempty"`
 }
 
-// named returns the names of the specs for which the function are returns true.
-func named(specs []report.Spec, are func(report.Spec) bool) []string {
+// failures returns the names of the failed specs.
+func failures(specs []report.Spec) []string {
 	var names []string
 	for _, spec := range specs {
-		if are(spec) {
+		if spec.Outcome == report.Failed {
 			names = append(names, spec.Name)
 		}
 	}
 	return names
 }
-
-func failed(s report.Spec) bool { return s.Outcome == report.Failed }
-
-func passedAgain(s report.Spec) bool { return s.Outcome == report.Passed && s.Again }
 
 // keep writes the result of a run of a set into the report's directory. A result on the emulated machine is not kept:
 // its engine is not the rig's, and the tables have no column for it.
@@ -82,7 +78,7 @@ func (o options) keep(env rigenv.Env, f finished, v report.Verdict) error {
 	r := result{
 		Set: f.set.name, What: f.set.what, Engine: env.Engine, Mode: env.Mode, Server: o.server, Kubelet: kubelet,
 		Passed: v.Passed, Failed: v.Failed, Skipped: v.Skipped, LeftOut: v.LeftOut,
-		Again: len(named(specs, passedAgain)), Causes: v.Causes, Failures: named(specs, failed),
+		Again: len(v.Again), Causes: v.Causes, Failures: failures(specs),
 		Seconds: f.took.Seconds(), Calls: f.calls,
 	}
 	return program.WriteJSON(filepath.Join(o.report, o.runName(env, f.set)+".json"), r)

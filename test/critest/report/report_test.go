@@ -212,6 +212,16 @@ func TestParseGinkgoTellsWhatRan(t *testing.T) {
 	}
 }
 
+// A spec that passed at its second try is named, so that a flaky spec is seen.
+func TestVerdictNamesWhatPassedAgain(t *testing.T) {
+	v := Judge("critest", []Spec{
+		{Name: "flaky", Outcome: Passed, Again: true}, {Name: "broken", Outcome: Failed, Again: true},
+		{Name: "sound", Outcome: Passed},
+	}, nil)
+	const want = "passed when it ran again: flaky\ncritest: 2 passed, 1 failed, 0 skipped\n"
+	testutil.Equal(t, v.String(), want, "summary")
+}
+
 // A group with a range of releases applies only to kubelets of these releases, and to no other kind of kubelet.
 func TestExpectedWithAKubelet(t *testing.T) {
 	expected, err := ParseExpected(

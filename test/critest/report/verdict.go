@@ -13,6 +13,8 @@ type Verdict struct {
 	Suite string
 	// Passed, Failed, Skipped and LeftOut count the specs.
 	Passed, Failed, Skipped, LeftOut int
+	// Again has the names of the specs that failed at first and passed when they ran again.
+	Again []string
 	// Causes says how many specs each cause explains, in the order of the list.
 	Causes []Cause
 	// Unexplained has the specs that failed or were skipped, but are not on the list with that outcome. They are
@@ -46,6 +48,9 @@ func Judge(suite string, specs []Spec, expected Expected) Verdict {
 		switch spec.Outcome {
 		case Passed:
 			v.Passed++
+			if spec.Again {
+				v.Again = append(v.Again, spec.Name)
+			}
 		case Failed:
 			v.Failed++
 		case Skipped:
@@ -104,9 +109,13 @@ func (v Verdict) Err(total int) error {
 	return fmt.Errorf("%s did not end as expected:\n  %s", v.Suite, strings.Join(wrong, "\n  "))
 }
 
-// String is the summary: a line per cause, then the counts in one line.
+// String is the summary: a line for each spec that passed when it ran again and for each cause, then the counts in one
+// line.
 func (v Verdict) String() string {
 	var text strings.Builder
+	for _, name := range v.Again {
+		fmt.Fprintf(&text, "passed when it ran again: %s\n", name)
+	}
 	for _, cause := range v.Causes {
 		fmt.Fprintf(&text, "%3d %s: %s\n", cause.Specs, cause.Outcome, cause.Cause)
 	}
