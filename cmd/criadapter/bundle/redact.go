@@ -16,8 +16,12 @@ const secretName = `[\w.-]*(?:password|passwd|passphrase|secret|token|credential
 // secretFlag matches a flag of a command with a secret up to its value: --registry-secret= or --token .
 const secretFlag = `--?[\w-]*(?:password|secret|token|key)[\w-]*[ =]`
 
-// secretBefore begins the pattern of a value within quotes, which may have several lines.
-const secretBefore = `(?is)((?:` + secretName + `|` + secretFlag + `)`
+// quoted matches a secret's value between quotes, which may have several lines. If the closing quote is missing, the
+// value ends with the text.
+func quoted(opening, value, closing string) *regexp.Regexp {
+	return regexp.MustCompile(`(?is)((?:` + secretName + `|` + secretFlag + `)` + opening + `)` + value +
+		`(` + closing + `|$)`)
+}
 
 // secrets are patterns of text that looks like a secret. redact replaces a match and keeps its groups. The slice is
 // read-only.
@@ -28,9 +32,9 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"']+(@)`),
 	regexp.MustCompile(`(?i)((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}`),
 	// A value within quotes, with blanks and escaped quotes. Quotes of JSON in JSON have a backslash each.
-	regexp.MustCompile(secretBefore + `\\")(?:[^"\\]|\\\\(?:\\.|[^\\]))*(\\"|"|$)`),
-	regexp.MustCompile(secretBefore + `")(?:[^"\\]|\\.)*("|$)`),
-	regexp.MustCompile(secretBefore + `')[^']*('|$)`),
+	quoted(`\\"`, `(?:[^"\\]|\\\\(?:\\.|[^\\]))*`, `\\"|"`),
+	quoted(`"`, `(?:[^"\\]|\\.)*`, `"`),
+	quoted(`'`, `[^']*`, `'`),
 	// A value without quotes. A word that begins with a hyphen is the next flag.
 	regexp.MustCompile(`(?i)(` + secretName + `)(?:[^\s"'\\]|\\[^\s"'])+`),
 	regexp.MustCompile(`(?i)(` + secretFlag + `)[^\s"'-][^\s"']*`),
