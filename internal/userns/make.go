@@ -22,8 +22,8 @@ type Child struct {
 	close   sync.Once
 }
 
-// Make makes a user namespace, and the namespaces of the clone flags in more (CLONE_NEW…). The user namespace owns the
-// other namespaces. All last until Close, or longer while another process or mount holds them.
+// Make makes a user namespace, and the namespaces of the clone flags in more (CLONE_NEW…). The user namespace owns
+// the other namespaces. All last until Close, or longer while another process or mount holds them.
 func Make(uids, gids []Mapping, more uintptr) (*Child, error) {
 	c := &Child{end: make(chan struct{}), gone: make(chan struct{})}
 	started := make(chan error)

@@ -161,7 +161,8 @@ func (m *Manager) Apply(pod *v1.Pod, c *v1.Container, config *runtimeapi.Contain
 		return err
 	}
 	resources := config.GetLinux().GetResources()
-	if resources.CpusetCpus = cpus.String(); m.wholeCPUs(pod, c) > 0 {
+	resources.CpusetCpus = cpus.String()
+	if m.wholeCPUs(pod, c) > 0 {
 		resources.CpuQuota = 0
 	}
 	return nil
