@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,7 @@ import (
 const (
 	// lookPeriod is the time between two checks of a session's connection.
 	lookPeriod = 2 * time.Second
-	// lingerTime is the time that a client has to read the end of its session and to hang up.
+	// lingerTime is the time that a client has to hang up when its kernel has the end of the session.
 	lingerTime = 5 * time.Second
 )
 
@@ -26,9 +27,10 @@ const (
 // descriptors.
 type listener struct {
 	*net.TCPListener
-	idle  time.Duration
-	limit int64
-	open  atomic.Int64
+	// idle and linger are fields of each client.
+	idle, linger time.Duration
+	limit        int64
+	open         atomic.Int64
 }
 
 // Accept implements net.Listener.
@@ -39,7 +41,8 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.open.Add(1) <= l.limit {
-			return &client{TCPConn: conn, idle: l.idle, closed: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+			closed := sync.OnceFunc(func() { l.open.Add(-1) })
+			return &client{TCPConn: conn, idle: l.idle, lingers: l.linger, closed: closed}, nil
 		}
 		l.open.Add(-1)
 		_ = conn.Close()
@@ -51,8 +54,10 @@ type client struct {
 	*net.TCPConn
 	// closed releases the connection's place in the listener.
 	closed func()
-	// idle bounds a write's wait for the client to read.
+	// idle bounds a wait for the client to read.
 	idle time.Duration
+	// lingers is lingerTime, and less in tests.
+	lingers time.Duration
 	// ctx ends when the client is gone or the server closes.
 	ctx  context.Context
 	gone context.CancelFunc
@@ -124,12 +129,44 @@ func (c *client) Close() error {
 	return c.hangUp()
 }
 
-// linger waits until the client hangs up, the server closes or lingerTime is over.
+// linger waits until the client hangs up or the server closes. It ends after lingerTime if the client's kernel has
+// everything. Before that, the kernel would discard the rest at any further input, such as a ping: linger then goes on
+// as long as the client reads, and ends if the client has not read for the idle timeout.
 func (c *client) linger() {
 	c.ending.Store(true)
-	if c.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
-		_, _ = io.Copy(io.Discard, c.TCPConn)
+	if c.CloseWrite() != nil {
+		return
 	}
+	for rest, since := 0, time.Now(); ; {
+		if c.SetReadDeadline(time.Now().Add(c.lingers)) != nil {
+			return
+		}
+		if _, err := io.Copy(io.Discard, c.TCPConn); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+		now := c.undelivered()
+		if now != rest {
+			rest, since = now, time.Now()
+		}
+		if rest == 0 || time.Since(since) >= c.idle {
+			return
+		}
+	}
+}
+
+// undelivered returns the number of bytes that the client's kernel does not have yet. It returns 0 if the number is
+// unknown.
+func (c *client) undelivered() (bytes int) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) { // fails if the connection is closed
+		if n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
+			bytes = n
+		}
+	})
+	return bytes
 }
 
 // hangUp closes the connection at once and ends all waits for it.

@@ -84,7 +84,7 @@ func Listen(opts Options) (*Server, error) {
 	s := &Server{
 		runtime:  opts.Runtime,
 		idle:     opts.IdleTimeout,
-		listener: &listener{TCPListener: tcp, idle: opts.IdleTimeout, limit: maxConnections},
+		listener: &listener{TCPListener: tcp, idle: opts.IdleTimeout, linger: lingerTime, limit: maxConnections},
 		base:     baseURL(tcp.Addr().(*net.TCPAddr), encryption != nil),
 		tickets:  newTickets(),
 		end:      end,
