@@ -22,6 +22,7 @@ import (
 	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
 	"github.com/sirupsen/logrus"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
@@ -242,6 +243,43 @@ func TestHangingProofDoesNotKeepTheEngineAway(t *testing.T) {
 			})
 		})
 	}
+}
+
+// roundTripper answers requests without a connection.
+type roundTripper func(*http.Request) *http.Response
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	return f(r), r.Context().Err()
+}
+
+// On a slow node a container starts more slowly than a request waits. The proof goes on meanwhile, and succeeds.
+func TestSlowProofIsNotCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		starts := 0
+		api, err := client.New(client.WithAPIVersion("1.41"), client.WithHTTPClient(&http.Client{
+			Transport: roundTripper(func(r *http.Request) *http.Response {
+				code, body := http.StatusNoContent, ""
+				switch {
+				case strings.HasSuffix(r.URL.Path, "/containers/json"):
+					code, body = http.StatusOK, "[]"
+				case strings.HasSuffix(r.URL.Path, "/create"):
+					code, body = http.StatusCreated, `{"Id": "c"}`
+				case strings.HasSuffix(r.URL.Path, "/start"):
+					starts++
+					time.Sleep(proofTimeout + 10*time.Second)
+					code, body = http.StatusInternalServerError, `{"message": "no memory"}`
+				}
+				return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
+					Body: io.NopCloser(strings.NewReader(body)), Request: r}
+			}),
+		}))
+		testutil.Must(t, err)
+		runtime := OCIRuntime{Name: "criadapter", Notes: ocinote.Dir(t.TempDir()), RecursiveReadOnly: true}
+		runtime.Fault = "broken"
+		got := proof{proven: runtime}.repeat(t.Context(), probe{api: api, runtime: runtime})
+		testutil.Assert(t, strings.Contains(got.proven.Fault, "no memory") && starts == 1,
+			"after %d starts: %+v", starts, got.proven)
+	})
 }
 
 func TestProofsThatAreNotTaken(t *testing.T) {

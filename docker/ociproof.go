@@ -17,8 +17,11 @@ import (
 )
 
 const (
-	// proofTimeout bounds the first proof. A later one may take as long as the pause before it, if that is longer.
+	// proofTimeout bounds a request's wait for a proof.
 	proofTimeout = 20 * time.Second
+	// proofLimit bounds the first proof, which starts up to three containers. On a slow node, the start of one may take
+	// longer than proofTimeout. A later proof may take as long as the pause before it, if that is longer.
+	proofLimit = 2 * time.Minute
 	// proofRetry is the pause before a failed proof is repeated. It doubles up to maxProofRetry while nothing works,
 	// and up to maxPartRetry while only a feature fails.
 	proofRetry    = 5 * time.Second
@@ -187,7 +190,7 @@ func (p probe) prove(ctx context.Context, proven OCIRuntime) OCIRuntime {
 
 // repeat probes the unproven features, and saves the result.
 func (p proof) repeat(ctx context.Context, probe probe) *proof {
-	ctx, cancel := context.WithTimeout(ctx, max(proofTimeout, p.retry))
+	ctx, cancel := context.WithTimeout(ctx, max(proofLimit, p.retry))
 	defer cancel()
 	next := p.again(probe.prove(ctx, p.proven))
 	if !next.proven.Works() {
