@@ -18,13 +18,36 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-func dialOCI(t *testing.T, own *engine.Engine, mode docker.OCIRuntimeMode) (*docker.Client, docker.Features, error) {
+func dialOCI(t *testing.T, own *engine.Engine, mode docker.OCIRuntimeMode) *docker.Client {
 	t.Helper()
 	client, err := docker.Dial(docker.Options{Host: own.Host(), OCIRuntime: mode})
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	features, err := client.Features(rigContext(t))
-	return client, features, err
+	return client
+}
+
+// awaitOCI waits until the client's OCI runtime, or its error, is as wanted, and returns the engine's features. Only a
+// slow machine has to wait: a request does not wait for the whole test of a runtime there, and a later request has the
+// result.
+func awaitOCI(
+	t *testing.T, client *docker.Client, wanted func(docker.OCIRuntime, error) bool,
+) (features docker.Features) {
+	t.Helper()
+	testutil.Eventually(t, func() (err error) {
+		if features, err = client.Features(rigContext(t)); wanted(features.OCIRuntime, err) {
+			return nil
+		}
+		return fmt.Errorf("got %+v, %v", features.OCIRuntime, err)
+	})
+	return features
+}
+
+// works is the wanted result of a runtime that works.
+func works(r docker.OCIRuntime, err error) bool { return err == nil && r.Works() }
+
+// worksIfThere is the wanted result of an engine that may have no such runtime.
+func worksIfThere(r docker.OCIRuntime, err error) bool {
+	return err == nil && (r.Name == "" || r.Works() && r.RecursiveReadOnly)
 }
 
 // TestRigOCIRuntimeIsProven connects to a real engine with the runtime, one where it
@@ -53,17 +76,19 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 				env.Registration, config = rigenv.RegistrationDaemonJSON, map[string]any{"runtimes": c.runtimes}
 			}
 			own, _ := startEngine(t, env, config)
-			client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
-			testutil.Assert(t, err == nil && features.OCIRuntime.Works() == c.proven &&
-				features.OCIRuntime.RecursiveReadOnly == c.proven && features.OCIRuntime.UserNamespaces == c.proven,
-				"auto: %+v, %v", features.OCIRuntime, err)
-			_, features, err = dialOCI(t, own, docker.OCIRuntimeOff)
+			client := dialOCI(t, own, docker.OCIRuntimeAuto)
+			awaitOCI(t, client, func(r docker.OCIRuntime, err error) bool {
+				return err == nil && r.Works() == c.proven && r.RecursiveReadOnly == c.proven &&
+					r.UserNamespaces == c.proven
+			})
+			features, err := dialOCI(t, own, docker.OCIRuntimeOff).Features(rigContext(t))
 			testutil.Assert(t, err == nil && features.OCIRuntime.Name == "", "off: %+v, %v", features.OCIRuntime, err)
-			_, _, err = dialOCI(t, own, docker.OCIRuntimeRequired)
-			if c.required == "" && err != nil ||
-				c.required != "" && (err == nil || !strings.Contains(err.Error(), c.required)) {
-				t.Errorf("required: %v, want %q", err, c.required)
-			}
+			awaitOCI(t, dialOCI(t, own, docker.OCIRuntimeRequired), func(_ docker.OCIRuntime, err error) bool {
+				if c.required == "" {
+					return err == nil
+				}
+				return err != nil && strings.Contains(err.Error(), c.required)
+			})
 			left, err := client.ListContainers(rigContext(t), nil)
 			testutil.Assert(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 		})
@@ -92,18 +117,18 @@ exec runc "$@"
 				"runtimeArgs": []string{"--criadapter-notes", filepath.Join(dir, "notes")}},
 		},
 	})
-	_, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
-	r := features.OCIRuntime
-	testutil.Assert(t, err == nil && r.Works() && !r.RecursiveReadOnly && r.UserNamespaces, "got %+v, %v", r, err)
+	r := awaitOCI(t, dialOCI(t, own, docker.OCIRuntimeRequired), func(r docker.OCIRuntime, err error) bool {
+		return works(r, err) && r.UserNamespaces
+	}).OCIRuntime
+	testutil.Assert(t, !r.RecursiveReadOnly, "got %+v", r)
 }
 
 // TestRigNotesLiveAsLongAsContainers: a note goes with its container, whichever client removes the container.
 func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	own, env := startEngine(t, rigenv.Require(t), nil)
-	client, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
-	testutil.Must(t, err)
+	client := dialOCI(t, own, docker.OCIRuntimeRequired)
+	notes := awaitOCI(t, client, works).OCIRuntime.Notes
 	testutil.Must(t, client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}))
-	notes := features.OCIRuntime.Notes
 	var ids []string
 	for range 2 {
 		id := notedContainer(t, client, env)
@@ -115,9 +140,7 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	// A client with the runtime switched off removes the other container.
 	ours, err := notes.Load(ids[1])
 	testutil.Must(t, err)
-	other, _, err := dialOCI(t, own, docker.OCIRuntimeOff)
-	testutil.Must(t, err)
-	testutil.Must(t, other.RemoveContainer(rigContext(t), ids[1]))
+	testutil.Must(t, dialOCI(t, own, docker.OCIRuntimeOff).RemoveContainer(rigContext(t), ids[1]))
 	left, err := notes.List()
 	testutil.Assert(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 	// Another client removes a container while events report it.
@@ -140,8 +163,7 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	foreign := strings.Repeat("f0", 32)
 	t.Cleanup(func() { _ = notes.Remove(foreign) }) // engines that know the shim share the directory
 	testutil.Must(t, notes.Save(foreign, ocinote.Note{Engine: "another"}))
-	_, _, err = dialOCI(t, own, docker.OCIRuntimeAuto)
-	testutil.Must(t, err)
+	awaitOCI(t, dialOCI(t, own, docker.OCIRuntimeAuto), works)
 	left, err = notes.List()
 	testutil.Assert(t, err == nil && len(left) == 1 && left[0] == foreign, "left are %v, %v", left, err)
 }
@@ -151,11 +173,10 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 func TestRigUserNamespacesNeedLayers(t *testing.T) {
 	env := rigenv.Require(t)
 	own, _ := startEngine(t, env, map[string]any{"storage-driver": engine.CopyDriver(env)})
-	_, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
-	testutil.Must(t, err)
-	r := features.OCIRuntime
-	testutil.Assert(t, !r.UserNamespaces &&
-		strings.Contains(r.NoUserNamespaces, "only the layers of the kernel's overlay"), "got %+v", r)
+	awaitOCI(t, dialOCI(t, own, docker.OCIRuntimeRequired), func(r docker.OCIRuntime, err error) bool {
+		testutil.Require(t, !r.UserNamespaces, "got %+v", r)
+		return works(r, err) && strings.Contains(r.NoUserNamespaces, "only the layers of the kernel's overlay")
+	})
 }
 
 // notedContainer makes a container with a note.

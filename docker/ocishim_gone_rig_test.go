@@ -27,8 +27,8 @@ func TestRigShimWithoutTheProgram(t *testing.T) {
 	own := engine.ForTest(t, engine.Options{
 		Env: env, Path: bin, Config: map[string]any{"runtimes": map[string]any{}},
 	})
-	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
-	testutil.Must(t, err)
+	client := dialOCI(t, own, docker.OCIRuntimeAuto)
+	features := awaitOCI(t, client, worksIfThere)
 	if !features.Supports("1.42") {
 		return // this engine runs no shims by their names, see TestRigShimNeedsNoConfiguration
 	}

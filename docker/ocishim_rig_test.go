@@ -31,8 +31,8 @@ func TestRigShimNeedsNoConfiguration(t *testing.T) {
 	const shim = "io.containerd.criadapter.v2"
 	env := rigenv.Require(t)
 	own := startWithShim(t, env, map[string]any{"runtimes": map[string]any{}})
-	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
-	testutil.Must(t, err)
+	client := dialOCI(t, own, docker.OCIRuntimeAuto)
+	features := awaitOCI(t, client, worksIfThere)
 	testutil.Assert(t, !slices.Contains(features.Runtimes, shim), "pods may name the runtime: %v", features.Runtimes)
 	if !features.Supports("1.42") {
 		testutil.Assert(t, features.OCIRuntime.Name == "",
@@ -53,8 +53,8 @@ func TestRigShimNeedsNoConfiguration(t *testing.T) {
 func TestRigRecursiveMountByTheShim(t *testing.T) {
 	env := rigenv.Require(t)
 	own := startWithShim(t, env, map[string]any{"runtimes": map[string]any{}})
-	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
-	testutil.Must(t, err)
+	client := dialOCI(t, own, docker.OCIRuntimeAuto)
+	features := awaitOCI(t, client, worksIfThere)
 	if !features.Supports("1.42") {
 		return // this engine runs no shims by their names, see TestRigShimNeedsNoConfiguration
 	}
@@ -123,7 +123,6 @@ func nodeNamespaces() *runtimeapi.NamespaceOption {
 func TestRigDaemonJSONIsPreferredToTheShim(t *testing.T) {
 	env := rigenv.Require(t)
 	env.Registration = rigenv.RegistrationDaemonJSON
-	_, features, err := dialOCI(t, startWithShim(t, env, nil), docker.OCIRuntimeRequired)
-	testutil.Assert(t, err == nil && features.OCIRuntime.Name == "criadapter",
-		"the runtime is %+v, %v", features.OCIRuntime, err)
+	r := awaitOCI(t, dialOCI(t, startWithShim(t, env, nil), docker.OCIRuntimeRequired), works).OCIRuntime
+	testutil.Assert(t, r.Name == "criadapter", "the runtime is %+v", r)
 }
