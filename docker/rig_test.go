@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,9 +34,12 @@ func TestAbsence(t *testing.T) {
 		Engine: dialRig(t, env), Image: env.Image(rigImage), Pullable: env.Image("test/multi:a"),
 		Prefix: uniquePrefix("absence"),
 	}
-	dockertest.ConformanceAbsence(t, subject, own.Kill, func() {
-		testutil.Must(t, own.Start(rigContext(t)))
-	})
+	dockertest.ConformanceAbsence(t, subject, own.Kill, func(pid int) {
+		testutil.Must(t, syscall.Kill(pid, syscall.SIGKILL))
+		testutil.Until(t, "its shim has collected the process", func() bool {
+			return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+		})
+	}, func() { testutil.Must(t, own.Start(rigContext(t))) })
 }
 
 // TestFeaturesOfTheRig compares the client's Features with the rig's own facts about its engine.

@@ -54,7 +54,6 @@ func ConformancePrograms() []Program {
 		{Command: "sh -c " + longCommand},
 		{Command: "sh -c " + talkativeCommand, Exits: true, ExitCode: 5, Stdout: "to stdout\n", Stderr: "to stderr\n"},
 		{Command: missingProgram, Start: errors.New("exec: " + missingProgram + ": no such file or directory")},
-		{Command: "sh -c " + briefCommand, Exits: true, ExitAfter: briefTime, ExitCode: 3},
 		{Command: "cat", Echo: true},
 	}
 }

@@ -11,15 +11,10 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// briefCommand exits by itself while the engine is away: after briefTime.
-const (
-	briefCommand = `sleep 4; exit 3`
-	briefTime    = 4 * time.Second
-)
-
 // ConformanceAbsence checks what docker.Engine promises of an engine with
-// LiveRestore that is killed and started again. away and back do that.
-func ConformanceAbsence(t *testing.T, subject Subject, away, back func()) {
+// LiveRestore that is killed and started again. away and back do that. kill kills a container's process meanwhile, and
+// returns when it has ended.
+func ConformanceAbsence(t *testing.T, subject Subject, away func(), kill func(pid int), back func()) {
 	s := &suite{Subject: subject}
 	began := time.Now()
 	long := s.start(t, s.shell(longCommand))
@@ -32,13 +27,12 @@ func ConformanceAbsence(t *testing.T, subject Subject, away, back func()) {
 		})
 	}()
 	<-subscribed
-	brief := s.start(t, s.shell(briefCommand))
-	exit := time.After(briefTime)
+	brief := s.start(t, s.shell(longCommand))
+	briefPID := s.inspect(t, brief).State.Pid
 	away()
 	wantError(t, "the event stream", <-broken, errdefs.ErrUnavailable)
 	s.wantUnavailable(t, long)
-	<-exit
-	time.Sleep(500 * time.Millisecond) // its process ends a moment later
+	kill(briefPID)
 	back()
 
 	testutil.Until(t, "the engine answers", func() bool { return s.Engine.Ping(withPatience(t)) == nil })

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // newSubject returns an engine in memory with the features and images that the suites need.
@@ -35,7 +36,8 @@ func TestConformance(t *testing.T) {
 			engine, subject := newSubject(t, flavor)
 			dockertest.Conformance(t, subject)
 			t.Run("Absence", func(t *testing.T) {
-				dockertest.ConformanceAbsence(t, subject, engine.Crash, engine.Back)
+				kill := func(pid int) { testutil.Must(t, engine.SignalPID(pid, "SIGKILL")) }
+				dockertest.ConformanceAbsence(t, subject, engine.Crash, kill, engine.Back)
 			})
 		})
 	}
