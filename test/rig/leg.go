@@ -28,6 +28,7 @@ type leg struct {
 	env      rigenv.Env
 	binaries []testBinary
 	tests    []results.Test
+	second   []func() error // runs of the tests that failed
 }
 
 // installed says whether the leg's engine is the installed one. Tests that use no engine, or the machine's own, run in
@@ -112,7 +113,7 @@ func (l *leg) runPrivate(ctx context.Context, opts testOptions) error {
 	if err := prepare(ctx, l.scratch, &p); err != nil {
 		return err
 	}
-	return l.runTwice(tests, opts, func(tests testPlan, beside int) ([]results.Test, error) {
+	return l.runFirst(tests, opts, func(tests testPlan, beside int) ([]results.Test, error) {
 		p.Tests = &tests
 		return runBeside(ctx, p, beside)
 	})
@@ -121,19 +122,36 @@ func (l *leg) runPrivate(ctx context.Context, opts testOptions) error {
 // runPlan runs a plan's tests and returns their outcomes. beside is the number of packages that run at once.
 type runPlan func(tests testPlan, beside int) ([]results.Test, error)
 
-// runTwice runs a plan's tests with run, and adds their outcomes to the leg's. In a run of everything the tests that
-// failed run a second time, one after another.
-func (l *leg) runTwice(tests testPlan, opts testOptions, run runPlan) error {
+// runFirst runs a plan's tests with run, and adds their outcomes to the leg's. In a run of everything it also prepares
+// runSecond.
+func (l *leg) runFirst(tests testPlan, opts testOptions, run runPlan) error {
 	got, err := run(tests, l.beside)
-	if err == nil && opts.everything() {
-		if again := tests.again(os.Stdout, got); len(again.Binaries) > 0 {
-			var second []results.Test
-			second, err = run(again, 1)
-			results.Judge(got, second)
+	from := len(l.tests)
+	l.tests = append(l.tests, got...)
+	if err != nil || !opts.everything() {
+		return err
+	}
+	l.second = append(l.second, func() error {
+		again := tests.again(os.Stdout, got)
+		if len(again.Binaries) == 0 {
+			return nil
+		}
+		now, err := run(again, 1)
+		results.Judge(l.tests[from:from+len(got)], now)
+		return err
+	})
+	return nil
+}
+
+// runSecond runs the tests that failed a second time, one after another. Call it when the first runs of all legs have
+// ended, so that nothing runs beside these tests.
+func (l *leg) runSecond() error {
+	for _, run := range l.second {
+		if err := run(); err != nil {
+			return err
 		}
 	}
-	l.tests = append(l.tests, got...)
-	return err
+	return nil
 }
 
 // runBeside makes n rigs for a plan of tests. The rigs run beside each other, because tests mostly wait. Each rig runs
@@ -198,7 +216,7 @@ func (l *leg) runSystem(ctx context.Context, opts testOptions) error {
 	if env.DockerRoot, err = installed.DataRoot(ctx, env.DockerHost); err != nil {
 		return err
 	}
-	return l.runTwice(tests, opts, func(tests testPlan, _ int) ([]results.Test, error) {
+	return l.runFirst(tests, opts, func(tests testPlan, _ int) ([]results.Test, error) {
 		return runAll(ctx, env, tests)
 	})
 }

@@ -59,6 +59,11 @@ func testCommand(ctx context.Context, targets []target, opts testOptions) (code 
 		return 1, err
 	}
 	for _, l := range legs {
+		if err := l.runSecond(); err != nil {
+			return 1, err
+		}
+	}
+	for _, l := range legs {
 		code = max(code, l.verdict(os.Stdout, skips, opts))
 	}
 	return code, nil
