@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/installed"
 	"github.com/criadapter/criadapter/test/rig/results"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -23,6 +22,7 @@ import (
 type leg struct {
 	target
 	several  bool // there are other legs
+	slow     bool // the machine is
 	beside   int  // packages at once
 	scratch  *scratch
 	env      rigenv.Env
@@ -30,10 +30,6 @@ type leg struct {
 	tests    []results.Test
 	second   []func() error // runs of the tests that failed
 }
-
-// installed says whether the leg's engine is the installed one. Tests that use no engine, or the machine's own, run in
-// this leg only: other legs would repeat their results.
-func (l *leg) installed() bool { return l.Name == engine.Installed }
 
 // suffix names the leg in its lines, if there are several.
 func (l *leg) suffix() string {
@@ -237,5 +233,5 @@ func (l *leg) verdict(w io.Writer, skips *results.Skips, opts testOptions) int {
 	if l.several {
 		fmt.Fprintf(w, "\nOn %s:\n", l.label())
 	}
-	return verdict(w, tests, skips, opts.everything() && l.installed())
+	return verdict(w, tests, skips, opts.everything() && l.installed(), l.slow)
 }

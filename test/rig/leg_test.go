@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,14 +47,38 @@ func TestVerdictOfLegs(t *testing.T) {
 	}
 }
 
-func TestCachedOnlySaysWhatIsLeftOut(t *testing.T) {
+func TestReduceSaysWhatIsLeftOut(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	both, err := targets("installed,29-containerd", "", "")
-	testutil.Must(t, err)
-	var out bytes.Buffer
-	got, err := cachedOnly(&out, both)
-	if err != nil || len(got) != 1 || got[0].Name != engine.Installed ||
-		!strings.Contains(out.String(), "tests on 29-containerd skipped") {
-		t.Errorf("left %v, %v, and said %q", got, err, out.String())
+	for name, c := range map[string]struct {
+		engines string
+		slow    bool
+		want    []string
+		says    string
+	}{
+		"not cached":        {"installed,29-containerd", false, []string{engine.Installed}, "run make engines once"},
+		"slow":              {"installed,29-containerd", true, []string{engine.Installed}, "this machine is slow"},
+		"no other, slow":    {"installed", true, []string{engine.Installed}, ""},
+		"asked for, slow":   {"/usr/sbin/dockerd", true, []string{"/usr/sbin/dockerd"}, ""},
+		"not cached either": {"29-containerd", true, nil, "run make engines once"},
+	} {
+		all, err := targets(c.engines, "", "")
+		testutil.Must(t, err)
+		var out bytes.Buffer
+		rest, err := reduce(&out, all, c.slow)
+		testutil.Must(t, err)
+		var got []string
+		for _, v := range rest {
+			got = append(got, v.Name)
+		}
+		testutil.Assert(t, slices.Equal(got, c.want) && strings.Contains(out.String(), c.says) &&
+			(c.says == "") == (out.Len() == 0), "%s: left %v, and said %q", name, got, out.String())
 	}
+}
+
+func TestBesideDependsOnTheMachine(t *testing.T) {
+	usual, slow := testOptions{}.beside(1, false), testOptions{}.beside(1, true)
+	testutil.Assert(t, usual == 2*slow && slow == runtime.NumCPU(), "%d packages at once, on a slow machine %d", usual,
+		slow)
+	testutil.Equal(t, testOptions{}.beside(1000, true), 1, "packages at once on one of many engines")
+	testutil.Equal(t, testOptions{parallel: 3}.beside(1, true), 3, "packages at once with -p 3")
 }

@@ -153,7 +153,7 @@ func insideCommand(ctx context.Context, on target, p plan) (code int, err error)
 type testOptions struct {
 	packages []string
 	half     string // private, system, or empty for both
-	cached   bool   // do nothing if the engine is not in the cache
+	cached   bool   // leave out engines, see reduce
 	run      string
 	bench    string
 	// benchTime is go test's -benchtime. It is a count, because single operations take long and ratios need pairs.
@@ -175,7 +175,8 @@ func parseTestFlags(args []string) (testOptions, error) {
 	flags.IntVar(&o.count, "count", 1, "run every test that many times")
 	flags.IntVar(&o.parallel, "p", 0, "run that many packages at once, each on an engine of its own; 0: by processors")
 	flags.DurationVar(&o.timeout, "timeout", time.Hour, "time limit of one package")
-	flags.BoolVar(&o.cached, "cached", false, "do nothing if the engine is not in the cache")
+	flags.BoolVar(&o.cached, "cached", false, "leave out engines that are not in the cache, and, on a "+
+		"slow machine, others than the installed one")
 	flags.BoolVar(&o.noRace, "norace", false, "compile without the race detector")
 	flags.BoolVar(&o.verbose, "v", false, "show the output of every test")
 	if err := flags.Parse(args); err != nil {
@@ -199,12 +200,16 @@ func parseTestFlags(args []string) (testOptions, error) {
 }
 
 // beside is how many packages run at once on each of so many targets. Tests mostly wait, for containers and their
-// grace periods: two packages for each processor keep it busy.
-func (o testOptions) beside(targets int) int {
+// grace periods: two packages for each processor keep it busy. On a slow machine, one does.
+func (o testOptions) beside(targets int, slow bool) int {
 	if o.parallel > 0 {
 		return o.parallel
 	}
-	return max(1, 2*runtime.NumCPU()/targets)
+	each := 2
+	if slow {
+		each = 1
+	}
+	return max(1, each*runtime.NumCPU()/targets)
 }
 
 // everything says whether the run has all tests of an engine.

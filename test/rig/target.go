@@ -89,6 +89,10 @@ func (t target) label() string {
 	return label
 }
 
+// installed says whether the target's engine is the installed one. Tests that use no engine, or the machine's own, run
+// on this target only: other targets would repeat their results.
+func (t target) installed() bool { return t.Name == engine.Installed }
+
 // firstShim is the first major version of Docker Engine that accepts a shim's name as a runtime.
 const firstShim = 23
 

@@ -8,19 +8,25 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/criadapter/criadapter/test/gomod"
 	"github.com/criadapter/criadapter/test/rig/results"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
+	"github.com/criadapter/criadapter/test/rig/speed"
 )
 
 // testCommand compiles the tests and runs them for all targets at once, with separate engines. It prints the verdict on
 // each target and returns the exit code.
 func testCommand(ctx context.Context, targets []target, opts testOptions) (code int, err error) {
+	slow, err := slowMachine(ctx, os.Stdout)
+	if err != nil {
+		return 1, err
+	}
 	if opts.cached {
-		if targets, err = cachedOnly(os.Stdout, targets); err != nil || len(targets) == 0 {
+		if targets, err = reduce(os.Stdout, targets, slow); err != nil || len(targets) == 0 {
 			return 0, err
 		}
 	}
@@ -46,7 +52,9 @@ func testCommand(ctx context.Context, targets []target, opts testOptions) (code 
 		if err != nil {
 			return 1, err
 		}
-		legs = append(legs, &leg{target: t, scratch: s, several: len(targets) > 1, beside: opts.beside(len(targets))})
+		legs = append(legs, &leg{
+			target: t, scratch: s, several: len(targets) > 1, slow: slow, beside: opts.beside(len(targets), slow),
+		})
 	}
 	if err := furnishLegs(ctx, legs, opts); err != nil {
 		return 1, err
@@ -69,10 +77,27 @@ func testCommand(ctx context.Context, targets []target, opts testOptions) (code 
 	return code, nil
 }
 
-// cachedOnly leaves out the engines that would have to be built, and says so.
-func cachedOnly(w io.Writer, targets []target) ([]target, error) {
+// slowMachine says whether the machine is slow. If it is, slowMachine prints a line about it.
+func slowMachine(ctx context.Context, w io.Writer) (bool, error) {
+	start, err := speed.StartTime(ctx)
+	slow := err == nil && start >= speed.Slow
+	if slow {
+		fmt.Fprintf(w, "this machine is slow: a program's start takes %v, so fewer packages run at once\n",
+			start.Round(time.Millisecond))
+	}
+	return slow, err
+}
+
+// reduce leaves out the engines that would have to be built. On a slow machine it leaves out all others than the
+// installed one, if that is among them: the tests of several engines take too long there. It says what is left out.
+func reduce(w io.Writer, targets []target, slow bool) ([]target, error) {
+	slow = slow && slices.ContainsFunc(targets, target.installed)
 	var rest []target
 	for _, v := range targets {
+		if slow && !v.installed() {
+			fmt.Fprintf(w, "tests on %s skipped: this machine is slow\n", v.Name)
+			continue
+		}
 		has, err := v.Cached()
 		if err != nil {
 			return nil, err
@@ -113,7 +138,7 @@ func newTestPlan(ctx context.Context, opts testOptions, kind rigenv.Kind) (testP
 const shownLongest = 20
 
 // verdict prints what is wrong with the outcomes, and as the last line the count. It returns the exit code.
-func verdict(w io.Writer, tests []results.Test, skips *results.Skips, everything bool) int {
+func verdict(w io.Writer, tests []results.Test, skips *results.Skips, everything, slow bool) int {
 	count := results.CountOf(tests)
 	code := 0
 	complain := func(format string, args ...any) {
@@ -131,7 +156,7 @@ func verdict(w io.Writer, tests []results.Test, skips *results.Skips, everything
 			fmt.Fprintf(w, "failed among the others, and passed alone: %s\n", t)
 		}
 	}
-	if count.TooFlaky() {
+	if count.TooFlaky(slow) {
 		complain("%d tests passed alone only, which is more than by chance\n", count.Flaky)
 	}
 	for _, t := range skips.Unlisted(tests) {

@@ -145,7 +145,7 @@ func TestVerdict(t *testing.T) {
 			skips, err := results.ParseSkips(strings.NewReader(test.skips))
 			testutil.Must(t, err)
 			var out bytes.Buffer
-			testutil.Equal(t, verdict(&out, test.tests, skips, test.everything), test.code, "exit code")
+			testutil.Equal(t, verdict(&out, test.tests, skips, test.everything, false), test.code, "exit code")
 			if !strings.Contains(out.String(), test.says) || !strings.HasSuffix(out.String(), "\n"+test.last+"\n") {
 				t.Errorf("said %q, want %q and %q", out.String(), test.says, test.last)
 			}

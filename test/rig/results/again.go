@@ -10,7 +10,7 @@ import (
 const maxAgain = 10
 
 // maxFlaky is the number of flaky tests of one engine in a run that may still succeed. More tests do not fail by
-// chance.
+// chance. On a slow machine, programs are often late, and maxAgain counts instead.
 const maxFlaky = 3
 
 // Again returns, by package, the failed top-level tests that run a second time, alone, at most maxAgain. A flaky test
@@ -48,8 +48,13 @@ func raced(tests []Test, test Test) bool {
 	})
 }
 
-// TooFlaky says whether more than maxFlaky tests were flaky.
-func (c Count) TooFlaky() bool { return c.Flaky > maxFlaky }
+// TooFlaky says whether more tests were flaky than by chance, on a slow machine or on a usual one.
+func (c Count) TooFlaky(slow bool) bool {
+	if slow {
+		return c.Flaky > maxAgain
+	}
+	return c.Flaky > maxFlaky
+}
 
 // Judge makes a failed test Flaky if it passed now, its top-level test did not fail, and its binary ended well. If its
 // top-level test failed again, Judge sets Twice.

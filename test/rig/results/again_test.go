@@ -51,8 +51,9 @@ func TestAgain(t *testing.T) {
 }
 
 func TestTooFlaky(t *testing.T) {
-	if (Count{Passed: 1, Flaky: maxFlaky}).TooFlaky() || !(Count{Passed: 1, Flaky: maxFlaky + 1}).TooFlaky() {
-		t.Errorf("the limit is not %d", maxFlaky)
+	for slow, limit := range map[bool]int{false: maxFlaky, true: maxAgain} {
+		few, many := Count{Passed: 1, Flaky: limit}, Count{Passed: 1, Flaky: limit + 1}
+		testutil.Assert(t, !few.TooFlaky(slow) && many.TooFlaky(slow), "slow %v: the limit is not %d", slow, limit)
 	}
 }
 
