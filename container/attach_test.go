@@ -110,9 +110,9 @@ func (n *node) ages(engine *turns, id string, by time.Duration) {
 	}
 }
 
-// attach attaches for twenty seconds at most.
+// attach attaches for longRun at most.
 func (n *node) attach(ctx context.Context, id string, withInput bool) (out, err string, _ error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, longRun)
 	defer cancel()
 	var stdout, stderr testutil.Buffer
 	streams := Streams{Stdout: &stdout, Stderr: &stderr}

@@ -126,7 +126,7 @@ func (n *node) boot() {
 	})
 	n.cache.OnExit(n.FinishExit)
 	n.stopCache = n.background("the cache", n.cache.Run)
-	synced, cancelSync := context.WithTimeout(n.t.Context(), 20*time.Second)
+	synced, cancelSync := context.WithTimeout(n.t.Context(), longRun)
 	defer cancelSync()
 	testutil.Must(n.t, n.cache.WaitSynced(synced))
 }
@@ -211,7 +211,7 @@ func (n *node) podIn(cgroup string) string {
 
 // cleanUp removes a pod with its containers from the engine.
 func (n *node) cleanUp(sandboxID string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), longRun)
 	defer cancel()
 	for _, c := range n.cache.Snapshot().ContainersOf(sandboxID) {
 		if err := n.engine.RemoveContainer(ctx, c.ID); err != nil && !errdefs.IsNotFound(err) &&

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
@@ -19,7 +18,7 @@ const rigImage = "test/busybox:latest"
 // dialRig returns a client of the rig's engine, which has rigImage.
 func dialRig(t testing.TB, env rigenv.Env) *docker.Client {
 	t.Helper()
-	client, err := docker.Dial(docker.Options{Host: env.DockerHost, RequestTimeout: time.Minute})
+	client, err := docker.Dial(docker.Options{Host: env.DockerHost, RequestTimeout: testutil.Patience})
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	testutil.Must(t, client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}))
@@ -27,7 +26,7 @@ func dialRig(t testing.TB, env rigenv.Env) *docker.Client {
 }
 
 func rigContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testutil.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -163,7 +163,7 @@ func wantType(t *testing.T, what string, err, want error) {
 }
 
 func testContext(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testutil.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }

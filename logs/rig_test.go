@@ -44,7 +44,7 @@ func newRigContainer(t *testing.T, driver string, options map[string]string, tty
 	})
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testutil.Patience)
 		defer cancel()
 		if err := engine.RemoveContainer(ctx, id); err != nil && !errdefs.IsNotFound(err) {
 			t.Error(err)
@@ -71,7 +71,7 @@ func (c *rigContainer) start() {
 // wait waits for the end of the container's process.
 func (c *rigContainer) wait() {
 	c.t.Helper()
-	testutil.EventuallyWithin(c.t, time.Minute, "the container's end", func() error {
+	testutil.Eventually(c.t, func() error {
 		inspect, err := c.engine.InspectContainer(c.t.Context(), c.id)
 		if err == nil && inspect.State.Running {
 			err = errors.New("it runs")

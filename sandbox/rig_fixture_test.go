@@ -60,7 +60,7 @@ func newRigOn(t *testing.T, env rigenv.Env, flags ...string) *rig {
 
 // tidy removes what a failed test has left in the engine.
 func (r *rig) tidy() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testutil.Patience)
 	defer cancel()
 	for _, c := range r.containers(ctx) {
 		if err := r.engine.RemoveContainer(ctx, c.ID); err != nil && !errdefs.IsNotFound(err) {

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait of a test.
-const patience = 10 * time.Second
+const patience = testutil.Patience
 
 // fakeRuntime is a Runtime made of functions.
 type fakeRuntime struct {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
@@ -73,7 +72,7 @@ func (r realEngine) create() string {
 // run runs a command in a container.
 func (r realEngine) run(id string, command ...string) (string, error) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.Context(), testutil.Patience)
 	defer cancel()
 	opts := docker.ExecOptions{Command: command, Stdout: true, Stderr: true, TTY: true}
 	execID, err := r.client.CreateExec(ctx, id, opts)

@@ -118,7 +118,7 @@ type suite struct {
 }
 
 // patience is how long the suite waits for what must happen.
-const patience = 30 * time.Second
+const patience = testutil.Patience
 
 // withPatience bounds a call. Cleanups make calls, too, when the test's own context has ended.
 func withPatience(t *testing.T) context.Context {

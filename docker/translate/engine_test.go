@@ -28,7 +28,7 @@ type node struct {
 	env      rigenv.Env
 }
 
-const testTimeout = 2 * time.Minute
+const testTimeout = testutil.Patience
 
 // newNode connects to the engine at host and pulls the images named.
 func newNode(t *testing.T, env rigenv.Env, host string, images ...string) *node {

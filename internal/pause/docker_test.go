@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
@@ -21,7 +20,7 @@ import (
 // tests of other packages on the same engine may be using it.
 func TestImageRunsOnAnEngine(t *testing.T) {
 	env := rigenv.Require(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 	defer cancel()
 	cli, err := client.New(client.WithHost(env.DockerHost))
 	testutil.Must(t, err)
@@ -77,7 +76,7 @@ func run(ctx context.Context, t *testing.T, cli *client.Client) string {
 	})
 	testutil.Must(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), testutil.Patience)
 		defer cancel()
 		options := client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}
 		if _, err := cli.ContainerRemove(ctx, created.ID, options); err != nil {

@@ -9,16 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// patience is how long Eventually and Until wait before they fail the test. In a test that passes, the condition holds
-// much sooner, even on a machine that is several times slower than usual.
-const patience = 3 * time.Minute
+// Patience is how long Eventually and Until wait before they fail the test, and the limit for other steps that must not
+// last for ever. It costs nothing in a test that passes: the condition holds much sooner, even on a machine where the
+// start of a container takes half a minute.
+const Patience = 10 * time.Minute
 
 // Eventually repeats check until it returns nil, and fails the test with its last
-// error after patience. Call it from the test's own goroutine.
+// error after Patience. Call it from the test's own goroutine.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
-	if err := poll(patience, check); err != nil {
-		t.Fatalf("not within %s: %v", patience, err)
+	if err := poll(Patience, check); err != nil {
+		t.Fatalf("not within %s: %v", Patience, err)
 	}
 }
 
@@ -33,19 +34,19 @@ func EventuallyWithin(t testing.TB, within time.Duration, what string, check fun
 // Until is Eventually for a condition that holds or does not.
 func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	if err := poll(patience, holds(condition)); err != nil {
-		t.Fatalf("not within %s: %s", patience, what)
+	if err := poll(Patience, holds(condition)); err != nil {
+		t.Fatalf("not within %s: %s", Patience, what)
 	}
 }
 
 // Receive returns the next value of a channel, or the zero value of a closed one. It ends the test with the message if
-// nothing comes within patience. Call it from the test's own goroutine.
+// nothing comes within Patience. Call it from the test's own goroutine.
 func Receive[T any](t testing.TB, from <-chan T, format string, args ...any) T {
 	t.Helper()
 	select {
 	case value := <-from:
 		return value
-	case <-time.After(patience):
+	case <-time.After(Patience):
 		t.Fatalf(format, args...)
 		panic("unreachable")
 	}

@@ -12,7 +12,7 @@ func NoMoreGoroutines(t testing.TB) (check func()) {
 	before := runtime.NumGoroutine()
 	return func() {
 		t.Helper()
-		if err := poll(patience, holds(func() bool { return runtime.NumGoroutine() <= before })); err != nil {
+		if err := poll(Patience, holds(func() bool { return runtime.NumGoroutine() <= before })); err != nil {
 			stacks := make([]byte, 1<<20)
 			t.Fatalf("%d goroutines, and %d before:\n%s", runtime.NumGoroutine(), before,
 				stacks[:runtime.Stack(stacks, true)])

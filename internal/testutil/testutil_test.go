@@ -74,12 +74,12 @@ func TestEventually(t *testing.T) {
 			want string
 		}{
 			"an error": {func(t testing.TB) { Eventually(t, func() error { return errors.New("still 3") }) },
-				"not within 3m0s: still 3"},
+				"not within 10m0s: still 3"},
 			"a name": {func(t testing.TB) {
 				EventuallyWithin(t, time.Minute, "the pod", func() error { return errors.New("pending") })
 			}, "the pod: not within 1m0s: pending"},
 			"a condition": {func(t testing.TB) { Until(t, "it ends", func() bool { return false }) },
-				"not within 3m0s: it ends"},
+				"not within 10m0s: it ends"},
 			"no time at all": {func(t testing.TB) { EventuallyWithin(t, 0, "once", func() error { return nil }) }, ""},
 		} {
 			test := &failing{TB: t}

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds each wait of a test.
-const patience = 10 * time.Second
+const patience = testutil.Patience
 
 // authority signs certificates.
 type authority struct {

@@ -52,7 +52,7 @@ func (c *crictl) attachToShort(id, line string, withInput bool) string {
 	if withInput {
 		args = append(args, "-i")
 	}
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(testutil.Patience); time.Now().Before(deadline); {
 		s := c.background(append(args, id)...)
 		if s.wait(); s.cmd.ProcessState.Success() {
 			if got := s.stdout.String(); strings.Count(got, line+"\n") != 1 {

@@ -45,7 +45,7 @@ func ask(t *testing.T, address, text string) string {
 	conn, err := net.Dial("tcp", address)
 	testutil.Must(t, err)
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(testutil.Patience))
 	_, err = io.WriteString(conn, text)
 	testutil.Must(t, err)
 	testutil.Must(t, conn.(*net.TCPConn).CloseWrite())
@@ -123,7 +123,7 @@ func TestPortForwardDoesNotReachTheHost(t *testing.T) {
 		conn, err := net.Dial("tcp", address)
 		testutil.Must(t, err)
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(testutil.Patience))
 		// The connection ends without an answer. It may end before the text is written.
 		_, _ = io.WriteString(conn, "hello")
 		answer, err := io.ReadAll(conn)

@@ -94,13 +94,8 @@ func (s *session) expect(text string) {
 // wait waits for the end and returns the exit code.
 func (s *session) wait() int {
 	s.t.Helper()
-	select {
-	case <-s.ended:
-		return s.cmd.ProcessState.ExitCode()
-	case <-time.After(3 * time.Minute):
-		s.t.Fatalf("%v does not end; stdout %q, stderr %q", s.cmd.Args, s.stdout, s.stderr)
-		return 0
-	}
+	testutil.Receive(s.t, s.ended, "%v does not end; stdout %q, stderr %q", s.cmd.Args, s.stdout, s.stderr)
+	return s.cmd.ProcessState.ExitCode()
 }
 
 // sized waits until a shell on the terminal says that it has this size. The size may come after the shell's start.

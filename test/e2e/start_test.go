@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,11 +31,7 @@ func TestSecondServerRefusesToStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			second := adapter.NewForTest(t, adapter.Options{Env: env, Flags: []string{test.flag}})
 			testutil.Must(t, second.Launch())
-			select {
-			case <-second.Ended():
-			case <-time.After(3 * time.Minute):
-				t.Fatal("the second server runs")
-			}
+			testutil.Receive(t, second.Ended(), "the second server runs")
 			testutil.Assert(t, second.ExitError() != nil, "the second server ended with exit status 0")
 			log := second.LogTail()
 			testutil.Assert(t, strings.Contains(log, test.want), "the second server says %q, want %q", log, test.want)
@@ -183,7 +178,7 @@ func wantCode(t *testing.T, what string, err error, want codes.Code) {
 // removeSandbox does what a kubelet does at a pod's end. The test's own context may be over.
 func removeSandbox(t *testing.T, server *adapter.Server, id string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testutil.Patience)
 	defer cancel()
 	testutil.Check(t, server.Runtime.StopPodSandbox(ctx, id))
 	testutil.Check(t, server.Runtime.RemovePodSandbox(ctx, id))

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/mountinfo"
@@ -272,7 +271,7 @@ func (n *node) remove(name string) {
 
 // get reads the kubelet's endpoint.
 func (n *node) get(path string) ([]byte, error) {
-	client := http.Client{Timeout: 10 * time.Second}
+	client := http.Client{Timeout: patience}
 	answer, err := client.Get("http://" + n.address + path)
 	if err != nil {
 		return nil, err
@@ -437,7 +436,7 @@ func (n *node) logHas(pod *v1.Pod, container string, attempt uint32, want string
 // exec runs a command in a container and returns its output.
 func (n *node) exec(pod *v1.Pod, container string, command ...string) string {
 	n.t.Helper()
-	stdout, stderr, err := n.cri.ExecSync(n.t.Context(), id(pod, container), command, 10*time.Second)
+	stdout, stderr, err := n.cri.ExecSync(n.t.Context(), id(pod, container), command, patience)
 	testutil.Require(n.t, err == nil, "%v: %v: %s", command, err, stderr)
 	return strings.TrimSpace(string(stdout))
 }

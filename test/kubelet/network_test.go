@@ -44,7 +44,7 @@ func TestNetworkNotReady(t *testing.T) {
 
 // served fails unless a web server answers with some text.
 func served(host string, port int) error {
-	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Get(fmt.Sprintf("http://%s:%d/", host, port))
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/containerd/errdefs"
 
@@ -97,9 +96,6 @@ type containerd struct{ *peers.Containerd }
 // networks numbers the pod networks of this process's containerds.
 var networks atomic.Int32
 
-// closeTimeout bounds the clean-up of one test.
-const closeTimeout = time.Minute
-
 func newContainerd(t testing.TB, env rigenv.Env) containerd {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "ctd")
@@ -113,7 +109,7 @@ func newContainerd(t testing.TB, env rigenv.Env) containerd {
 		if t.Failed() {
 			t.Logf("the end of containerd's log:\n%s", c.LogTail())
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout) // the test's own context has ended
+		ctx, cancel := context.WithTimeout(context.Background(), patience) // the test's own context has ended
 		defer cancel()
 		testutil.Check(t, errors.Join(c.Close(ctx), os.RemoveAll(dir)))
 	})

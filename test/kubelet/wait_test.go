@@ -15,9 +15,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// patience bounds each wait of a test. A step that works takes less time, even on a machine that is several times
-// slower than usual.
-const patience = 3 * time.Minute
+// patience bounds each wait of a test.
+const patience = testutil.Patience
 
 // eventually repeats check until it returns nil.
 func eventually(t testing.TB, what string, check func() error) {

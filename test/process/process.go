@@ -17,7 +17,7 @@ import (
 
 const (
 	// stopTimeout is the time after SIGTERM in which a program must end before it is killed.
-	stopTimeout = time.Minute
+	stopTimeout = 3 * time.Minute
 	// pollInterval is the pause between two checks of Await.
 	pollInterval = 20 * time.Millisecond
 )
@@ -93,8 +93,8 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
-// Stop sends SIGTERM and waits for the end. A process that has not ended after a minute, or when ctx ends, is killed,
-// which is an error. The exit status does not count, because some programs exit with an error after SIGTERM.
+// Stop sends SIGTERM and waits for the end. A process that has not ended after three minutes, or when ctx ends, is
+// killed, which is an error. The exit status does not count, because some programs exit with an error after SIGTERM.
 func (p *Process) Stop(ctx context.Context) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

@@ -24,7 +24,7 @@ import (
 // dial returns a client of the rig's engine and a context that ends before the test's time is up.
 func dial(t *testing.T, env rigenv.Env) (context.Context, *client.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 	t.Cleanup(cancel)
 	cli, err := client.New(client.WithHost(env.DockerHost))
 	testutil.Must(t, err)

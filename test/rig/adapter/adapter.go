@@ -21,11 +21,11 @@ import (
 
 const (
 	// startTimeout bounds the time from the process's start to its first answer.
-	startTimeout = 30 * time.Second
+	startTimeout = 5 * time.Minute
 	// reconnectDelay is the first pause before gRPC connects again.
 	reconnectDelay = 20 * time.Millisecond
 	// stopTimeout is how long the process may take to end after SIGTERM.
-	stopTimeout = 30 * time.Second
+	stopTimeout = 2 * time.Minute
 )
 
 // Options has the settings of a server. Env is required.
@@ -167,7 +167,7 @@ func (s *Server) Launch() error {
 	return nil
 }
 
-// Start starts the program and waits until Version answers, at most half a minute. After Stop or Kill, Start runs the
+// Start starts the program and waits until Version answers, at most five minutes. After Stop or Kill, Start runs the
 // program again with the same directories.
 func (s *Server) Start(ctx context.Context) error {
 	if err := s.Launch(); err != nil {
@@ -210,7 +210,7 @@ func (s *Server) PID() int {
 }
 
 // Stop ends the program as systemd does, with SIGTERM, and waits for it. An exit status other than 0 is an error. If
-// the program still runs after half a minute or when ctx ends, it is killed, which is an error too. Pods keep running.
+// the program still runs after two minutes or when ctx ends, it is killed, which is an error too. Pods keep running.
 func (s *Server) Stop(ctx context.Context) error {
 	if !s.process.Running() {
 		return nil

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// callTimeout bounds the kubelet client's calls, as the kubelet's --runtime-request-timeout does.
-	callTimeout = 2 * time.Minute
+	// callTimeout bounds the kubelet client's calls, as the kubelet's --runtime-request-timeout does. It is longer than
+	// a kubelet's, for a slow machine.
+	callTimeout = 5 * time.Minute
 	// maxMessage is the largest answer that the kubelet's client takes, in bytes.
 	maxMessage = 16 << 20
 )

@@ -3,13 +3,12 @@ package adapter
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // closeTimeout bounds the cleanup of one test.
-const closeTimeout = time.Minute
+const closeTimeout = testutil.Patience
 
 // ForTest starts a server for the duration of a test. When the test ends, the server is closed, and an error of Close
 // fails the test. The output of a failed test has the end of the server's log.

@@ -55,10 +55,11 @@ type Engine struct {
 // maxDir is the longest Dir: the kernel allows 107 characters for a socket's path, including the engine's longest name.
 const maxDir = 107 - len("/exec/containerd/containerd.sock.ttrpc")
 
+// These times end steps of an engine that hangs. A step that works takes a few seconds, and a minute on a slow machine.
 const (
-	startTimeout  = 30 * time.Second
-	removeTimeout = 30 * time.Second
-	termTimeout   = 20 * time.Second
+	startTimeout  = 5 * time.Minute
+	removeTimeout = 5 * time.Minute
+	termTimeout   = 2 * time.Minute
 )
 
 // New prepares an engine in opts.Dir without starting it.
@@ -165,7 +166,7 @@ func (e *Engine) Signal(signal syscall.Signal) error {
 	return syscall.Kill(pid, signal)
 }
 
-// Start starts dockerd and waits until it answers, at most half a minute. After Terminate or Kill it starts the engine
+// Start starts dockerd and waits until it answers, at most five minutes. After Terminate or Kill it starts the engine
 // again over the same directory.
 func (e *Engine) Start(ctx context.Context) error {
 	if e.process.Running() {
@@ -245,7 +246,7 @@ func (e *Engine) waitReady(ctx context.Context) error {
 	})
 }
 
-// Terminate asks dockerd to end (SIGTERM) and waits for it; after 20 seconds, or when ctx ends, it is killed. Without
+// Terminate asks dockerd to end (SIGTERM) and waits for it; after two minutes, or when ctx ends, it is killed. Without
 // live-restore dockerd stops its containers on the way.
 func (e *Engine) Terminate(ctx context.Context) error {
 	if !e.process.Running() {

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
@@ -33,7 +32,7 @@ func mustStart(t *testing.T, e *Engine) *client.Client {
 // runSleep starts a container that keeps running.
 func runSleep(t *testing.T, env rigenv.Env, cli *client.Client) (id string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 	defer cancel()
 	ref := env.Image("test/busybox:latest")
 	pull, err := cli.ImagePull(ctx, ref, client.ImagePullOptions{})

@@ -19,7 +19,7 @@ import (
 )
 
 // closeTimeout bounds the end of one test's engine.
-const closeTimeout = time.Minute
+const closeTimeout = removeTimeout + termTimeout
 
 // ForTest starts an engine for the duration of a test. Without Options.Dir it makes a directory, which the rig removes.
 func ForTest(t testing.TB, opts Options) *Engine {
