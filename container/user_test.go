@@ -1,6 +1,7 @@
 package container
 
 import (
+	"errors"
 	"reflect"
 	"testing"
 
@@ -41,6 +42,13 @@ func TestRigUserOfAnExitedContainer(t *testing.T) {
 	want := n.look(id).Status.Identity
 	testutil.Require(t, want != nil, "its user is unknown")
 	testutil.Must(t, n.Stop(t.Context(), id, 0))
+	testutil.Eventually(t, func() error { // Stop does not wait for a slow disk
+		kept, err := n.store.LoadContainer(t.Context(), n.look(id).SandboxID, id)
+		if err == nil && kept.User == nil {
+			err = errors.New("the record has no user")
+		}
+		return err
+	})
 	for _, when := range []string{"after its end", "after a restart"} {
 		got := n.look(id).Status.Identity
 		testutil.Assert(t, reflect.DeepEqual(got, want), "%s: %+v, want %+v", when, got, want)
