@@ -125,9 +125,10 @@ func TestRestartPolicies(t *testing.T) {
 	}
 }
 
-// TestCrashLoop lets a container fail again and again: it waits longer each time, and its status says why.
+// TestCrashLoop lets a container fail again and again: it waits longer each time, and its status says why. The back-off
+// begins anew for a container that ran for twice the longest back-off, and a slow start counts as running.
 func TestCrashLoop(t *testing.T) {
-	n := newNode(t)
+	n := newNode(t, "--crash-backoff-max", "5m")
 	n.write("crash.yaml", simple("crash", "echo started; exit 7"))
 	pod := n.until("crash", func(pod *v1.Pod) error {
 		if status(pod, "main").RestartCount < 2 {

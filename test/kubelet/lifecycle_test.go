@@ -18,20 +18,21 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/rig/speed"
 )
 
 // TestSidecar starts a restartable init container before the app container, restarts it, and ends it last.
 func TestSidecar(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `
-  terminationGracePeriodSeconds: 10
+  terminationGracePeriodSeconds: 600
   volumes: [{name: work, hostPath: {path: SCRATCH, type: Directory}}]
   initContainers:
   - name: side
     image: SHELL
     restartPolicy: Always
     command: [sh, -c, "trap 'echo side ends >> /scratch/order; exit 0' TERM; sleep 1; echo side is up >> /scratch/order; touch /tmp/up; while :; do sleep 0.1; done"]
-    startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1}
+    startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 120}
     volumeMounts: [{name: work, mountPath: /scratch}]
   containers:
   - name: main
@@ -126,7 +127,8 @@ func TestStubbornContainer(t *testing.T) {
 	began := time.Now()
 	n.end("pod")
 	took := time.Since(began)
-	testutil.Assert(t, took >= 2*time.Second && took <= 15*time.Second, "it took %v, with a grace period of 2s", took)
+	testutil.Assert(t, took >= 2*time.Second, "it took %v, with a grace period of 2s", took)
+	speed.Check(t, "the end with a grace period of 2s", took, 15*time.Second)
 }
 
 // TestHooks runs an httpGet and a sleep hook, and restarts a container whose postStart hook fails. The answer to an

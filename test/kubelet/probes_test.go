@@ -40,7 +40,8 @@ func TestLivenessProbe(t *testing.T) {
 func TestReadinessProbe(t *testing.T) {
 	n := newNode(t)
 	manifest := strings.TrimRight(simple("pod", "sleep 1000"), "}\n") +
-		", readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, failureThreshold: 1}}\n"
+		", readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, timeoutSeconds: 30, " +
+		"failureThreshold: 1}}\n"
 	n.write("pod.yaml", manifest)
 	pod := n.until("pod", wantPhase(v1.PodRunning))
 	stays(t, "unready", 2*time.Second, func() error {
