@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -100,7 +99,7 @@ func inBursts(bursts, burst int, pause string) string {
 }
 
 func (w *writer) remove() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if w.server.PID() == 0 {
 		if err := w.server.Start(ctx); err != nil {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -37,8 +38,8 @@ type kubelet struct {
 	heals bool
 }
 
-// patience bounds each sync, check and removal of a pod. On an idle machine, each takes less than a tenth of patience.
-const patience = 60 * time.Second
+// patience bounds each sync, check and removal of a pod, and each wait for a condition.
+const patience = testutil.Patience
 
 // newKubelet wants a pod with an address, a host port, a cgroup of its own below the rig's, and one container. Nothing
 // else on the engine has its name.
@@ -251,8 +252,9 @@ func (k *kubelet) works(ctx context.Context) error {
 	if len(k.containers) == 0 {
 		return nil
 	}
-	ran, err := k.runtime().ExecSync(ctx,
-		&runtimeapi.ExecSyncRequest{ContainerId: k.toldContainer, Cmd: []string{"cat", "/etc/hosts"}, Timeout: 30})
+	ran, err := k.runtime().ExecSync(ctx, &runtimeapi.ExecSyncRequest{
+		ContainerId: k.toldContainer, Cmd: []string{"cat", "/etc/hosts"}, Timeout: int64(patience.Seconds()),
+	})
 	if err != nil {
 		return err
 	}
@@ -279,14 +281,14 @@ func (k *kubelet) logged(ctx context.Context) error {
 		return err
 	}
 	path := status.GetStatus().GetLogPath()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for ; ; time.Sleep(20 * time.Millisecond) {
 		names, _ := filepath.Glob(path + "*") // the log and its rotated files
 		for _, name := range names {
 			if text, err := os.ReadFile(name); err == nil && strings.Contains(string(text), "started") {
 				return nil
 			}
 		}
-		if time.Now().After(end) {
+		if ctx.Err() != nil {
 			return fmt.Errorf("the container's log %s does not have what it wrote", path)
 		}
 	}

@@ -84,6 +84,13 @@ func (f *faultyEngine) end() {
 	close(f.calm)
 }
 
+// faults returns the number of faults so far.
+func (f *faultyEngine) faults() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return sumOf(f.made)
+}
+
 // draw chooses what is wrong with a request, "" for nothing.
 func (f *faultyEngine) draw(faults ...string) (fault string, wait time.Duration, calm <-chan struct{}) {
 	f.mu.Lock()

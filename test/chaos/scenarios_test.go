@@ -164,7 +164,7 @@ func removeAndTidy(ctx context.Context, w *walk) error {
 	if err := remove(ctx, w); err != nil {
 		return err
 	}
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if left, err := os.ReadDir(filepath.Join(w.server.RootDir, "image-volumes")); err != nil || len(left) == 0 ||
 			w.server.PID() == 0 {
 			return err
