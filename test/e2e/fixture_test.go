@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/rig/adapter"
@@ -45,8 +46,9 @@ func newCrictlOn(t *testing.T, env rigenv.Env, flags ...string) *crictl {
 // use makes crictl call this CRI endpoint.
 func (c *crictl) use(endpoint string) {
 	c.t.Helper()
-	c.config = c.write("crictl.yaml",
-		map[string]any{"runtime-endpoint": endpoint, "image-endpoint": endpoint, "timeout": 60})
+	c.config = c.write("crictl.yaml", map[string]any{
+		"runtime-endpoint": endpoint, "image-endpoint": endpoint, "timeout": testutil.Patience.Seconds(),
+	})
 }
 
 // endpoint is the server's address for crictl.
@@ -55,6 +57,17 @@ func (c *crictl) endpoint() string {
 	endpoint, err := c.server.Clients()
 	testutil.Must(c.t, err)
 	return endpoint
+}
+
+// awaitOCIRuntime waits until the server has seen that criadapter-oci works. A request waits for that only some
+// seconds, and on a slow machine it takes longer.
+func (c *crictl) awaitOCIRuntime() {
+	c.t.Helper()
+	testutil.Until(c.t, "criadapter-oci works", func() bool {
+		var info struct{ Engine docker.Features }
+		c.read(&info, "info")
+		return info.Engine.OCIRuntime.Works()
+	})
 }
 
 // result is the outcome of one call of crictl.

@@ -44,6 +44,7 @@ func (n *gvisorNode) on(t *testing.T) *gvisorNode {
 
 func (n *gvisorNode) runGVisorPod() pod {
 	n.t.Helper()
+	n.awaitOCIRuntime()
 	p := n.runPod("--runtime=gvisor")
 	*n.ids = append(*n.ids, p.id)
 	return p

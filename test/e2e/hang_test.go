@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/speed"
 )
 
 // A stopped engine hangs without breaking a connection. RuntimeReady turns false within 15 seconds, so that the
@@ -21,10 +22,10 @@ func TestEngineHangs(t *testing.T) {
 	testutil.Must(n.t, n.engine.Signal(syscall.SIGSTOP))
 	defer func() { _ = n.engine.Signal(syscall.SIGCONT) }() // harmless the second time
 	begin := time.Now()
-	testutil.EventuallyWithin(t, 15*time.Second, "RuntimeReady turns false", func() error {
-		return n.runtimeReady(false)
-	})
-	t.Logf("the hanging engine was seen after %v", time.Since(begin).Round(time.Millisecond))
+	testutil.Eventually(t, func() error { return n.runtimeReady(false) })
+	took := time.Since(begin)
+	t.Logf("the hanging engine was seen after %v", took.Round(time.Millisecond))
+	speed.Check(t, "RuntimeReady=false", took, 15*time.Second)
 
 	begin = time.Now()
 	listed, err := n.server.Runtime.ListContainers(t.Context(), nil)
@@ -35,14 +36,15 @@ func TestEngineHangs(t *testing.T) {
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "late", Namespace: "e2e", Uid: "late"},
 	}, "")
 	testutil.Assert(t, status.Code(err) == codes.Unavailable, "a new pod: %v, want Unavailable", err)
-	took := time.Since(begin)
-	testutil.Assert(t, took <= 10*time.Second, "the answers took %v", took)
+	speed.Check(t, "the answers", time.Since(begin), 10*time.Second)
 
 	testutil.Must(n.t, n.engine.Signal(syscall.SIGCONT))
 	n.docker("ps") // the engine goes on
 	begin = time.Now()
-	testutil.EventuallyWithin(t, 5*time.Second, "RuntimeReady turns true", func() error { return n.runtimeReady(true) })
-	t.Logf("it was seen to answer after %v", time.Since(begin).Round(time.Millisecond))
+	testutil.Eventually(t, func() error { return n.runtimeReady(true) })
+	took = time.Since(begin)
+	t.Logf("it was seen to answer after %v", took.Round(time.Millisecond))
+	speed.Check(t, "RuntimeReady=true", took, 5*time.Second)
 }
 
 // runtimeReady fails unless the condition is as wanted.

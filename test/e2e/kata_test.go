@@ -59,6 +59,7 @@ func TestKataContract(t *testing.T) {
 			refused)
 		return
 	}
+	c.awaitOCIRuntime()
 	p := c.runPod("--runtime=kata")
 	id := c.container(p, "main", shellImage, "sleep", "1000")
 	same(t, "the command's output", strings.TrimSpace(c.run("exec", "-s", id, "echo", "alive")), "alive")

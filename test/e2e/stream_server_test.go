@@ -18,11 +18,7 @@ func TestStreamingRefusesOtherAddressesInTheClear(t *testing.T) {
 	env := rigenv.Require(t)
 	server := adapter.NewForTest(t, adapter.Options{Env: env, Flags: []string{"--streaming-bind-addr=0.0.0.0:0"}})
 	testutil.Must(t, server.Launch())
-	select {
-	case <-server.Ended():
-	case <-time.After(3 * time.Minute):
-		t.Fatal("the server runs")
-	}
+	testutil.Receive(t, server.Ended(), "the server runs")
 	if log := server.LogTail(); server.ExitError() == nil || !strings.Contains(log, "is not a loopback address") {
 		t.Errorf("it ended with %v and said %q", server.ExitError(), log)
 	}
@@ -44,13 +40,20 @@ func TestStreamingOverTLS(t *testing.T) {
 	})
 }
 
-// A session without traffic ends after the configured time, and its command with it.
+// A session without traffic ends after the configured time, and its command with it. The time is less than the five
+// seconds between two pings of crictl over SPDY, and a session with traffic lasts longer.
 func TestStreamingIdleTimeout(t *testing.T) {
-	c := newCrictl(t, "--streaming-connection-idle-timeout=2s")
+	c := newCrictl(t, "--streaming-connection-idle-timeout=3s")
 	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
 	overTransports(t, func(t *testing.T, transport string) {
 		c := c.on(t)
-		busy := c.background("exec", transport, id, "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.5; done")
+		busy := c.background("exec", "-i", transport, id,
+			"sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.5; done")
+		testutil.Until(t, "the command has begun", func() bool {
+			busy.say("still here") // the start of a command may take longer than the timeout
+			time.Sleep(100 * time.Millisecond)
+			return strings.Contains(busy.stdout.String(), "1\n")
+		})
 		silent := c.background("exec", transport, id, "sleep", "3000")
 		silent.wait()
 		c.awaitNoProcess(id, "sleep 3000")
