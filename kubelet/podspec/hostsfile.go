@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/hostsfile"
 )
 
 // hostsPath is the hosts file on the host and in containers.
@@ -31,8 +31,8 @@ func (g *Generator) hostsMount(in ContainerInput) (*runtimeapi.Mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(model.PodDirectory(g.opts.RootDir, in.Pod.UID), "etc-hosts")
-	if err := writeInPlace(path, content); err != nil {
+	path := hostsfile.Path(g.opts.RootDir, in.Pod.UID)
+	if err := hostsfile.Write(path, content); err != nil {
 		return nil, fmt.Errorf("hosts file: %w", err)
 	}
 	return &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: path, SelinuxRelabel: selinuxEnabled()}, nil
@@ -72,18 +72,4 @@ func (g *Generator) hosts(pod *v1.Pod, ips []string) ([]byte, error) {
 		fmt.Fprintf(&text, "%s\t%s\n", alias.IP, strings.Join(alias.Hostnames, "\t"))
 	}
 	return text.Bytes(), nil
-}
-
-// writeInPlace writes into the existing file: running containers have the file mounted and would not see another file.
-func writeInPlace(path string, content []byte) error {
-	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, content) {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		return err
-	}
-	return os.Chmod(path, 0o644)
 }

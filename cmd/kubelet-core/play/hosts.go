@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/hostsfile"
 )
 
 // hostsMark is the first line that play adds to a pod's hosts file. A kubelet core rewrites the file without these
@@ -25,14 +24,14 @@ func writeHosts(root string, pods []*v1.Pod, lines []string) error {
 	}
 	var errs []error
 	for _, pod := range pods {
-		path := filepath.Join(model.PodDirectory(root, pod.UID), "etc-hosts")
+		path := hostsfile.Path(root, pod.UID)
 		have, err := os.ReadFile(path)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		own, _, _ := bytes.Cut(have, []byte(hostsMark))
-		if want := append(bytes.Clone(own), added...); err == nil && !bytes.Equal(have, want) {
-			err = os.WriteFile(path, want, 0o644)
+		if err == nil {
+			err = hostsfile.Write(path, append(bytes.Clone(own), added...))
 		}
 		errs = append(errs, err)
 	}

@@ -1,0 +1,55 @@
+// Package hostsfile writes the hosts file of a pod, which its containers have mounted at /etc/hosts.
+package hostsfile
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// mode lets every user in a container read the file.
+const mode = 0o644
+
+// Path returns the path of a pod's hosts file below the root directory.
+func Path(rootDir string, uid types.UID) string {
+	return filepath.Join(model.PodDirectory(rootDir, uid), "etc-hosts")
+}
+
+// Write sets the content of a hosts file, and makes the file and its directory if they are missing. An existing file
+// stays the same file, because running containers have it mounted. One write replaces its content: a reader, or a
+// crash, never finds an empty file. The content of two calls at the same time may mix.
+func Write(path string, content []byte) error {
+	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, content) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, mode)
+	if err != nil {
+		return err
+	}
+	return errors.Join(overwrite(file, content), file.Close())
+}
+
+func overwrite(file *os.File, content []byte) error {
+	if err := file.Chmod(mode); err != nil { // whatever the umask
+		return err
+	}
+	before, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	// Until Truncate, empty lines stand in place of the rest of a longer content.
+	surplus := max(before.Size()-int64(len(content)), 0)
+	padded := append(bytes.Clone(content), bytes.Repeat([]byte("\n"), int(surplus))...)
+	if _, err := file.Write(padded); err != nil || surplus == 0 {
+		return err
+	}
+	return file.Truncate(int64(len(content)))
+}
