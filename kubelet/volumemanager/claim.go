@@ -29,7 +29,7 @@ func (o *Options) claim(namespace, name string) (binding, error) {
 	if o.ClaimsDir == "" {
 		return binding{}, fmt.Errorf("claim %q: there is no directory for claims: %w", name, errdefs.ErrNotImplemented)
 	}
-	if err := errors.Join(element("metadata.namespace", namespace), element("claimName", name)); err != nil {
+	if err := claimElements(namespace, name); err != nil {
 		return binding{}, err
 	}
 	volume, err := o.Claims.Claim(namespace, name)
@@ -45,6 +45,11 @@ func (o *Options) claim(namespace, name string) (binding, error) {
 		b.path = filepath.Clean(b.volume.Path)
 	}
 	return b, b.compare()
+}
+
+// claimElements checks the two elements of a claim's path in ClaimsDir.
+func claimElements(namespace, name string) error {
+	return errors.Join(element("metadata.namespace", namespace), element("claimName", name))
 }
 
 // compare looks for an earlier binding. A binding to another path is an errdefs.ErrFailedPrecondition: the pod would

@@ -14,8 +14,12 @@ import (
 // RemoveClaim removes a claim of ClaimsDir with its files. The files stay if the claim is bound to a persistent volume:
 // its entry is a link. The link is removed even while the volume is mounted: a local volume is often a disk, which the
 // node itself keeps mounted. A claim without a persistent volume stays while it is mounted anywhere on the machine,
-// whole or in part. The error is then an errdefs.ErrFailedPrecondition. A missing claim is no error.
+// whole or in part. The error is then an errdefs.ErrFailedPrecondition. A missing claim is no error. A name that cannot
+// be a directory's is an errdefs.ErrInvalidArgument: the path could be a directory of other claims.
 func RemoveClaim(claimsDir, namespace, name string) error {
+	if err := claimElements(namespace, name); err != nil {
+		return err
+	}
 	entry := filepath.Join(claimsDir, namespace, name)
 	found, err := os.Lstat(entry)
 	if errors.Is(err, os.ErrNotExist) {

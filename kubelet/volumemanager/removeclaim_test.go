@@ -25,6 +25,18 @@ func TestRemoveClaim(t *testing.T) {
 	testutil.Exists(t, filepath.Join(disk, "file"), "the persistent volume")
 }
 
+// TestRemoveClaimOfAnotherPath: a name that is no single element of a path removes nothing.
+func TestRemoveClaimOfAnotherPath(t *testing.T) {
+	claims := t.TempDir()
+	file := filepath.Join(claims, "ns", "own", "file")
+	testutil.WriteFile(t, file, "")
+	for _, name := range [][2]string{{"ns", ""}, {"ns", "."}, {"other", "../ns"}, {"ns", "own/file"}, {"", "ns"},
+		{"..", filepath.Base(claims)}} {
+		testutil.Fails(t, RemoveClaim(claims, name[0], name[1]), errdefs.IsInvalidArgument, "%q", name)
+	}
+	testutil.Exists(t, file)
+}
+
 // A mounted claim stays, even if only a directory in it is mounted, as for a subPath.
 func TestRemoveMountedClaim(t *testing.T) {
 	if testutil.AsRoot(t) {
