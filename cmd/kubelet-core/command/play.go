@@ -106,12 +106,12 @@ func downCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false,
-		"also remove the PersistentVolumeClaims in the files, with their directories")
+		"also remove the PersistentVolumeClaims that the files have or name, with their directories")
 	flags.add(cmd)
 	return cmd
 }
 
-// downWithClaims ends a play, if it runs, and then removes the claims in its files.
+// downWithClaims ends a play, if it runs, and then removes the claims that its files have or name.
 func downWithClaims(cmd *cobra.Command, files []string, opts play.Options) error {
 	if len(files) == 0 {
 		return fmt.Errorf("--force: a file is required, for its claims: %w", errdefs.ErrInvalidArgument)

@@ -42,13 +42,25 @@ func Read(ctx context.Context, in Input) (*Set, error) {
 	return set, set.complete(&in)
 }
 
-// ReadClaims returns the names of the PersistentVolumeClaims in the files.
+// ReadClaims returns the names of the PersistentVolumeClaims in the files, and of the claims that only their pods name.
 func ReadClaims(ctx context.Context, in Input) ([]types.NamespacedName, error) {
 	set := &Set{}
 	err := set.addFiles(ctx, &in, in.Files)
 	var names []types.NamespacedName
 	for _, claim := range set.objects.Claims {
 		names = append(names, types.NamespacedName{Namespace: namespaceOf(claim), Name: claim.Name})
+	}
+	for _, pod := range set.pods {
+		for i := range pod.Spec.Volumes {
+			claim := pod.Spec.Volumes[i].PersistentVolumeClaim
+			if claim == nil {
+				continue
+			}
+			name := types.NamespacedName{Namespace: namespaceOf(pod), Name: claim.ClaimName}
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
 	}
 	return names, err
 }

@@ -54,6 +54,24 @@ func TestRead(t *testing.T) {
 		strings.Contains(notes, "the other 1"), "notes %s", notes)
 }
 
+// TestReadClaims finds each claim once, whether the files have it or only name it.
+func TestReadClaims(t *testing.T) {
+	claim := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: own}\n---\n"
+	pod := testutil.PodYAML("pod", `
+  volumes:
+  - {name: a, persistentVolumeClaim: {claimName: own}}
+  - {name: b, persistentVolumeClaim: {claimName: named}}
+  - {name: c, emptyDir: {}}
+  containers: [{name: c, image: i}]
+`)
+	replicas := "---" + strings.Replace(deployment, "spec: {containers",
+		"spec: {volumes: [{name: d, persistentVolumeClaim: {claimName: shared}}], containers", 1)
+	replicas = strings.Replace(replicas, "metadata: {name: web}", "metadata: {name: web, namespace: shop}", 1)
+	claims, err := ReadClaims(t.Context(), Input{Files: []string{"-"}, In: strings.NewReader(claim + pod + replicas)})
+	testutil.Must(t, err)
+	testutil.Equal(t, fmt.Sprint(claims), "[default/own default/named shop/shared]", "claims")
+}
+
 const job = `
 apiVersion: batch/v1
 kind: Job
