@@ -196,21 +196,25 @@ func (s *Set) complete(in *Input) error {
 	return errors.Join(errs...)
 }
 
-// name sets the pods' defaults and host names. It refuses two pods of one name, and pods without containers.
+// name sets the pods' defaults and host names. It refuses two pods of one name or UID, and pods without containers. The
+// kubelet core would refuse the second pod, too, but then the play would wait for it.
 func (s *Set) name() error {
 	var errs []error
-	names := map[string]bool{}
+	names, uids := map[string]bool{}, map[types.UID]bool{}
 	for _, pod := range s.pods {
 		manifest.SetDefaults(pod)
 		key := pod.Namespace + "/" + pod.Name
 		switch {
 		case names[key]:
 			errs = append(errs, fmt.Errorf("pod %s: two of that name: %w", pod.Name, errdefs.ErrInvalidArgument))
+		case uids[pod.UID]:
+			errs = append(errs, fmt.Errorf("pod %s: metadata.uid: another pod has %s, too; leave it out: %w", pod.Name,
+				pod.UID, errdefs.ErrInvalidArgument))
 		case len(pod.Spec.Containers) == 0:
 			errs = append(errs, fmt.Errorf("pod %s: spec.containers: it is required: %w", pod.Name,
 				errdefs.ErrInvalidArgument))
 		}
-		names[key] = true
+		names[key], uids[pod.UID] = true, pod.UID != ""
 		if pod.Spec.Hostname == "" && len(pod.Name) < 64 && !strings.Contains(pod.Name, ".") {
 			pod.Spec.Hostname = pod.Name // without the node's name, the suffix of a static pod's name
 		}
