@@ -28,7 +28,9 @@ var emptyDir = Kind{
 		case v1.StorageMediumDefault:
 			return host.Directory(path, pod)
 		case v1.StorageMediumMemory:
-			return host.Tmpfs(path, pod, tmpfsSize(pod, of.SizeLimit))
+			// The pages of a tmpfs count as the pod's memory.
+			limits, size := model.PodResources(pod).Limits, ptr.Deref(of.SizeLimit, resource.Quantity{})
+			return host.Tmpfs(path, pod, limits.Memory().Value(), size.Value())
 		default:
 			return fmt.Errorf("emptyDir.medium: %q is neither empty nor Memory: %w",
 				of.Medium, errdefs.ErrNotImplemented)
@@ -40,15 +42,4 @@ var emptyDir = Kind{
 		}
 		return "empty"
 	},
-}
-
-// tmpfsSize is the smaller one of the volume's size limit and the pod's memory limit, in bytes; 0 if there is neither.
-// The pages of a tmpfs count as the pod's memory.
-func tmpfsSize(pod *v1.Pod, sizeLimit *resource.Quantity) int64 {
-	limits := model.PodResources(pod).Limits
-	size := limits.Memory().Value()
-	if sizeLimit != nil && sizeLimit.Value() > 0 && (size == 0 || sizeLimit.Value() < size) {
-		size = sizeLimit.Value()
-	}
-	return size
 }

@@ -57,9 +57,9 @@ func (k *Kind) Plugin() string {
 type Host interface {
 	// Directory makes a directory on disk.
 	Directory(path string, pod *v1.Pod) error
-	// Tmpfs makes a directory in memory. size bounds its content in bytes; 0 means the memory that the node has for
-	// pods.
-	Tmpfs(path string, pod *v1.Pod, size int64) error
+	// Tmpfs makes a directory in memory. Each limit bounds its content in bytes; 0 means none. The memory that the node
+	// has for pods bounds it, too.
+	Tmpfs(path string, pod *v1.Pod, limits ...int64) error
 	// Claim makes the directory of a claim, or checks the path of the persistent volume that is bound to it.
 	Claim(pod *v1.Pod, name string) error
 }

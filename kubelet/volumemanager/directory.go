@@ -32,12 +32,19 @@ func (host) Directory(path string, pod *v1.Pod) error {
 
 // Tmpfs mounts a tmpfs at path unless something is mounted there. As in the kubelet, it is never larger than the memory
 // that the node has for pods.
-func (h host) Tmpfs(path string, pod *v1.Pod, size int64) error {
+func (h host) Tmpfs(path string, pod *v1.Pod, limits ...int64) error {
 	allocatable := h.opts.Allocatable()
-	if most := allocatable.Memory().Value(); most > 0 && (size == 0 || most < size) {
-		size = most
+	return makeTmpfs(path, fsGroup(pod), smallest(append(limits, allocatable.Memory().Value())))
+}
+
+// smallest returns the smallest limit. 0 means no limit.
+func smallest(limits []int64) (least int64) {
+	for _, limit := range limits {
+		if limit > 0 && (least == 0 || limit < least) {
+			least = limit
+		}
 	}
-	return makeTmpfs(path, fsGroup(pod), size)
+	return least
 }
 
 func fsGroup(pod *v1.Pod) *int64 {
