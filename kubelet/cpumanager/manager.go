@@ -120,8 +120,12 @@ func (m *Manager) Wake() {
 	}
 }
 
-// Keep drops the CPUs of pods that do not exist.
+// Keep drops the CPUs of pods that do not exist. With another policy than Static no grant counts, and a write would
+// bring the file back that Run removes.
 func (m *Manager) Keep(exists func(types.UID) bool) error {
+	if !m.static() {
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	dropped, err := m.grants.Keep(exists)

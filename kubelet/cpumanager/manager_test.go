@@ -323,6 +323,7 @@ func TestRunGivesAllBack(t *testing.T) {
 		off.runtime.fails = nil
 		testutil.Must(t, off.runs(t, func() {}))
 		testutil.Equal(t, strings.Join(off.runtime.updates, ";"), "two-c 0-7", "updates")
+		testutil.Must(t, off.Keep(func(types.UID) bool { return false }))
 		testutil.Gone(t, filepath.Join(root, "cpus.json"), "the file of the grants")
 	})
 }
