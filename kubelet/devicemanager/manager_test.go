@@ -292,6 +292,21 @@ func TestRunWaitsForRegister(t *testing.T) {
 	testutil.Assert(t, <-refused != nil, "the registration was accepted")
 }
 
+// TestServeEndsWithItsListener: a plugin that is connected does not keep serve from returning the listener's error.
+func TestServeEndsWithItsListener(t *testing.T) {
+	dir := t.TempDir()
+	m, err := Open(Options{Dir: dir, RootDir: dir, Changed: func() {}, Event: func(bool, string, string) {}})
+	testutil.Must(t, err)
+	listener, err := net.Listen("unix", filepath.Join(dir, "kubelet.sock"))
+	testutil.Must(t, err)
+	ended := testutil.Go(func() error { return m.serve(t.Context(), listener) })
+	devicemanagertest.Start(t, dir, card, nil, "a")
+	(&fixture{Manager: m}).has(t, 1, 1)
+	testutil.Must(t, listener.Close())
+	err = testutil.Receive(t, ended, "serve waits for the plugin")
+	testutil.FailsWith(t, err, net.ErrClosed, "a closed listener")
+}
+
 // TestClearSockets removes the sockets of earlier plugins, so that they register again, and nothing else.
 func TestClearSockets(t *testing.T) {
 	dir := t.TempDir()

@@ -28,7 +28,7 @@ import (
 type registrations struct {
 	pluginapi.UnimplementedRegistrationServer
 	manager *Manager
-	// ctx ends with Run, which waits for running.
+	// ctx ends with serve, which waits for running.
 	ctx     context.Context
 	running sync.WaitGroup
 }
@@ -45,16 +45,25 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("device plugins: %w", err)
 	}
-	server, r := grpc.NewServer(grpc.WaitForHandlers(true)), &registrations{manager: m, ctx: ctx}
+	return m.serve(ctx, listener)
+}
+
+// serve serves registrations until ctx ends or the listener fails. It then ends the connections to the plugins.
+func (m *Manager) serve(ctx context.Context, listener net.Listener) error {
+	plugins, end := context.WithCancel(ctx)
+	defer end()
+	server, r := grpc.NewServer(grpc.WaitForHandlers(true)), &registrations{manager: m, ctx: plugins}
 	pluginapi.RegisterRegistrationServer(server, r)
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
-	err = server.Serve(listener) // it removes the socket, and waits for each Register, which may add to running
+	err := server.Serve(listener) // it removes the socket
+	server.Stop()                 // waits for each Register, which may add to running
+	end()
 	r.running.Wait()
 	if ctx.Err() != nil {
 		return nil
 	}
-	return err
+	return fmt.Errorf("device plugins: %w", err)
 }
 
 // clearSockets makes the directory, and removes the sockets in it, as the kubelet does. A plugin that watches its
