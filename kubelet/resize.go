@@ -96,7 +96,7 @@ func (l *syncLoop) pendingResize(pod *v1.Pod) *v1.PodCondition {
 	}
 	if l.cpus.Exclusive(pod) || l.cpus.Exclusive(l.allocation.Allocated(pod)) {
 		return &v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonInfeasible,
-			Message: "a container has CPUs for itself (--cpu-manager-policy static): they cannot be resized"}
+			Message: "a container has exclusive CPUs (--cpu-manager-policy static): they cannot be resized"}
 	}
 	return l.admitter.Resize(pod)
 }
@@ -168,7 +168,7 @@ func (l *syncLoop) forgetAllocations(ctx context.Context) {
 		log.G(ctx).WithError(err).Warn("devices of pods that are gone could not be freed")
 	}
 	if err := l.cpus.Keep(l.hasPod); err != nil {
-		log.G(ctx).WithError(err).Warn("pods that are gone still have CPUs for themselves")
+		log.G(ctx).WithError(err).Warn("exclusive CPUs of pods that are gone could not be freed")
 	}
 }
 

@@ -132,7 +132,7 @@ func addPodFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 	flags.StringSliceVar(&opts.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil,
 		"`names` of unsafe sysctls that pods may set, or prefixes that end in *")
 	flags.StringVar((*string)(&opts.CPUManagerPolicy), "cpu-manager-policy", "",
-		"none, or static for containers of guaranteed pods that get whole CPUs for themselves (default none)")
+		"none, or static: containers of guaranteed pods that request whole CPUs get exclusive CPUs (default none)")
 	flags.StringVar(&opts.ReservedCPUs, "reserved-cpus", "",
 		"`CPUs` that no container gets exclusively, such as 0-1, instead of the CPUs of --system-reserved")
 	flags.StringVar((*string)(&opts.SwapBehavior), "memory-swap-behavior", "",
