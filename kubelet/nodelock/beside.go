@@ -28,13 +28,13 @@ func NoKubelet(ctx context.Context, addresses []string) error {
 }
 
 func noKubelet(ctx context.Context, addresses []string, port string) error {
-	trace, found := firstListener(ctx, append(listeners("unix", kubeletSockets...), ports(addresses, port)...))
+	address, found := firstListener(ctx, append(listeners("unix", kubeletSockets...), ports(addresses, port)...))
 	if !found {
 		return nil
 	}
-	return fmt.Errorf("a kubelet seems to run here (%s): on the same runtime it would kill kubelet-core's pods; "+
-		"if it uses another runtime, start kubelet-core with --beside-kubelet: %w",
-		trace, errdefs.ErrFailedPrecondition)
+	return fmt.Errorf("a kubelet seems to run here, because a process listens on its address %s; a kubelet kills the "+
+		"pods of kubelet-core on its runtime: stop the kubelet, or give --beside-kubelet if it has another runtime or "+
+		"the process is another program: %w", address, errdefs.ErrFailedPrecondition)
 }
 
 type listener struct{ network, address string }
@@ -55,6 +55,7 @@ func ports(addresses []string, port string) []listener {
 	return all
 }
 
+// firstListener returns the address of the first candidate that accepts a connection.
 func firstListener(ctx context.Context, candidates []listener) (string, bool) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	for _, one := range candidates {
@@ -63,7 +64,7 @@ func firstListener(ctx context.Context, candidates []listener) (string, bool) {
 			continue
 		}
 		conn.Close()
-		return "something listens on " + one.address, true
+		return one.address, true
 	}
 	return "", false
 }

@@ -54,16 +54,16 @@ func TestLockOfARemovedDirectory(t *testing.T) {
 func TestKubeletIsFound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubelet.sock")
 	candidates := listeners("unix", path)
-	trace, found := firstListener(t.Context(), candidates)
-	testutil.Assert(t, !found, "without a listener it found %s", trace)
+	address, found := firstListener(t.Context(), candidates)
+	testutil.Assert(t, !found, "without a listener it found %s", address)
 	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	testutil.Must(t, err)
 	socket.SetUnlinkOnClose(false)
-	trace, found = firstListener(t.Context(), candidates)
-	testutil.Assert(t, found && strings.Contains(trace, path), "found %q", trace)
+	address, found = firstListener(t.Context(), candidates)
+	testutil.Assert(t, found && address == path, "found %q", address)
 	testutil.Must(t, socket.Close())
-	trace, found = firstListener(t.Context(), candidates)
-	testutil.Assert(t, !found, "after the close it found %s", trace)
+	address, found = firstListener(t.Context(), candidates)
+	testutil.Assert(t, !found, "after the close it found %s", address)
 }
 
 // TestKubeletPortOfANodeAddress: a listener on a kubelet's port counts on each of the node's addresses.
@@ -74,8 +74,10 @@ func TestKubeletPortOfANodeAddress(t *testing.T) {
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	testutil.Must(t, err)
 	err = noKubelet(t.Context(), []string{"127.0.0.79", "127.0.0.78"}, port)
-	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), "--beside-kubelet"),
-		"got %v", err)
+	testutil.Require(t, errdefs.IsFailedPrecondition(err), "got %v", err)
+	for _, want := range []string{listener.Addr().String(), "stop the kubelet", "--beside-kubelet"} {
+		testutil.Assert(t, strings.Contains(err.Error(), want), "the error lacks %q: %v", want, err)
+	}
 }
 
 // TestForeignRootDirectoryIsRefused: a directory with other files is refused and not changed.
