@@ -52,17 +52,17 @@ func podOverLimit(pod *v1.Pod, stats podstats.Pod) string {
 	return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s.", limit.String())
 }
 
-// containerOverLimit compares each container's writable layer and logs with its limit.
-func containerOverLimit(pod *v1.Pod, stats podstats.Pod) string {
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
+// containerOverLimit compares the writable layer and the logs of each app container and sidecar with its limit.
+func containerOverLimit(pod *v1.Pod, stats podstats.Pod) (message string) {
+	model.EachContainer(&pod.Spec, func(c *v1.Container, kind model.Kind) {
 		limit, ok := c.Resources.Limits[v1.ResourceEphemeralStorage]
 		of := stats.Containers[c.Name]
-		if used := of.WritableLayer.Plus(of.Logs).Bytes; ok && !limit.IsZero() && limit.CmpInt64(used) < 0 {
-			return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q.", c.Name, limit.String())
+		used := of.WritableLayer.Plus(of.Logs).Bytes
+		if message == "" && kind != model.Init && ok && !limit.IsZero() && limit.CmpInt64(used) < 0 {
+			message = fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q.", c.Name, limit.String())
 		}
-	}
-	return ""
+	})
+	return message
 }
 
 // bytes is an amount in the format of messages.

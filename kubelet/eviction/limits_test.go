@@ -35,6 +35,12 @@ func withEmptyDir(pod *v1.Pod, name, limit string) *v1.Pod {
 func TestOverLimit(t *testing.T) {
 	const mi = 1 << 20
 	two := func() *v1.Pod { return modeltest.Pod(v1.RestartPolicyAlways, "app:a app:b") }
+	first := func(kind string) *v1.Pod { // a is an init container or a sidecar
+		pod := limited(modeltest.Pod(v1.RestartPolicyAlways, kind+":a app:b"), "9Mi")
+		pod.Spec.InitContainers[0].Resources.Limits = v1.ResourceList{
+			v1.ResourceEphemeralStorage: resource.MustParse("2Mi")}
+		return pod
+	}
 	uses := func(layer, logs, volume int64) podstats.Pod {
 		return podstats.Pod{
 			Containers: map[string]podstats.Container{
@@ -67,6 +73,9 @@ func TestOverLimit(t *testing.T) {
 			`Container a exceeded its local ephemeral storage limit "2Mi".`},
 		{"container over it by its logs", limited(two(), "2Mi", "2Mi"), uses(mi, mi+1, 0),
 			`Container a exceeded its local ephemeral storage limit "2Mi".`},
+		{"sidecar over it", first("side"), uses(2*mi+1, 0, 0),
+			`Container a exceeded its local ephemeral storage limit "2Mi".`},
+		{"init container over it", first("init"), uses(2*mi+1, 0, 0), ""},
 		{"container is not charged for volumes", limited(two(), "2Mi", "2Mi"), uses(mi, 0, 2*mi), ""},
 		{"pod before container", limited(two(), "2Mi", "2Mi"), uses(4*mi, 1, 0),
 			"Pod ephemeral local storage usage exceeds the total limit of containers 4Mi."},
