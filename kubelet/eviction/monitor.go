@@ -31,9 +31,16 @@ type Monitor struct {
 	// lastShort is when the node was last below a threshold, by condition.
 	lastShort map[v1.NodeConditionType]time.Time
 	shown     map[v1.NodeConditionType]bool
-	// below has the time when the node fell below each threshold. The entry stays until isBelow returns false.
-	below map[threshold]time.Time
+	// below has the thresholds that the node is below. An entry stays until isBelow returns false.
+	below map[threshold]crossing
 	errs  map[v1.NodeConditionType]error
+}
+
+// crossing is a threshold that the node is below, since a time. met says that the grace period was over at the last
+// look.
+type crossing struct {
+	since time.Time
+	met   bool
 }
 
 // NewMonitor makes a monitor, and looks at the machine once.
@@ -47,7 +54,7 @@ func NewMonitor(opts MonitorOptions) *Monitor {
 func newMonitor(opts MonitorOptions, m machine) *Monitor {
 	opts.Transition = cmp.Or(opts.Transition, 5*time.Minute)
 	monitor := &Monitor{opts: opts, machine: m, lastShort: map[v1.NodeConditionType]time.Time{},
-		shown: map[v1.NodeConditionType]bool{}, below: map[threshold]time.Time{}}
+		shown: map[v1.NodeConditionType]bool{}, below: map[threshold]crossing{}}
 	monitor.look(nil)
 	return monitor
 }
@@ -92,7 +99,7 @@ func (m *Monitor) look(used *int64) shortage {
 			continue
 		}
 		m.lastShort[t.signal.condition()] = now
-		if now.Sub(m.below[t]) >= t.grace {
+		if m.below[t].met {
 			found.met = append(found.met, t)
 		}
 	}
@@ -106,12 +113,12 @@ func (m *Monitor) look(used *int64) shortage {
 	return found
 }
 
-// isBelow reports whether the node is below a threshold. A node that was below stays below until the threshold and
-// t.reclaim together are available.
+// isBelow reports whether the node is below a threshold. Once the grace period was over, the node stays below until the
+// threshold and t.reclaim together are available, as in the kubelet. Before that nothing is reclaimed.
 func (m *Monitor) isBelow(t threshold, of observation, now time.Time) bool {
 	wanted := t.amount.of(of.capacity)
-	_, before := m.below[t]
-	if before {
+	crossed, before := m.below[t]
+	if crossed.met {
 		wanted += t.reclaim.of(of.capacity)
 	}
 	if of.available >= wanted {
@@ -119,7 +126,9 @@ func (m *Monitor) isBelow(t threshold, of observation, now time.Time) bool {
 		return false
 	}
 	if !before {
-		m.below[t] = now
+		crossed.since = now
 	}
+	crossed.met = now.Sub(crossed.since) >= t.grace
+	m.below[t] = crossed
 	return true
 }

@@ -114,6 +114,25 @@ func TestMinimumReclaim(t *testing.T) {
 	}
 }
 
+// TestMinimumReclaimAfterTheGracePeriod: a node that recovers within the grace period of a soft threshold is not short,
+// even if less than the minimum reclaim is free.
+func TestMinimumReclaimAfterTheGracePeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memoryNode(t, Settings{
+			Soft: []string{"memory.available<300Mi"}, SoftGrace: map[string]string{"memory.available": "1m"},
+			MinimumReclaim: map[string]string{"memory.available": "100Mi"}})
+		for _, step := range []struct {
+			free int
+			met  bool
+		}{{200, false}, {350, false}, {350, false}, {200, false}, {200, true}, {350, true}, {400, false}} {
+			n.setMemory(t, step.free)
+			found := n.monitor.look(nil)
+			testutil.Equal(t, len(found.met) > 0, step.met, "short with %d MiB free", step.free)
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
 // TestAllocatableMemory: all pods together may use only a part of the node's memory. Above that the node is short of
 // memory, even if more is free.
 func TestAllocatableMemory(t *testing.T) {
