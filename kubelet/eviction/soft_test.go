@@ -173,6 +173,15 @@ func TestProcessIDs(t *testing.T) {
 	testutil.Assert(t, err != nil, "the condition is known without a count of tasks")
 }
 
+// TestMinimumReclaimOfNothing: 0 is a minimum reclaim, as in the kubelet's documentation.
+func TestMinimumReclaimOfNothing(t *testing.T) {
+	for _, nothing := range []string{"0Mi", "0%"} {
+		got := set(t, Settings{Hard: []string{"nodefs.available<1Gi"},
+			MinimumReclaim: map[string]string{"nodefs.available": nothing}})
+		testutil.Equal(t, got.list[0].reclaim, amount{}, "minimum reclaim of %s", nothing)
+	}
+}
+
 func TestSettingsAreRefused(t *testing.T) {
 	memory := []string{"memory.available<1Gi"}
 	for want, settings := range map[string]Settings{

@@ -207,10 +207,13 @@ func parseThreshold(of signal, value string) (threshold, error) {
 		return threshold{}, fmt.Errorf("the signal %q is none of %v", of, signals)
 	}
 	parsed, err := parseAmount(value)
+	if err == nil && parsed == (amount{}) && !strings.HasSuffix(value, "%") {
+		err = fmt.Errorf("%q is not above zero; 0%% switches a signal off", value)
+	}
 	return threshold{signal: of, amount: parsed}, err
 }
 
-// parseAmount parses a quantity or a percentage.
+// parseAmount parses a quantity or a percentage. Neither may be negative.
 func parseAmount(value string) (amount, error) {
 	if percent, ok := strings.CutSuffix(value, "%"); ok {
 		number, err := strconv.ParseFloat(percent, 64)
@@ -226,8 +229,8 @@ func parseAmount(value string) (amount, error) {
 	if err != nil {
 		return amount{}, fmt.Errorf("%q is neither a quantity nor a percentage: %w", value, err)
 	}
-	if quantity.Sign() <= 0 {
-		return amount{}, fmt.Errorf("%q is not above zero; 0%% switches a signal off", value)
+	if quantity.Sign() < 0 {
+		return amount{}, fmt.Errorf("%q is negative", value)
 	}
 	return amount{fixed: quantity.Value()}, nil
 }

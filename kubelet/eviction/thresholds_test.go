@@ -39,7 +39,7 @@ func TestParseThresholds(t *testing.T) {
 		{texts: []string{"allocatableMemory.available<5%"},
 			err: `the signal "allocatableMemory.available" is none of [memory.available nodefs.available`},
 		{texts: []string{"memory.available<0"}, err: `"0" is not above zero`},
-		{texts: []string{"memory.available<-1Gi"}, err: `"-1Gi" is not above zero`},
+		{texts: []string{"memory.available<-1Gi"}, err: `"-1Gi" is negative`},
 		{texts: []string{"memory.available<much"}, err: `"much" is neither a quantity nor a percentage`},
 		{texts: []string{"nodefs.available<-1%"}, err: `"-1%" is not a percentage from 0% to 100%`},
 		{texts: []string{"nodefs.available<101%"}, err: `"101%" is not a percentage`},
