@@ -56,7 +56,7 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 		out = *old.DeepCopy()
 		out.Started = new(bool)
 		if out.State.Terminated == nil {
-			out.State = lost()
+			out.State, out.Ready = lost(), false
 			out.State.Terminated.ContainerID, out.State.Terminated.StartedAt = old.ContainerID,
 				old.State.Running.StartedAt
 			out.State.Terminated.FinishedAt = stamp(in.Now)

@@ -117,8 +117,11 @@ func TestRemovedContainersKeepTheirStatus(t *testing.T) {
 	lost.Old, lost.Ending = first, true
 	status := Generate(lost)
 	a := status.ContainerStatuses[0]
-	testutil.Assert(t, a.State.Terminated != nil && a.State.Terminated.Reason == "ContainerStatusUnknown",
+	testutil.Assert(t, a.State.Terminated != nil && a.State.Terminated.Reason == "ContainerStatusUnknown" && !a.Ready,
 		"lost container: %+v", a)
+	lost.Stopping = true
+	ready := model.FindCondition(Generate(lost).Conditions, v1.PodReady)
+	testutil.Assert(t, ready.Status == v1.ConditionFalse, "the pod of a lost container is ready: %+v", ready)
 	testutil.Assert(t, status.PodIP == "10.0.0.1", "address %q after the end", status.PodIP)
 }
 
