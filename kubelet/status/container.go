@@ -51,8 +51,9 @@ func (in Input) container(
 // unseen is the status of a container that the runtime does not list: it is not created yet, or already removed.
 func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus, initialized bool) v1.ContainerStatus {
 	out := v1.ContainerStatus{Name: c.Name, Image: c.Image, Started: new(bool), VolumeMounts: volumeMounts(c, nil)}
-	if old != nil && (old.State.Terminated != nil || old.State.Running != nil) &&
-		(in.Ending || model.Terminal(in.Old.Phase) || kind == model.Init && initialized) {
+	completed := kind == model.Init && initialized
+	if old != nil && (old.State.Terminated != nil || old.State.Running != nil && !completed) &&
+		(in.Ending || model.Terminal(in.Old.Phase) || completed) {
 		out = *old.DeepCopy()
 		out.Started = new(bool)
 		if out.State.Terminated == nil {
@@ -63,7 +64,7 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 		}
 		return out
 	}
-	if kind == model.Init && initialized {
+	if completed {
 		out.Ready = true
 		out.State.Terminated = &v1.ContainerStateTerminated{Reason: "Completed",
 			Message: "Unable to get the exact state: the exited container was removed"}

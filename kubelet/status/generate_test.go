@@ -113,9 +113,14 @@ func TestRemovedContainersKeepTheirStatus(t *testing.T) {
 	after.Old = first
 	i := Generate(after).InitContainerStatuses[0]
 	testutil.Assert(t, i.State.Terminated != nil && i.ContainerID == "docker://i-0", "removed init container: %+v", i)
+	after.Old = Generate(inputOf(pod, seenOf("i=running")))
+	status := Generate(after)
+	i = status.InitContainerStatuses[0]
+	testutil.Assert(t, i.State.Terminated != nil && i.State.Terminated.ExitCode == 0 && status.Phase == v1.PodRunning,
+		"init container whose end was not seen: %+v, phase %s", i, status.Phase)
 	lost := inputOf(pod, &model.PodStatus{})
 	lost.Old, lost.Ending = first, true
-	status := Generate(lost)
+	status = Generate(lost)
 	a := status.ContainerStatuses[0]
 	testutil.Assert(t, a.State.Terminated != nil && a.State.Terminated.Reason == "ContainerStatusUnknown" && !a.Ready,
 		"lost container: %+v", a)
