@@ -197,7 +197,7 @@ func pick(data map[string]string, k key, err error) (string, bool, error) {
 
 // field returns the value of a variable's fieldRef. Unlike in volumes, the pod's addresses are available.
 func (g *Generator) field(in ContainerInput, path string) (string, error) {
-	ips := in.PodIPs
+	ips := model.PodAddresses(in.PodIPs, cmp.Or(g.opts.NodeIPs...))
 	if in.Pod.Spec.HostNetwork {
 		ips = g.opts.NodeIPs
 	}

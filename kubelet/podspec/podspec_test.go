@@ -155,6 +155,17 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestEnvironmentOfSeveralAddresses: a variable has the addresses of the pod's status.
+func TestEnvironmentOfSeveralAddresses(t *testing.T) {
+	pod := testPod(func(pod *v1.Pod) {
+		pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "IPS",
+			ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIPs"}}}}
+	})
+	in := input(pod)
+	in.PodIPs = []string{"fd00::5", "10.1.0.5", "10.1.0.6"}
+	testutil.Equal(t, environmentOf(mustContainer(t, testGenerator(t, nil), in)), "IPS=10.1.0.5,fd00::5", "environment")
+}
+
 func TestEnvironmentIsMissing(t *testing.T) {
 	local := func(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
 	for want, variable := range map[string]v1.EnvVarSource{

@@ -128,7 +128,7 @@ func probesOf(c *v1.Container) map[Type]*v1.Probe {
 }
 
 func (m *Manager) address(pod *v1.Pod, observed *model.PodStatus) string {
-	if ips := observed.IPs(); len(ips) > 0 && !pod.Spec.HostNetwork {
+	if ips := model.PodAddresses(observed.IPs(), m.opts.HostIP); len(ips) > 0 && !pod.Spec.HostNetwork {
 		return ips[0]
 	}
 	return m.opts.HostIP

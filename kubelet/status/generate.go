@@ -94,7 +94,7 @@ func (in Input) addresses(status *v1.PodStatus) {
 	for _, ip := range in.HostIPs {
 		status.HostIPs = append(status.HostIPs, v1.HostIP{IP: ip})
 	}
-	ips := in.Runtime.IPs()
+	ips := model.PodAddresses(in.Runtime.IPs(), status.HostIP)
 	if in.Pod.Spec.HostNetwork && in.Runtime.ReadySandbox() != nil {
 		ips = in.HostIPs
 	}

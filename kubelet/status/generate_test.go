@@ -136,6 +136,10 @@ func TestAddressesAndTimes(t *testing.T) {
 	status := Generate(in)
 	testutil.Assert(t, status.PodIP == "10.0.0.1" && len(status.PodIPs) == 2 && status.HostIP == "192.0.2.1" &&
 		status.StartTime.Time.Equal(now.Add(-time.Hour)), "status %+v", status)
+	in.Runtime.Sandboxes[0].IPs = []string{"fd00::1", "10.0.0.1", "10.0.0.2"}
+	several := Generate(in)
+	testutil.Assert(t, several.PodIP == "10.0.0.1" && len(several.PodIPs) == 2 && several.PodIPs[1].IP == "fd00::1",
+		"of several addresses: %+v", several.PodIPs)
 	in.Old, in.Now = status, now.Add(time.Minute)
 	testutil.Assert(t, Generate(in).Conditions[0].LastTransitionTime == status.Conditions[0].LastTransitionTime,
 		"an unchanged condition has another transition time")
