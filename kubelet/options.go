@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
@@ -25,6 +26,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/eviction"
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
+	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/nodeshutdown"
 	"github.com/criadapter/criadapter/kubelet/podspec"
 )
@@ -40,7 +42,8 @@ type Options struct {
 
 	// NodeName is this node's name, in lower case. Empty means the machine's name.
 	NodeName string
-	// NodeIPs are this node's addresses, the primary one first. Empty means the addresses of the default route.
+	// NodeIPs are this node's addresses, at most one of each IP family, and the primary one first. Empty means the
+	// addresses of the default route.
 	NodeIPs []string
 	// Owner marks this kubelet's pods, see model.LabelOwner. Empty means NodeName.
 	Owner string
@@ -236,6 +239,9 @@ func (o *Options) complete() error {
 	if len(o.NodeIPs) == 0 {
 		o.NodeIPs = hostAddresses()
 	}
+	if err := checkNodeIPs(o.NodeIPs); err != nil {
+		return err
+	}
 	if o.Eviction.Hard == nil {
 		o.Eviction.Hard = eviction.DefaultThresholds()
 	}
@@ -262,6 +268,19 @@ func (o *Options) complete() error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// checkNodeIPs refuses addresses that the API server would refuse in the status of each pod.
+func checkNodeIPs(ips []string) error {
+	for _, ip := range ips {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			return fmt.Errorf("the node's address %q: %w", ip, err)
+		}
+	}
+	if len(model.PodAddresses(ips, "")) != len(ips) {
+		return fmt.Errorf("the node's addresses %s: want one, or one of each IP family", strings.Join(ips, ", "))
 	}
 	return nil
 }

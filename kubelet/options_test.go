@@ -78,6 +78,18 @@ func TestEvictionAndShutdown(t *testing.T) {
 	}
 }
 
+func TestNodeIPs(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "192.0.2.1": "", "2001:db8::1 192.0.2.1": "", "here": `"here"`,
+		"192.0.2.1 192.0.2.2": "192.0.2.1, 192.0.2.2: want one", "2001:db8::1 192.0.2.1 ::1": "one of each IP family",
+	} {
+		opts := Options{RuntimeEndpoint: "unix:///cri.sock", NodeIPs: strings.Fields(text)}
+		err := opts.complete()
+		testutil.Assert(t, (err == nil) == (want == "") && (err == nil || strings.Contains(err.Error(), want)), "%q: %v",
+			text, err)
+	}
+}
+
 // TestCgroupRootIsOnesOwn: the machine's root cgroup is refused in each spelling. With systemd, underscores are
 // refused, because two roots could get the same slice.
 func TestCgroupRootIsOnesOwn(t *testing.T) {
