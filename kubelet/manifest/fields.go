@@ -14,10 +14,10 @@ import (
 )
 
 // honoured lists the supported fields of a pod, one per line, and fields that do not concern a kubelet. [] stands for
-// every item of a list, and ** for everything below. CONTAINER stands for the lines of containerFields below
-// spec.containers[], spec.initContainers[] and spec.ephemeralContainers[]. Package volumekinds has the fields of volume
-// sources. A field that is set but not listed is refused by name: a pod must not run differently from its
-// specification.
+// every item of a list, and ** for everything below. CONTAINER stands for the lines of containerFields, PROBE for
+// probeFields, and HTTPGET for httpGetFields. Package volumekinds has the fields of volume sources. A field that is set
+// but not listed is refused by name: a pod must not run differently from its specification. So ** must not stand for
+// fields that a later version of the API may add to.
 const honoured = `
 apiVersion
 kind
@@ -113,14 +113,14 @@ volumeMounts[].recursiveReadOnly
 volumeMounts[].mountPropagation
 volumeMounts[].subPath
 volumeMounts[].subPathExpr
-livenessProbe.**
-readinessProbe.**
-startupProbe.**
+livenessProbe.PROBE
+readinessProbe.PROBE
+startupProbe.PROBE
 lifecycle.postStart.exec.**
-lifecycle.postStart.httpGet.**
+lifecycle.postStart.httpGet.HTTPGET
 lifecycle.postStart.sleep.**
 lifecycle.preStop.exec.**
-lifecycle.preStop.httpGet.**
+lifecycle.preStop.httpGet.HTTPGET
 lifecycle.preStop.sleep.**
 lifecycle.stopSignal
 securityContext.allowPrivilegeEscalation
@@ -136,28 +136,61 @@ securityContext.seLinuxOptions.**
 securityContext.seccompProfile.**
 `
 
-// honouredFields returns honoured as a set, with CONTAINER expanded and the fields of volumes.
+const probeFields = `
+exec.**
+httpGet.HTTPGET
+tcpSocket.port
+tcpSocket.host
+grpc.port
+grpc.service
+grpc.mode
+initialDelaySeconds
+timeoutSeconds
+periodSeconds
+successThreshold
+failureThreshold
+terminationGracePeriodSeconds
+`
+
+const httpGetFields = `
+path
+port
+host
+scheme
+httpHeaders[].**
+protocol
+`
+
+// honouredFields returns honoured as a set, with the fields of volumes.
 func honouredFields() map[string]bool {
 	set := map[string]bool{}
-	for line := range strings.FieldsSeq(honoured) {
-		prefix, container := strings.CutSuffix(line, "CONTAINER")
-		if !container {
-			set[line] = true
-			continue
-		}
-		for below := range strings.FieldsSeq(containerFields) {
-			set[prefix+below] = true
-		}
+	for _, line := range expanded(honoured) {
+		set[line] = true
 	}
 	for _, kind := range volumekinds.Kinds() {
-		if len(kind.Honoured) == 0 {
-			set["spec.volumes[]."+kind.Field+".**"] = true
-		}
 		for _, below := range kind.Honoured {
 			set["spec.volumes[]."+kind.Field+"."+below] = true
 		}
 	}
 	return set
+}
+
+// expanded returns the lines of a list, with the lines that CONTAINER, PROBE and HTTPGET stand for.
+func expanded(list string) []string {
+	words := map[string]string{"CONTAINER": containerFields, "PROBE": probeFields, "HTTPGET": httpGetFields}
+	var lines []string
+	for line := range strings.FieldsSeq(list) {
+		word := strings.LastIndex(line, ".") + 1
+		below, ok := words[line[word:]]
+		if !ok {
+			lines = append(lines, line)
+			continue
+		}
+		for _, one := range expanded(below) {
+			lines = append(lines, line[:word]+one)
+		}
+	}
+	return lines
 }
 
 // refuseFields returns an error for every field of an object that is set and not allowed.

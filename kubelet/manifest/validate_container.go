@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/fieldcheck"
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -221,9 +222,16 @@ func (c *containerCheck) probes(container *v1.Container, kind model.Kind, at *fi
 		c.exactlyOne(at.Child("lifecycle", name),
 			map[string]bool{"exec": hook.Exec != nil, "httpGet": hook.HTTPGet != nil, "sleep": hook.Sleep != nil})
 		if hook.HTTPGet != nil {
-			c.port(container, hook.HTTPGet.Port, at.Child("lifecycle", name, "httpGet", "port"))
+			c.httpGet(container, hook.HTTPGet, at.Child("lifecycle", name, "httpGet"))
 		}
 	}
+}
+
+// httpGet takes the protocol that an API server sets by default, and no other.
+func (c *containerCheck) httpGet(container *v1.Container, get *v1.HTTPGetAction, at *field.Path) {
+	c.port(container, get.Port, at.Child("port"))
+	c.add(fieldcheck.OneOf(at.Child("protocol"), ptr.Deref(get.Protocol, v1.HTTPProtocolHTTP1),
+		v1.HTTPProtocolHTTP1)...)
 }
 
 func (c *containerCheck) probe(container *v1.Container, name string, probe *v1.Probe, at *field.Path) {
@@ -248,7 +256,7 @@ func (c *containerCheck) probe(container *v1.Container, name string, probe *v1.P
 		c.add(field.Required(at.Child("exec", "command"), ""))
 	}
 	if probe.HTTPGet != nil {
-		c.port(container, probe.HTTPGet.Port, at.Child("httpGet", "port"))
+		c.httpGet(container, probe.HTTPGet, at.Child("httpGet"))
 		c.add(
 			fieldcheck.OneOf(at.Child("httpGet", "scheme"), probe.HTTPGet.Scheme, v1.URISchemeHTTP,
 				v1.URISchemeHTTPS)...)
@@ -258,6 +266,8 @@ func (c *containerCheck) probe(container *v1.Container, name string, probe *v1.P
 	}
 	if probe.GRPC != nil {
 		c.port(container, intstr.FromInt32(probe.GRPC.Port), at.Child("grpc", "port"))
+		c.add(fieldcheck.OneOf(at.Child("grpc", "mode"), ptr.Deref(probe.GRPC.Mode, v1.GRPCProbeModePlaintext),
+			v1.GRPCProbeModePlaintext)...)
 	}
 }
 

@@ -48,7 +48,7 @@ spec:
     ports: [{name: web, containerPort: 80, hostPort: 8080, hostIP: 127.0.0.1}]
     resources: {limits: {cpu: 1, memory: 1Gi, example.com/card: 2}, requests: {cpu: 500m, memory: 1Gi}}
     volumeMounts: [{name: a, mountPath: /a, subPath: x/y, readOnly: true}, {name: b, mountPath: /b, mountPropagation: HostToContainer}]
-    livenessProbe: {httpGet: {port: web, httpHeaders: [{name: H, value: v}]}, terminationGracePeriodSeconds: 3}
+    livenessProbe: {httpGet: {port: web, httpHeaders: [{name: H, value: v}], protocol: HTTP1}, terminationGracePeriodSeconds: 3}
     readinessProbe: {grpc: {port: 9, service: s}, successThreshold: 2}
     lifecycle: {postStart: {exec: {command: [x]}}, preStop: {sleep: {seconds: 1}}}
     securityContext: {privileged: false, capabilities: {add: [NET_ADMIN]}, readOnlyRootFilesystem: true}
@@ -155,6 +155,16 @@ func TestValidateBad(t *testing.T) {
 		{"grpc: {port: 9, service: s}", "grpc: {port: 9}, tcpSocket: {port: 9}", "spec.containers[0].readinessProbe"},
 		{"preStop: {sleep: {seconds: 1}}", "preStop: {tcpSocket: {port: 1}}",
 			"spec.containers[0].lifecycle.preStop.tcpSocket"},
+		{"sizeLimit: 1Mi", "mode: 448", "spec.volumes[0].emptyDir.mode"},
+		{"mode: 256}", "mode: 256, user: 5}", "spec.volumes[2].configMap.items[0].user"},
+		{"secretName: s,", "secretName: s, defaultUser: 5,", "spec.volumes[3].secret.defaultUser"},
+		{"audience: a,", "audience: a, user: 5,", "spec.volumes[4].projected.sources[0].serviceAccountToken.user"},
+		{"serviceAccountToken: {path", "downwardAPI: {items: [{path: p, user: 5}]}, serviceAccountToken: {path",
+			"spec.volumes[4].projected.sources[0].downwardAPI.items[0].user"},
+		{"protocol: HTTP1", "protocol: HTTP2", "spec.containers[0].livenessProbe.httpGet.protocol"},
+		{"postStart: {exec: {command: [x]}}", "postStart: {httpGet: {port: 1, protocol: HTTP2}}",
+			"spec.containers[0].lifecycle.postStart.httpGet.protocol"},
+		{"grpc: {port: 9, service: s}", "grpc: {port: 9, mode: TLS}", "spec.containers[0].readinessProbe.grpc.mode"},
 		{"restartPolicy: Always,", "restartPolicy: Maybe,", "spec.initContainers[1].restartPolicy"},
 		{"{name: i, image: x,", "{name: i, image: x, livenessProbe: {exec: {command: [x]}},",
 			"spec.initContainers[0].livenessProbe"},

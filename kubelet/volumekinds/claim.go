@@ -18,6 +18,7 @@ type Claims interface {
 // persistentVolumeClaim is a directory of this machine that outlives the pod.
 var persistentVolumeClaim = Kind{
 	Field:    "persistentVolumeClaim",
+	Honoured: []string{"claimName", "readOnly"},
 	Writable: true,
 	validate: func(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
 		if !model.IsStatic(pod) {

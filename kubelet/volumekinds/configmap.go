@@ -13,6 +13,7 @@ import (
 // configMap is the data of a config map.
 var configMap = Kind{
 	Field:     "configMap",
+	Honoured:  append(keyFields(""), "name", "defaultMode", "optional"),
 	Directory: "configmap",
 	setDefaults: func(source *v1.VolumeSource) {
 		fillPointer(&source.ConfigMap.DefaultMode, v1.ConfigMapVolumeSourceDefaultMode)

@@ -15,6 +15,7 @@ import (
 // downwardAPI has fields of the pod as files.
 var downwardAPI = Kind{
 	Field:     "downwardAPI",
+	Honoured:  append(downwardFields(""), "defaultMode"),
 	Directory: "downward-api",
 	InMemory:  true,
 	setDefaults: func(source *v1.VolumeSource) {
@@ -24,6 +25,11 @@ var downwardAPI = Kind{
 		return in.fields(source.DownwardAPI.Items, mode(source.DownwardAPI.DefaultMode))
 	},
 	describe: func(*v1.VolumeSource) string { return "fields of the pod" },
+}
+
+// downwardFields are the supported fields of the items below a prefix.
+func downwardFields(prefix string) []string {
+	return below(prefix+"items[].", "path", "mode", "fieldRef.**", "resourceFieldRef.**")
 }
 
 // fields makes files of the pod's fields.

@@ -16,6 +16,7 @@ import (
 // emptyDir is the pod's own directory, on disk or in memory. A volume without a source is an emptyDir, too.
 var emptyDir = Kind{
 	Field:     "emptyDir",
+	Honoured:  []string{"medium", "sizeLimit"},
 	Directory: "empty-dir",
 	Writable:  true,
 	validate: func(_ *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {

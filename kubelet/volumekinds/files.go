@@ -85,6 +85,17 @@ type keys struct {
 	optional *bool
 }
 
+// keyFields are the supported fields of the items below a prefix.
+func keyFields(prefix string) []string { return below(prefix+"items[].", "key", "path", "mode") }
+
+// below puts a prefix before each name.
+func below(prefix string, names ...string) []string {
+	for i := range names {
+		names[i] = prefix + names[i]
+	}
+	return names
+}
+
 func (k keys) mayMiss() bool { return k.optional != nil && *k.optional }
 
 // pick makes files of all of an object's data, or of the items.

@@ -17,6 +17,7 @@ import (
 // hostPath is a path of the host. The kubelet never relabels it, because it belongs to the host.
 var hostPath = Kind{
 	Field:       "hostPath",
+	Honoured:    []string{"path", "type"},
 	Writable:    true,
 	setDefaults: func(source *v1.VolumeSource) { fillPointer(&source.HostPath.Type, v1.HostPathUnset) },
 	validate: func(_ *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {

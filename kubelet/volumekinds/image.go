@@ -12,7 +12,8 @@ import (
 
 // image is the files of an image. The runtime mounts them into each container.
 var image = Kind{
-	Field: "image",
+	Field:    "image",
+	Honoured: []string{"reference", "pullPolicy"},
 	setDefaults: func(source *v1.VolumeSource) {
 		of := source.Image
 		of.PullPolicy = cmp.Or(of.PullPolicy, model.DefaultPullPolicy(of.Reference))

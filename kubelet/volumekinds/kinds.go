@@ -18,7 +18,8 @@ import (
 type Kind struct {
 	// Field is the name of the kind's field in manifests.
 	Field string
-	// Honoured are the supported fields below Field, in the notation of package manifest. Empty means all.
+	// Honoured are the supported fields below Field, in the notation of package manifest. Later fields of the API are
+	// not among them, so that they are refused.
 	Honoured []string
 	// Directory is <kind> in the volume's directory kubernetes.io~<kind>. It is empty for a hostPath, a claim
 	// and an image.

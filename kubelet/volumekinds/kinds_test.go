@@ -42,6 +42,7 @@ func TestKinds(t *testing.T) {
 		testutil.Assert(t, listed || errors.Is(err, errdefs.ErrNotImplemented) && strings.Contains(err.Error(), name),
 			"%s: %v, want it refused by its name", name, err)
 		testutil.Assert(t, !listed || kind.describe != nil, "%s cannot be described", name)
+		testutil.Assert(t, !listed || len(kind.Honoured) > 0, "%s has no list of supported fields", name)
 		testutil.Assert(t, !listed || kind.Files == nil || kind.Directory != "", "%s has files and no directory", name)
 		testutil.Assert(t, !listed || (kind.Mount != nil) != (kind.Files != nil),
 			"%s has Mount: %v, Files: %v; it needs one of them", name, kind.Mount != nil, kind.Files != nil)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
@@ -20,10 +21,9 @@ import (
 // projected joins several sources in one volume. Of two files with the same path, the later one wins.
 var projected = Kind{
 	Field: "projected",
-	Honoured: []string{
-		"defaultMode", "sources[].configMap.**", "sources[].secret.**", "sources[].downwardAPI.**",
-		"sources[].serviceAccountToken.**",
-	},
+	Honoured: slices.Concat([]string{"defaultMode"}, projectedKeys("configMap"), projectedKeys("secret"),
+		downwardFields("sources[].downwardAPI."),
+		below("sources[].serviceAccountToken.", "audience", "expirationSeconds", "path")),
 	Directory: "projected",
 	InMemory:  true,
 	setDefaults: func(source *v1.VolumeSource) {
@@ -56,6 +56,12 @@ var projected = Kind{
 	describe: func(source *v1.VolumeSource) string {
 		return fmt.Sprintf("projected from %d sources", len(source.Projected.Sources))
 	},
+}
+
+// projectedKeys are the supported fields of a config map or a secret as a source.
+func projectedKeys(kind string) []string {
+	prefix := "sources[]." + kind + "."
+	return append(keyFields(prefix), below(prefix, "name", "optional")...)
 }
 
 const (

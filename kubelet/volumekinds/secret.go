@@ -12,6 +12,7 @@ import (
 // secret is the data of a secret.
 var secret = Kind{
 	Field:     "secret",
+	Honoured:  append(keyFields(""), "secretName", "defaultMode", "optional"),
 	Directory: "secret",
 	InMemory:  true,
 	setDefaults: func(source *v1.VolumeSource) {
