@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/log"
@@ -49,11 +51,16 @@ type Puller struct {
 	opts    Options
 	backoff *backoff.Backoff
 	slots   chan struct{}
+
+	mu sync.Mutex
+	// failed has the errors of the last pulls, by the keys of backoff.
+	failed map[string]error
 }
 
 // New makes a puller.
 func New(opts Options) *Puller {
-	return &Puller{opts: opts, backoff: backoff.New(opts.Backoff), slots: make(chan struct{}, max(1, opts.Parallel))}
+	return &Puller{opts: opts, backoff: backoff.New(opts.Backoff), slots: make(chan struct{}, max(1, opts.Parallel)),
+		failed: map[string]error{}}
 }
 
 // Request is an image that a container runs or mounts.
@@ -84,10 +91,7 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 	}
 	key := string(r.Pod.UID) + "_" + name
 	if wait := p.backoff.Remaining(key, p.backoff.Failed(key)); wait > 0 {
-		err := &model.ReasonError{Reason: model.ReasonImagePullBackOff,
-			Err: fmt.Errorf("back-off pulling image %q", name)}
-		r.Record("BackOff", err.Err.Error())
-		return nil, wait, err
+		return nil, wait, p.backingOff(key, r)
 	}
 	free, err := p.slot(ctx)
 	if err != nil {
@@ -98,11 +102,31 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 	if err != nil {
 		now := time.Now()
 		p.backoff.Fail(key, now)
+		p.setFailed(key, err)
 		// A sync in the middle of the pause shows ImagePullBackOff.
 		return nil, p.backoff.Remaining(key, now) / 2, err
 	}
-	p.backoff.Forget(func(k string) bool { return k == key })
+	p.forget(func(k string) bool { return k == key })
 	return image, 0, nil
+}
+
+// backingOff is the error of an image whose pull is not tried yet. It has the error of the last pull, as in the
+// kubelet. The event has not: equal events are counted as one.
+func (p *Puller) backingOff(key string, r Request) error {
+	err := fmt.Errorf("back-off pulling image %q", r.Image)
+	r.Record("BackOff", err.Error())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last := p.failed[key]; last != nil {
+		err = fmt.Errorf("%w: %w", err, last)
+	}
+	return &model.ReasonError{Reason: model.ReasonImagePullBackOff, Err: err}
+}
+
+func (p *Puller) setFailed(key string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed[key] = err
 }
 
 // neverPull is the error of the pull policy Never, for an image that is missing or that the pod may not use.
@@ -274,5 +298,12 @@ func pullError(err error) error {
 
 // Forget drops the back-offs of a pod.
 func (p *Puller) Forget(uid string) {
-	p.backoff.Forget(func(key string) bool { return strings.HasPrefix(key, uid+"_") })
+	p.forget(func(key string) bool { return strings.HasPrefix(key, uid+"_") })
+}
+
+func (p *Puller) forget(match func(key string) bool) {
+	p.backoff.Forget(match)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.failed, func(key string, _ error) bool { return match(key) })
 }

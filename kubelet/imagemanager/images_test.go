@@ -117,12 +117,14 @@ func TestPullBackoffAndReasons(t *testing.T) {
 		"fake": errors.New("SignatureValidationFailed: who are you"),
 	}}
 	p := New(Options{Service: NewImages(s), Backoff: backoff.Options{First: time.Hour}})
+	said := map[string]string{} // the last message, by image
 	reasonOf := func(image string) (string, time.Duration) {
 		_, again, err := p.Ensure(t.Context(), request(image, v1.PullAlways))
 		var reason *model.ReasonError
 		testutil.Require(t, errors.As(err, &reason), "%s: %v", image, err)
 		testutil.Assert(t, !strings.HasPrefix(reason.Err.Error(), reason.Reason),
 			"%s says its reason twice: %v", image, reason.Err)
+		said[image] = reason.Err.Error()
 		return reason.Reason, again
 	}
 	for image, want := range map[string]string{"bad": model.ReasonErrImagePull, "busy": "RegistryUnavailable",
@@ -134,7 +136,10 @@ func TestPullBackoffAndReasons(t *testing.T) {
 		}
 	}
 	testutil.Assert(t, len(s.pulls) == 3, "pulled %v", s.pulls)
+	testutil.Equal(t, said["busy"], `back-off pulling image "busy": RegistryUnavailable: try later`,
+		"message in back-off")
 	p.Forget("")
+	testutil.Equal(t, len(p.failed), 0, "errors of a pod that is gone")
 	got, _ := reasonOf("bad")
 	testutil.Assert(t, got == model.ReasonErrImagePull, "after it was forgotten: %s", got)
 }
