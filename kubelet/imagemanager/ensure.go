@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/containerd/log"
+	"github.com/distribution/reference"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
@@ -78,9 +79,12 @@ type Request struct {
 // the pull. The duration is the pause before another try makes sense, 0 if unknown.
 func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time.Duration, error) {
 	name := r.Image
+	if _, err := reference.ParseNormalizedNamed(name); err != nil {
+		return nil, 0, uninspected(r, model.ReasonInvalidImageName, err)
+	}
 	image, err := p.status(ctx, name, name)
 	if err != nil {
-		return nil, 0, &model.ReasonError{Reason: model.ReasonImageInspectError, Err: err}
+		return nil, 0, uninspected(r, model.ReasonImageInspectError, err)
 	}
 	if image != nil && r.Policy != v1.PullAlways && p.allowed(r, image) {
 		r.Record("Pulled", fmt.Sprintf("Container image %q already present on machine", name))
@@ -127,6 +131,12 @@ func (p *Puller) setFailed(key string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failed[key] = err
+}
+
+// uninspected records and returns the error of an image that cannot be looked up.
+func uninspected(r Request, reason string, err error) error {
+	r.Record("InspectFailed", fmt.Sprintf("Failed to inspect image %q: %v", r.Image, err))
+	return &model.ReasonError{Reason: reason, Err: err}
 }
 
 // neverPull is the error of the pull policy Never, for an image that is missing or that the pod may not use.

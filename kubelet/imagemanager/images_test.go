@@ -111,6 +111,26 @@ func request(image string, policy v1.PullPolicy) Request {
 	}
 }
 
+// TestImageThatCannotBeInspected: an image has an event if it cannot be looked up. An invalid name reaches no runtime.
+func TestImageThatCannotBeInspected(t *testing.T) {
+	for name, want := range map[string]string{"no name": model.ReasonInvalidImageName,
+		"Upper:1": model.ReasonInvalidImageName, "image": model.ReasonImageInspectError} {
+		asked := false
+		s := &service{described: func() (bool, error) {
+			asked = true
+			return false, errors.New("it is away")
+		}}
+		r, recorded := request(name, v1.PullIfNotPresent), ""
+		r.Record = func(reason, message string) { recorded += reason + ": " + message }
+		_, _, err := New(Options{Service: NewImages(s)}).Ensure(t.Context(), r)
+		var reason *model.ReasonError
+		testutil.Assert(t, errors.As(err, &reason) && reason.Reason == want && asked == (name == "image"), "%s: %v", name,
+			err)
+		testutil.Assert(t, strings.HasPrefix(recorded, "InspectFailed: Failed to inspect image"), "%s: events %q", name,
+			recorded)
+	}
+}
+
 func TestPullBackoffAndReasons(t *testing.T) {
 	s := &service{pullable: map[string]error{
 		"bad": errors.New("no such thing"), "busy": errors.New("RegistryUnavailable: try later"),
