@@ -3,6 +3,7 @@ package imagemanager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,6 +100,22 @@ func (n *accessNode) wantUses(want map[string]string) {
 				"Never with the secret %q", secret)
 		}
 	}
+}
+
+// TestPresenceOfPrivateImagesIsHidden: with the pull policy Never, a private image that is present looks like a missing
+// one.
+func TestPresenceOfPrivateImagesIsHidden(t *testing.T) {
+	n := newAccessNode(t)
+	said := func() string {
+		r, recorded := request(private, v1.PullNever), ""
+		r.Record = func(reason, message string) { recorded += reason + ": " + message }
+		_, _, err := n.Ensure(t.Context(), r)
+		testutil.Equal(t, recorded, fmt.Sprint(err), "event")
+		return recorded
+	}
+	missing := said()
+	testutil.Equal(t, n.use(v1.PullIfNotPresent, "good"), "pulled", "the first use")
+	testutil.Equal(t, said(), missing, "the error of a present image")
 }
 
 // TestPrivateImagesStayPrivate: a pod may use an image that this node pulled only if the pod's credentials have pulled

@@ -91,7 +91,7 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 		return image, 0, nil
 	}
 	if r.Policy == v1.PullNever {
-		return nil, 0, neverPull(name, image)
+		return nil, 0, neverPull(r)
 	}
 	key := string(r.Pod.UID) + "_" + name
 	if wait := p.backoff.Remaining(key, p.backoff.Failed(key)); wait > 0 {
@@ -139,13 +139,12 @@ func uninspected(r Request, reason string, err error) error {
 	return &model.ReasonError{Reason: reason, Err: err}
 }
 
-// neverPull is the error of the pull policy Never, for an image that is missing or that the pod may not use.
-func neverPull(name string, image *runtimeapi.Image) error {
-	err := fmt.Errorf("container image %q is not present and its pull policy is Never", name)
-	if image != nil {
-		err = fmt.Errorf("container image %q is present, but was pulled with credentials that the pod lacks, and its "+
-			"pull policy is Never", name)
-	}
+// neverPull records and returns the error of the pull policy Never, for an image that is missing or that the pod may
+// not use. As in the kubelet, it is the same for these two: a pod must not find out which private images are present.
+func neverPull(r Request) error {
+	err := fmt.Errorf("container image %q is not present, or was pulled with credentials that the pod lacks, and its "+
+		"pull policy is Never", r.Image)
+	r.Record(model.ReasonErrImageNeverPull, err.Error())
 	return &model.ReasonError{Reason: model.ReasonErrImageNeverPull, Err: err}
 }
 
