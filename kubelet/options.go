@@ -228,7 +228,7 @@ func (o *Options) complete() error {
 	if o.Cluster.Kubeconfig == "" {
 		o.GC.HighPercent = cmp.Or(o.GC.HighPercent, 100) // the images belong to the machine's users
 	}
-	if err := o.reserveCPUs(); err != nil {
+	if err := errors.Join(o.GC.Check(), o.reserveCPUs()); err != nil {
 		return err
 	}
 	o.SyncTick = cmp.Or(o.SyncTick, time.Second)

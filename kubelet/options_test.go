@@ -51,6 +51,22 @@ func TestImageGCWithoutACluster(t *testing.T) {
 	}
 }
 
+// TestImageGCThresholds: a threshold of 0 is the default, and the low one must not be above the high one.
+func TestImageGCThresholds(t *testing.T) {
+	for _, c := range []struct {
+		high, low int
+		ok        bool
+	}{
+		{0, 0, true}, {70, 0, true}, {70, 70, true}, {100, 1, true}, {0, 85, true}, {0, 86, false}, {70, 71, false},
+		{101, 0, false}, {-1, 0, false}, {70, -1, false}, {100, 150, false},
+	} {
+		opts := Options{RuntimeEndpoint: "unix:///cri.sock", Cluster: ClusterOptions{Kubeconfig: "file"}}
+		opts.GC.HighPercent, opts.GC.LowPercent = c.high, c.low
+		err := opts.complete()
+		testutil.Assert(t, (err == nil) == c.ok, "%+v: %v", c, err)
+	}
+}
+
 // TestEvictionAndShutdown: nil thresholds mean the defaults, an empty list means none, and errors name the field.
 func TestEvictionAndShutdown(t *testing.T) {
 	for _, c := range []struct {

@@ -3,6 +3,7 @@ package housekeeping
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -33,6 +34,26 @@ type GCOptions struct {
 	AllImages bool
 	// ImageMinAge is how long an image must have been present before it is removed; zero means two minutes.
 	ImageMinAge time.Duration
+}
+
+// Check refuses thresholds that are no percentages, and a low threshold above the high one. Zero means the default.
+func (o GCOptions) Check() error {
+	o = o.withDefaults()
+	if o.LowPercent < 0 || o.LowPercent > o.HighPercent || o.HighPercent > 100 {
+		return fmt.Errorf("the thresholds of image garbage collection, %d and %d: want the high one up to 100, and the "+
+			"low one from 0 to the high one", o.HighPercent, o.LowPercent)
+	}
+	return nil
+}
+
+func (o GCOptions) withDefaults() GCOptions {
+	o.Containers = cmp.Or(o.Containers, time.Minute)
+	o.deadPerContainer = cmp.Or(o.deadPerContainer, 1)
+	o.Images = cmp.Or(o.Images, 5*time.Minute)
+	o.HighPercent = cmp.Or(o.HighPercent, 85)
+	o.LowPercent = cmp.Or(o.LowPercent, min(80, o.HighPercent))
+	o.ImageMinAge = cmp.Or(o.ImageMinAge, 2*time.Minute)
+	return o
 }
 
 // LogOptions configure log rotation.
@@ -68,12 +89,7 @@ type Collectors struct {
 
 // NewCollectors makes Collectors, with defaults for zero values.
 func NewCollectors(opts CollectorsOptions) *Collectors {
-	opts.GC.Containers = cmp.Or(opts.GC.Containers, time.Minute)
-	opts.GC.deadPerContainer = cmp.Or(opts.GC.deadPerContainer, 1)
-	opts.GC.Images = cmp.Or(opts.GC.Images, 5*time.Minute)
-	opts.GC.HighPercent = cmp.Or(opts.GC.HighPercent, 85)
-	opts.GC.LowPercent = cmp.Or(opts.GC.LowPercent, min(80, opts.GC.HighPercent))
-	opts.GC.ImageMinAge = cmp.Or(opts.GC.ImageMinAge, 2*time.Minute)
+	opts.GC = opts.GC.withDefaults()
 	opts.Logs.MaxSize = cmp.Or(opts.Logs.MaxSize, 10<<20)
 	opts.Logs.MaxFiles = cmp.Or(opts.Logs.MaxFiles, 5)
 	opts.Logs.Check = cmp.Or(opts.Logs.Check, 10*time.Second)
