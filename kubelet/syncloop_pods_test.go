@@ -316,3 +316,30 @@ func TestRejectedPodThatComesBack(t *testing.T) {
 		testutil.Assert(t, l.workers.Has(pod.UID), "it is still rejected")
 	})
 }
+
+// TestRejectedStaticPod: free room does not bring a rejected static pod back, as in the kubelet. A restart does.
+func TestRejectedStaticPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pods []*v1.Pod
+		for _, name := range []string{"a", "b", "c"} {
+			pod := bound(name, 0)
+			pod.Annotations[model.AnnotationConfigSource] = model.SourceFile
+			pods = append(pods, pod)
+		}
+		dispatch := func(l *syncLoop, op podconfig.PodOperation, pods ...*v1.Pod) {
+			for _, pod := range pods {
+				l.dispatch(t.Context(), op, pod)
+			}
+			synctest.Wait()
+		}
+		l := testLoop(t)
+		dispatch(l, podconfig.Add, pods...)
+		dispatch(l, podconfig.Remove, pods[0])
+		dispatch(l, podconfig.Reconcile, pods[2])
+		got := l.rejectedNames()
+		testutil.Assert(t, slices.Equal(got, []string{"c"}) && !l.workers.Has("c"), "rejected %v", got)
+		restarted := testLoop(t)
+		dispatch(restarted, podconfig.Add, pods[1:]...)
+		testutil.Assert(t, restarted.workers.Has("c"), "it is rejected after a restart")
+	})
+}
