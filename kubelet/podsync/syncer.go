@@ -178,6 +178,9 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworke
 	s.opts.Prober.Update(pod, observed, true)
 	s.publish(pod, observed, stopping, nil)
 	killErr := s.opts.Runtime.KillPod(ctx, pod, observed, kuberuntime.KillOptions{Reason: t.Reason, Grace: t.Grace})
+	if killErr != nil && ctx.Err() == nil {
+		s.opts.Events.Warn(pod, "FailedKillPod", fmt.Sprintf("error killing pod: %v", killErr))
+	}
 	observed, err = s.opts.Cache.Refresh(ctx, pod.UID)
 	if err := errors.Join(killErr, err); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -241,6 +242,19 @@ func TestStatusThatFailsAfterAStart(t *testing.T) {
 	b.sync(t, pod)
 	shown := b.opts.Status.Status(pod)
 	testutil.Assert(t, shown.Phase == v1.PodRunning, "phase %s", shown.Phase)
+}
+
+// TestPodThatCannotBeKilled: an event says why a pod does not end.
+func TestPodThatCannotBeKilled(t *testing.T) {
+	b, pod := newBench(t), testPod("pod", false)
+	b.sync(t, pod)
+	b.fake.InjectError("StopContainer", errors.New("it hangs"))
+	err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{})
+	said := slices.ContainsFunc(b.events.List(), func(event v1.Event) bool {
+		return event.Reason == "FailedKillPod" && event.Type == v1.EventTypeWarning &&
+			strings.Contains(event.Message, "it hangs")
+	})
+	testutil.Assert(t, err != nil && said, "error %v, events %+v", err, b.events.List())
 }
 
 // TestUnknownContainerKeepsPodEnding: a pod has not ended while a container's state is unknown.
