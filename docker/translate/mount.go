@@ -105,25 +105,29 @@ func mounts(in ContainerInput, host *container.HostConfig, more *extra) error {
 	if unlabelled(host) {
 		in.Features.SELinux = false // so nothing is relabelled
 	}
-	taken := map[string]bool{}
+	last := lastMounts(in.Config.GetMounts())
 	for i, m := range in.Config.GetMounts() {
-		b, err := newMount(i, m, in, more)
+		into := more
+		covered := last[cleanTarget(m.GetContainerPath())] != i
+		if covered {
+			into = more.blank() // it is checked like the others, and leaves nothing behind
+		}
+		b, err := newMount(i, m, in, into)
 		if err != nil {
 			return err
 		}
-		if taken[b.target] {
-			return invalid(b.field+".container_path", "%q is mounted twice", b.target)
-		}
-		if err := mapMount(b.field, m, b.target, in, more); err != nil {
+		if err := mapMount(b.field, m, b.target, in, into); err != nil {
 			return err
 		}
-		taken[b.target] = true
+		if covered {
+			continue
+		}
 		if err := b.addTo(host, in.Features); err != nil {
 			return err
 		}
 	}
 	for _, b := range append(in.Files.binds(in), shm(in, host)...) {
-		if taken[b.target] {
+		if _, taken := last[b.target]; taken {
 			continue
 		}
 		if err := b.addTo(host, in.Features); err != nil {
@@ -131,6 +135,17 @@ func mounts(in ContainerInput, host *container.HostConfig, more *extra) error {
 		}
 	}
 	return nil
+}
+
+// lastMounts returns the index of the last mount at each place in the container. It covers the earlier mounts there, as
+// with containerd, where the engine would refuse the container. A kubelet sends two mounts for `/data` and `/data/`, or
+// for a volume at the container's termination message.
+func lastMounts(all []*runtimeapi.Mount) map[string]int {
+	last := make(map[string]int, len(all))
+	for i, m := range all {
+		last[cleanTarget(m.GetContainerPath())] = i
+	}
+	return last
 }
 
 func newMount(index int, m *runtimeapi.Mount, in ContainerInput, more *extra) (bind, error) {
@@ -300,12 +315,15 @@ func mountTarget(field, name string) (string, error) {
 	if err := checkPath(field, name); err != nil {
 		return "", err
 	}
-	target := path.Clean("/" + name)
+	target := cleanTarget(name)
 	if target == "/" {
 		return "", invalid(field, "%q is the container's root, mount below it", name)
 	}
 	return target, nil
 }
+
+// cleanTarget returns the place in the container that a container path means.
+func cleanTarget(name string) string { return path.Clean("/" + name) }
 
 // addTo adds the mount to a host configuration. A mount of the API's newer kind
 // fails when its source is missing and keeps submounts writable below a

@@ -18,6 +18,11 @@ type extra struct {
 	note *ocinote.Note
 }
 
+// blank returns an extra of the same container with nothing in it.
+func (e *extra) blank() *extra {
+	return &extra{features: e.features, runtime: e.runtime, held: e.held}
+}
+
 // offered reports whether the container can have a note. A container that joins its pod by a note can have it even
 // while the runtime has not been seen to work: without a note it could not be made at all.
 func (e *extra) offered() bool {

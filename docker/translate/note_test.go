@@ -194,6 +194,26 @@ func TestMountOptionsThatAreNone(t *testing.T) {
 	}
 }
 
+// Of two mounts at one place only the last one reaches the engine and the note. The other one is checked all the same.
+func TestLastMountOfAPlace(t *testing.T) {
+	in := noted(containerInput())
+	covered := &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", MountOptions: []string{"noexec"}}
+	in.Config.Mounts = []*runtimeapi.Mount{
+		covered, {HostPath: "/c", ContainerPath: "/x/y"}, {HostPath: "/b", ContainerPath: "x/"}}
+	spec := mustContainer(t, in)
+	var got []string
+	for _, m := range spec.Host.Mounts {
+		got = append(got, m.Source+" at "+m.Target)
+	}
+	want := []string{"/c at /x/y", "/b at /x"}
+	testutil.Assert(t, slices.Equal(got, want) && spec.Note == nil,
+		"mounts %q and note %+v, want %q", got, spec.Note, want)
+	covered.MountOptions = []string{"size=5"}
+	_, err := Container(in)
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) &&
+		strings.HasPrefix(err.Error(), "config.mounts[0].mount_options"), "an option that does not exist: %v", err)
+}
+
 // Limits without a field in the Docker API go into the note, so that they apply from the start.
 func TestLimitsInNotes(t *testing.T) {
 	pages := func(limits ...uint64) (out []*runtimeapi.HugepageLimit) {
