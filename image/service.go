@@ -30,9 +30,9 @@ type Options struct {
 	// defaultPullProgressDeadline. It is sixty times as long while the layers wait behind other pulls of the service,
 	// or an engine unpacks them silently.
 	PullProgressDeadline time.Duration
-	// Artifacts is the directory of the artifacts that criadapter keeps itself. FsInfo counts them as images. It may be
-	// empty.
-	Artifacts string
+	// Kept are the directories of criadapter with content of images: artifacts, and the files of image volumes. FsInfo
+	// counts them as images. A file that is linked into several of them counts once.
+	Kept []string
 	// Mounted returns the ids of the images that a container of the engine's list has mounted. They are in use like the
 	// container's own image. It may be nil.
 	Mounted func(container.Summary) []string
@@ -49,7 +49,7 @@ type Service struct {
 	engine          docker.Engine
 	credentialsFile string
 	watch           *pullWatch
-	artifacts       string
+	kept            []string
 	mounted         func(container.Summary) []string
 	trust           *trust.Verifier
 	observePull     func(ctx context.Context) (context.Context, func(error))
@@ -83,7 +83,7 @@ func New(opts Options) (*Service, error) {
 	}
 	return &Service{
 		engine:          opts.Engine,
-		artifacts:       opts.Artifacts,
+		kept:            opts.Kept,
 		mounted:         opts.Mounted,
 		trust:           opts.Trust,
 		observePull:     opts.ObservePull,

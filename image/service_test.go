@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -399,6 +401,27 @@ func TestFsInfo(t *testing.T) {
 		testutil.Assert(t, fs.GetFsId().GetMountpoint() == root,
 			"the mountpoint is %q, want %q", fs.GetFsId().GetMountpoint(), root)
 	}
+}
+
+// An artifact's file is linked into its image volume, and counts once.
+func TestFsInfoCountsWhatCriadapterKeeps(t *testing.T) {
+	root, kept := t.TempDir(), t.TempDir()
+	write(t, 1<<20, root, "overlay2", "layer", "diff", "a")
+	blob := write(t, 2<<20, kept, "artifacts", "blob")
+	write(t, 4<<20, kept, "image-volumes", "extracted", "fs", "b")
+	linked := filepath.Join(kept, "image-volumes", "linked")
+	testutil.Must(t, os.Mkdir(linked, 0o700))
+	testutil.Must(t, os.Link(blob, filepath.Join(linked, "c")))
+	features := dockertest.DefaultFeatures(dockertest.Docker20)
+	features.Root = root
+	engine := dockertest.New(dockertest.Options{Features: features})
+	defer engine.Close()
+	s := newService(t, Options{Engine: engine,
+		Kept: []string{filepath.Join(kept, "artifacts"), filepath.Join(kept, "image-volumes")}})
+	info, err := s.FsInfo(t.Context())
+	testutil.Must(t, err)
+	checkBytes(t, "images", info.GetImageFilesystems()[0].GetUsedBytes().GetValue(), 7<<20)
+	checkBytes(t, "containers", info.GetContainerFilesystems()[0].GetUsedBytes().GetValue(), 0)
 }
 
 func TestFsInfoOfADriverWithoutDirs(t *testing.T) {

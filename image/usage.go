@@ -147,13 +147,16 @@ type walk struct {
 	ctx                context.Context
 	containerLayers    map[string]bool
 	images, containers footprint
-	// links are the inodes seen among files with several names.
-	links map[uint64]bool
+	// links are the files with several names that were seen.
+	links map[inode]bool
 	// committed are the directories of layers that never change. known has their sizes from earlier walks, and measured
 	// has their sizes from this walk.
 	committed       map[string]bool
 	known, measured map[string]footprint
 }
+
+// inode identifies a file of the node, whatever its names are.
+type inode struct{ device, number uint64 }
 
 func (w *walk) dir(root string) error {
 	info, err := os.Lstat(root)
@@ -197,7 +200,7 @@ func (w *walk) tree(path string, device uint64, sum *footprint) error {
 func (w *walk) layer(path string, device uint64) error {
 	size, known := w.known[path]
 	if !known {
-		alone := walk{ctx: w.ctx, links: make(map[uint64]bool)}
+		alone := walk{ctx: w.ctx, links: make(map[inode]bool)}
 		if err := alone.tree(path, device, &alone.images); err != nil {
 			return err
 		}
@@ -225,10 +228,11 @@ func (w *walk) add(entry fs.DirEntry, device uint64, sum *footprint) error {
 		return nil
 	}
 	if !entry.IsDir() && stat.Nlink > 1 {
-		if w.links[stat.Ino] {
+		file := inode{device, stat.Ino}
+		if w.links[file] {
 			return nil
 		}
-		w.links[stat.Ino] = true
+		w.links[file] = true
 	}
 	const blockSize = 512 // the unit of st_blocks on every filesystem
 	sum.bytes += uint64(stat.Blocks) * blockSize

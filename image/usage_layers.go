@@ -20,7 +20,7 @@ type layerSizes struct {
 // measure walks all directories of a storage.
 func (l *layerSizes) measure(ctx context.Context, place storage) (usage, error) {
 	walk := walk{
-		ctx: ctx, links: make(map[uint64]bool), containerLayers: containerLayers(place.mounts),
+		ctx: ctx, links: make(map[inode]bool), containerLayers: containerLayers(place.mounts),
 		committed: committedLayers(place, l.known), known: l.known, measured: make(map[string]footprint),
 	}
 	for _, dir := range place.layers {

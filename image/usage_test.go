@@ -2,10 +2,12 @@ package image
 
 import (
 	"context"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,6 +121,28 @@ func TestParentsOfMountedLayers(t *testing.T) {
 	}
 	testutil.Assert(t, slices.Equal(got, want), "got %q, want %q", got, want)
 }
+
+// Files of two filesystems may have the same inode number.
+func TestLinksOfTwoFilesystems(t *testing.T) {
+	w := walk{ctx: t.Context(), links: make(map[inode]bool)}
+	for _, device := range []uint64{1, 2, 1} {
+		file := linkedFile{stat: syscall.Stat_t{Dev: device, Ino: 7, Nlink: 2}}
+		testutil.Must(t, w.add(file, device, &w.images))
+	}
+	testutil.Equal(t, w.images.inodes, 2, "the counted files")
+}
+
+// linkedFile is a file with a given stat.
+type linkedFile struct {
+	fs.DirEntry
+	fs.FileInfo
+	stat syscall.Stat_t
+}
+
+func (f linkedFile) Info() (fs.FileInfo, error) { return f, nil }
+func (f linkedFile) IsDir() bool                { return false }
+func (f linkedFile) Name() string               { return "file" }
+func (f linkedFile) Sys() any                   { return &f.stat }
 
 func TestMeasureEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -103,8 +103,8 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 	if err != nil {
 		return nil, err
 	}
-	r.volumes, err = volume.Open(volume.Options{
-		Root: filepath.Join(cfg.RootDirectory, "image-volumes"), Engine: r.engine, Artifacts: artifacts})
+	volumes := filepath.Join(cfg.RootDirectory, "image-volumes")
+	r.volumes, err = volume.Open(volume.Options{Root: volumes, Engine: r.engine, Artifacts: artifacts})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 	}
 	r.images, err = image.New(image.Options{
 		Engine:               artifact.Engine{Engine: r.engine, Store: artifacts},
-		Artifacts:            artifacts.Root(),
+		Kept:                 []string{artifacts.Root(), volumes},
 		Mounted:              r.volumes.Mounted,
 		SandboxImage:         cfg.SandboxImage,
 		CredentialsFile:      rootCredentials,
