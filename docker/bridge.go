@@ -17,24 +17,25 @@ const (
 	useCNI        = ", or use --network-plugin=cni"
 )
 
-// lookAtBridge returns the values of Features.BridgeAddress and Features.BridgeFault.
-func lookAtBridge(ctx context.Context, api *client.Client) (address, fault string, err error) {
+// lookAtBridge sets what features says about the default bridge.
+func lookAtBridge(ctx context.Context, api *client.Client, features *Features) error {
 	bridge, err := api.NetworkInspect(ctx, defaultBridge, client.NetworkInspectOptions{})
 	if errdefs.IsNotFound(err) {
-		return "",
-			"the engine has no default bridge (bridge: none in its daemon.json) to put pods on: remove that setting" +
-				useCNI, nil
+		features.BridgeFault = "the engine has no default bridge (bridge: none in its daemon.json) to put pods on: " +
+			"remove that setting" + useCNI
+		return nil
 	}
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	options := bridge.Network.Options
 	if options[optionICC] == "false" {
-		fault = "the engine's default bridge keeps containers from each other (icc: false in its daemon.json), " +
-			"and pods have to reach each other: remove that setting" + useCNI
+		features.BridgeFault = "the engine's default bridge keeps containers from each other (icc: false in its " +
+			"daemon.json), and pods have to reach each other: remove that setting" + useCNI
 	}
 	if options[optionAddress] != everyIPv4 {
-		address = options[optionAddress]
+		features.BridgeAddress = options[optionAddress]
 	}
-	return address, fault, nil
+	features.BridgeIPv6 = bridge.Network.EnableIPv6
+	return nil
 }

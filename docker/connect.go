@@ -147,7 +147,7 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 		}
 	}
 	if c.bridge {
-		if features.BridgeAddress, features.BridgeFault, err = lookAtBridge(ctx, api); err != nil {
+		if err := lookAtBridge(ctx, api, &features); err != nil {
 			return nil, err
 		}
 	}

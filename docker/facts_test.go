@@ -2,6 +2,8 @@ package docker
 
 import (
 	"encoding/json"
+	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -114,6 +116,20 @@ func TestCanLowerOOMScore(t *testing.T) {
 			}
 			testutil.Equal(t, canLowerOOMScore(witness(proc, 7)), c.want, "canLowerOOMScore")
 		})
+	}
+}
+
+func TestFeaturesOfTheBridge(t *testing.T) {
+	f := newFakeServer(t)
+	f.handle("GET /networks/bridge", answer(http.StatusOK,
+		`{"EnableIPv6":true,"Options":{"com.docker.network.bridge.host_binding_ipv4":"192.0.2.1"}}`))
+	for _, bridge := range []bool{true, false} {
+		c, err := Dial(Options{Host: "unix://" + f.socket, Bridge: bridge})
+		testutil.Must(t, err)
+		got, err := c.Features(testContext(t))
+		testutil.Must(t, errors.Join(err, c.Close()))
+		testutil.Assert(t, (got.BridgeAddress == "192.0.2.1") == bridge && got.BridgeIPv6 == bridge,
+			"dialed with the bridge %t: it publishes at %q, with IPv6 %t", bridge, got.BridgeAddress, got.BridgeIPv6)
 	}
 }
 

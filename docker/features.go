@@ -60,6 +60,8 @@ type Features struct {
 	// BridgeAddress is the host's address at which the default bridge publishes ports without an address ("ip" in
 	// daemon.json). It is empty for all addresses, and without Options.Bridge.
 	BridgeAddress string
+	// BridgeIPv6 says that the default bridge gives containers IPv6 addresses, too. It is false without Options.Bridge.
+	BridgeIPv6 bool
 	// BridgeFault says why the default bridge cannot connect pods, empty where it can
 	// and for an engine that was dialed without Options.Bridge.
 	BridgeFault string

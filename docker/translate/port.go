@@ -61,17 +61,29 @@ func publish(mappings []*runtimeapi.PortMapping, features docker.Features) (netw
 		if !ok {
 			continue
 		}
-		// In CRI, no address means every address of the host. In Docker it means the address in daemon.json, if there
-		// is one: then every address has to be requested.
-		hostIP, err := netip.ParseAddr(m.GetHostIp())
-		if err != nil && features.BridgeAddress != "" {
-			hostIP = netip.IPv4Unspecified()
-		}
 		exposed[port] = struct{}{}
-		bindings[port] = append(bindings[port], network.PortBinding{
-			HostIP:   hostIP,
-			HostPort: strconv.Itoa(int(m.GetHostPort())),
-		})
+		for _, hostIP := range hostIPs(m, features) {
+			bindings[port] = append(bindings[port], network.PortBinding{
+				HostIP:   hostIP,
+				HostPort: strconv.Itoa(int(m.GetHostPort())),
+			})
+		}
 	}
 	return exposed, bindings
+}
+
+// hostIPs returns the addresses of the host to publish a port at. In CRI, no address means every address of the host.
+// In Docker it means the address in daemon.json, if there is one: then every address has to be requested. IPv6 is
+// requested only for a pod that has it, as with the CNI plugin portmap: the engine could not bind it on a host without
+// IPv6.
+func hostIPs(m *runtimeapi.PortMapping, features docker.Features) []netip.Addr {
+	hostIP, err := netip.ParseAddr(m.GetHostIp())
+	switch {
+	case err == nil || features.BridgeAddress == "":
+		return []netip.Addr{hostIP}
+	case features.BridgeIPv6:
+		return []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
+	default:
+		return []netip.Addr{netip.IPv4Unspecified()}
+	}
 }

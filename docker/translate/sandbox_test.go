@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -210,12 +211,17 @@ func TestPorts(t *testing.T) {
 	want := []string{"132/sctp invalid IP 132", "53/udp ::1 53", "80/tcp 127.0.0.1 8081", "80/tcp invalid IP 8080"}
 	testutil.Assert(t, slices.Equal(got, want), "got %q, want %q", got, want)
 	in.Features.BridgeAddress = "127.0.0.1" // the default of daemon.json must not apply to pods
-	for _, bindings := range mustSandbox(t, in).Host.PortBindings {
-		for _, b := range bindings {
-			if b.HostPort == "8080" && b.HostIP != netip.IPv4Unspecified() {
-				t.Errorf("port 8080 is published at %s, want every address", b.HostIP)
+	for ipv6, want := range map[bool]string{false: "[0.0.0.0]", true: "[0.0.0.0 ::]"} {
+		in.Features.BridgeIPv6 = ipv6
+		var got []netip.Addr
+		for _, bindings := range mustSandbox(t, in).Host.PortBindings {
+			for _, b := range bindings {
+				if b.HostPort == "8080" {
+					got = append(got, b.HostIP)
+				}
 			}
 		}
+		testutil.Equal(t, fmt.Sprint(got), want, "a bridge with IPv6 %t: port 8080 is published at", ipv6)
 	}
 	in.Config.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
 	if spec := mustSandbox(t, in); len(spec.Host.PortBindings) > 0 {
