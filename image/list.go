@@ -21,18 +21,18 @@ func (s *Service) List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*
 		return nil, err
 	}
 	want := filter.GetImage().GetImage()
-	images := make([]*runtimeapi.Image, 0, len(now.byID))
+	images, podImages := make([]*runtimeapi.Image, 0, len(now.byID)), s.podImages()
 	for _, e := range now.byID {
 		if matches(e.img, want) {
-			images = append(images, s.show(e))
+			images = append(images, s.show(e, podImages))
 		}
 	}
 	return images, nil
 }
 
-// show returns the image as CRI has it. The sandbox image is pinned.
-func (s *Service) show(e *entry) *runtimeapi.Image {
-	if !s.sandbox.is(e) {
+// show returns the image as CRI has it. The sandbox image is pinned, and so are podImages.
+func (s *Service) show(e *entry, podImages map[string]bool) *runtimeapi.Image {
+	if !s.sandbox.is(e) && !podImages[e.id()] {
 		return e.img
 	}
 	pinned := proto.CloneOf(e.img)

@@ -36,6 +36,11 @@ type Options struct {
 	// Mounted returns the ids of the images that a container of the engine's list has mounted. They are in use like the
 	// container's own image. It may be nil.
 	Mounted func(container.Summary) []string
+	// PodImages returns the images of all sandbox containers, by id. They are pinned like the sandbox image itself: an
+	// upgrade may have changed it, and pods of another CRI server have another one. The kubelet does not list sandbox
+	// containers. Without the pin its collection of images would fail, because Remove refuses an image in use. It may
+	// be nil.
+	PodImages func() map[string]bool
 	// Trust decides which images may be pulled and used for containers. nil allows all images.
 	Trust *trust.Verifier
 	// ObservePull is called at the beginning of every transfer from a registry, for metrics and traces. The transfer
@@ -51,6 +56,7 @@ type Service struct {
 	watch           *pullWatch
 	kept            []string
 	mounted         func(container.Summary) []string
+	podImages       func() map[string]bool
 	trust           *trust.Verifier
 	observePull     func(ctx context.Context) (context.Context, func(error))
 	pulls           pulls
@@ -81,10 +87,14 @@ func New(opts Options) (*Service, error) {
 	if opts.Mounted == nil {
 		opts.Mounted = func(container.Summary) []string { return nil }
 	}
+	if opts.PodImages == nil {
+		opts.PodImages = func() map[string]bool { return nil }
+	}
 	return &Service{
 		engine:          opts.Engine,
 		kept:            opts.Kept,
 		mounted:         opts.Mounted,
+		podImages:       opts.PodImages,
 		trust:           opts.Trust,
 		observePull:     opts.ObservePull,
 		credentialsFile: opts.CredentialsFile,

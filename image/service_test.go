@@ -338,6 +338,25 @@ func TestSandboxImageUnderAnotherName(t *testing.T) {
 	})
 }
 
+// The image of an earlier version is pinned as long as a pod has it. After that it is an image like others.
+func TestSandboxImageOfAnEarlierVersion(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"pause:0"}}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		id := statusOf(t, s, "pause:0").GetId()
+		_, err := engine.CreateContainer(t.Context(), docker.ContainerSpec{
+			Name: "k8s_POD_old", Config: &mobycontainer.Config{Image: id}})
+		testutil.Must(t, err)
+		testutil.Fails(t, s.Remove(t.Context(), spec(id)), errdefs.IsFailedPrecondition, "removal")
+		for _, used := range []bool{true, false} {
+			s.podImages = func() map[string]bool { return map[string]bool{id: used} }
+			testutil.Equal(t, statusOf(t, s, id).GetPinned(), used, "ImageStatus, used %t", used)
+			list, err := s.List(t.Context(), &runtimeapi.ImageFilter{Image: spec(id)})
+			testutil.Must(t, err)
+			testutil.Assert(t, len(list) == 1 && list[0].GetPinned() == used, "ListImages, used %t: %v", used, list)
+		}
+	})
+}
+
 // Pods get the built-in image, whichever image has its name.
 func TestImageThatTookTheSandboxImagesName(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{pause.Reference}, Size: 5 << 20}}

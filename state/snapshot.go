@@ -109,6 +109,17 @@ func (s *Snapshot) ContainersLabelled(uid string) []*Container {
 	})
 }
 
+// PodImages returns the ids of the images that sandbox containers were made of.
+func (s *Snapshot) PodImages() map[string]bool {
+	ids := map[string]bool{}
+	for _, pod := range s.Pods() {
+		if pod.Meta.ImageID != "" {
+			ids[pod.Meta.ImageID] = true
+		}
+	}
+	return ids
+}
+
 // PodsIn returns the pods in a state, the newest first. The caller must not change the slice.
 func (s *Snapshot) PodsIn(state runtimeapi.PodSandboxState) []*Pod {
 	return s.pods.views[podsByState].equal(func(p *Pod) int { return cmp.Compare(p.Status.State(), state) })

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -59,6 +60,15 @@ func TestFindByIDOrPrefix(t *testing.T) {
 }
 
 // A full id that is the beginning of another one is not ambiguous.
+func TestPodImages(t *testing.T) {
+	m := New(Options{})
+	for id, image := range map[string]string{"a": "pause", "b": "pause", "c": "older", "without a container": ""} {
+		m.PutPod(Pod{ID: id, Meta: PodMeta{ImageID: image}})
+	}
+	got := slices.Sorted(maps.Keys(m.Snapshot().PodImages()))
+	testutil.Assert(t, slices.Equal(got, []string{"older", "pause"}), "got %q", got)
+}
+
 func TestFullIDWinsOverPrefix(t *testing.T) {
 	m := New(Options{})
 	m.PutPod(Pod{ID: "ab"})

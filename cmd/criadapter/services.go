@@ -117,6 +117,7 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 		Engine:               artifact.Engine{Engine: r.engine, Store: artifacts},
 		Kept:                 []string{artifacts.Root(), volumes},
 		Mounted:              r.volumes.Mounted,
+		PodImages:            func() map[string]bool { return r.cache.Snapshot().PodImages() },
 		SandboxImage:         cfg.SandboxImage,
 		CredentialsFile:      rootCredentials,
 		PullProgressDeadline: time.Duration(cfg.ImagePullProgressDeadline),
