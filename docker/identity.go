@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/shimdir"
 )
 
 // Identity is who a process runs as.
@@ -20,11 +22,10 @@ type Identity struct {
 // InitialIdentity returns the identity that the first process of a running container began with, with names and the
 // image's own groups resolved. The Docker API does not have it, and the process may have changed it since.
 //
-// It reads the OCI specification in the container's bundle. containerd's shim is the parent of the process. The shim's
-// working directory is the bundle of the first container that it served. The bundles of its other containers are beside
-// this bundle.
+// It reads the OCI specification in the container's bundle. containerd's shim is the parent of the process.
 //
-// It fails with ErrNotFound if the container has ended, or if its runtime has no such shim.
+// It fails with ErrNotFound if the container has ended, if its runtime has no such shim, or if the shim is in other
+// namespaces than this program.
 func InitialIdentity(containerID string, pid int) (Identity, error) {
 	return initialIdentity("/proc", containerID, pid)
 }
@@ -56,16 +57,14 @@ func runtimeSpec(proc, containerID string, pid int) ([]byte, error) {
 	if err != nil {
 		return nil, absent(err.Error())
 	}
-	shim, _ := statusField(string(status), "PPid")
-	first, err := os.Readlink(filepath.Join(proc, shim, "cwd"))
+	field, _ := statusField(string(status), "PPid")
+	shim, err := strconv.Atoi(field)
 	if err != nil {
 		return nil, absent(err.Error())
 	}
-	bundle := filepath.Join(filepath.Dir(first), containerID)
-	init, err := os.ReadFile(filepath.Join(bundle, "init.pid"))
-	if err != nil || string(init) != strconv.Itoa(pid) {
-		// Another process has the number by now, or there is no such shim.
-		return nil, absent("its parent is not a shim of that container")
+	bundle, err := shimdir.Bundle(proc, containerID, pid, shim)
+	if err != nil {
+		return nil, absent(err.Error())
 	}
 	text, err := os.ReadFile(filepath.Join(bundle, "config.json"))
 	if err != nil {

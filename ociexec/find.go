@@ -1,21 +1,17 @@
 package ociexec
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/criadapter/criadapter/internal/proctable"
+	"github.com/criadapter/criadapter/internal/shimdir"
 )
-
-// taskDir is the directory of containerd with the bundles of its version 2 shims, NAMESPACE/ID.
-const taskDir = "io.containerd.runtime.v2.task"
 
 // Container is a running container that the runtime can enter.
 type Container struct {
@@ -77,52 +73,20 @@ func (r *Runner) locateRunc(
 }
 
 // locate finds the bundle of the container whose first process is pid, its shim, and how the shim calls the runtime.
-func locate(proc, id string, pid int) (c *Container, bundle string, shim int, err error) {
+func locate(proc, id string, pid int) (c *Container, bundle string, parent int, err error) {
 	process, err := proctable.Read(pid)
 	if err != nil {
 		return nil, "", 0, unsuitable("the container's process has ended")
 	}
-	shim = process.Parent
-	if err := isShim(proc, shim, pid, id); err != nil {
-		return nil, "", 0, err
+	if !proctable.InContainer(pid, id) {
+		return nil, "", 0, unsuitable("the container's process has ended, and another process has its process id")
 	}
-	bundle, namespace, err := findBundle(id, pid, shim)
-	if err != nil {
-		return nil, "", 0, err
+	parent = process.Parent
+	if bundle, err = shimdir.Bundle(proc, id, pid, parent); err != nil {
+		return nil, "", 0, unsuitable("%w", err)
 	}
 	c = &Container{id: id}
-	return c, bundle, shim, c.readOptions(bundle, namespace, shim)
-}
-
-// isShim fails with ErrUnsuitable if the parent of the process pid may be a container's process. The engine's pid can
-// be out of date and belong to another process. A container could make the working directory of that process's parent
-// look like a bundle, and so choose the runtime. So nothing of the parent is trusted before this check.
-func isShim(proc string, shim, pid int, id string) error {
-	if !proctable.InContainer(pid, id) {
-		return unsuitable("the container's process has ended, and another process has its process id")
-	}
-	return sameNamespaces(filepath.Join(proc, "self"), filepath.Join(proc, strconv.Itoa(shim)))
-}
-
-// findBundle returns a container's bundle: the shim works in the bundle of its first container, beside the others.
-func findBundle(id string, pid, shim int) (bundle, namespace string, err error) {
-	cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", shim))
-	if err != nil {
-		return "", "", unsuitable("the directory of the container's shim cannot be read")
-	}
-	namespaceDir := filepath.Dir(cwd)
-	if filepath.Base(filepath.Dir(namespaceDir)) != taskDir {
-		return "", "", unsuitable("the parent of the container's process is not a shim: it works in %s", cwd)
-	}
-	bundle = filepath.Join(namespaceDir, id)
-	text, err := os.ReadFile(filepath.Join(bundle, "init.pid"))
-	if err != nil {
-		return "", "", unsuitable("the container has no bundle in %s", namespaceDir)
-	}
-	if string(bytes.TrimSpace(text)) != strconv.Itoa(pid) {
-		return "", "", unsuitable("the container's bundle has another process id than the engine")
-	}
-	return bundle, filepath.Base(namespaceDir), nil
+	return c, bundle, parent, c.readOptions(bundle, filepath.Base(filepath.Dir(bundle)), parent)
 }
 
 // defaultRoot is where containerd's shim has the state of containers whose options name no root.

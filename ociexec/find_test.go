@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +19,8 @@ import (
 func TestFindBelievesNoOtherProcess(t *testing.T) {
 	const id = "0123456789abcdef-no-container"
 	dir := t.TempDir()
-	bundle, root, ran := filepath.Join(dir, taskDir, "moby", id), filepath.Join(dir, "root"), filepath.Join(dir, "ran")
+	bundle := filepath.Join(dir, "io.containerd.runtime.v2.task", "moby", id)
+	root, ran := filepath.Join(dir, "root"), filepath.Join(dir, "ran")
 	testutil.Must(t, os.MkdirAll(bundle, 0o700))
 	testutil.Must(t, os.MkdirAll(filepath.Join(root, "moby", id), 0o700))
 	runtime := filepath.Join(dir, "runc")
@@ -51,15 +51,4 @@ func TestFindBelievesNoOtherProcess(t *testing.T) {
 	testutil.Assert(t, proctable.Lives(pid), "the other process was killed")
 	_, err = os.Stat(ran)
 	testutil.Fails(t, err, os.IsNotExist, "the directory's program ran")
-}
-
-// A shim is in this program's namespaces. A container's process is not, whatever its directory is.
-func TestIsShim(t *testing.T) {
-	proc := t.TempDir()
-	fakeProcess(t, proc, "self", nil)
-	fakeProcess(t, proc, "7", nil)
-	fakeProcess(t, proc, "8", map[string]string{"net": "net:[2]"})
-	testutil.Must(t, isShim(proc, 7, os.Getpid(), ""))
-	err := isShim(proc, 8, os.Getpid(), "")
-	testutil.Assert(t, errors.Is(err, ErrUnsuitable) && strings.Contains(err.Error(), "namespace"), "%v", err)
 }

@@ -81,7 +81,7 @@ func serviceRules() []Rule {
 			"internal/step"},
 			"a container knows its pod from the cache alone; networks and images reach it through interfaces it " +
 				"declares"},
-		{"ociexec", []string{"internal/ocinote", "internal/proctable"},
+		{"ociexec", []string{"internal/ocinote", "internal/proctable", "internal/shimdir"},
 			"it runs the OCI runtime as the engine's shim does, and knows neither the engine nor CRI"},
 		{"image", []string{"docker", "image/registry", "image/trust", "internal/pace", "internal/pause"},
 			"images exist without pods: they need no state but the engine's"},
@@ -101,7 +101,8 @@ func serviceRules() []Rule {
 			"stats come from the kernel's files: the engine's stats endpoint takes seconds and must not be called"},
 		{"logs", []string{"docker", "checkpoint", "internal/pace", "internal/step"},
 			"containers start and stop followers; a follower that read the cache could deadlock with its draining"},
-		{"docker", []string{"internal/ocinote", "internal/pause", "internal/step", "internal/userns"},
+		{"docker", []string{"internal/ocinote", "internal/pause", "internal/shimdir", "internal/step",
+			"internal/userns"},
 			"it wraps the Docker API, and the OCI runtime for what the API cannot say; it knows neither CRI nor the " +
 				"packages above"},
 		{"docker/translate", []string{"docker", "internal/ocinote"},
@@ -142,6 +143,8 @@ func internalRules() []Rule {
 			"every package that changes something names its steps with it"},
 		{"internal/proctable", nil,
 			"the kernel's table of processes is read in the same way for all purposes"},
+		{"internal/shimdir", nil,
+			"commands and inspects find a container's bundle in the same way"},
 		{"internal/keylock", nil,
 			"a lock needs keys only"},
 		{"internal/pace", nil,
