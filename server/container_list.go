@@ -78,7 +78,9 @@ func containerItem(c *state.Container) *runtimeapi.Container {
 }
 
 // imageOf names the image as the user did, if the cache has that name. The kubelet sends an id as the image and the
-// name beside it, and shows the name that it gets back.
+// name beside it, and shows the name that it gets back. It compares the runtime handler with the handler of the image
+// in ListImages (KEP-4216). That is empty, because all handlers share the images. With another handler here, the
+// kubelet's collection of images would take the image for unused.
 func imageOf(c *state.Container) *runtimeapi.ImageSpec {
 	spec := c.Meta.Config.GetImage()
 	name := spec.GetUserSpecifiedImage()
@@ -89,6 +91,5 @@ func imageOf(c *state.Container) *runtimeapi.ImageSpec {
 		Image:              name,
 		Annotations:        spec.GetAnnotations(),
 		UserSpecifiedImage: spec.GetUserSpecifiedImage(),
-		RuntimeHandler:     spec.GetRuntimeHandler(),
 	}
 }

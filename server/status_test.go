@@ -29,8 +29,9 @@ func TestContainerStatus(t *testing.T) {
 		SandboxID: "p1",
 		Meta: state.ContainerMeta{
 			Config: &runtimeapi.ContainerConfig{
-				Metadata:    &runtimeapi.ContainerMetadata{Name: "main", Attempt: 2},
-				Image:       &runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "busybox:1.29"},
+				Metadata: &runtimeapi.ContainerMetadata{Name: "main", Attempt: 2},
+				Image: &runtimeapi.ImageSpec{
+					Image: "sha256:1", UserSpecifiedImage: "busybox:1.29", RuntimeHandler: "runsc"},
 				Labels:      map[string]string{"a": "b"},
 				Annotations: map[string]string{"c": "d"},
 				Mounts:      mounts,

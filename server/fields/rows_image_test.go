@@ -25,8 +25,8 @@ func imageRows() []row {
 		},
 		{
 			fields: of("ImageSpec", "runtime_handler"),
-			says: "A pull, a container and a mount refuse a handler that the engine does not have; all " +
-				"handlers share the same images.",
+			says: "A pull, a container and a mount refuse a handler that the engine does not have. All " +
+				"handlers share the same images, so lists and statuses show none.",
 			unseen: "its only effect is a refusal, which the cases of this row show",
 			containers: []refusal{
 				{"unknown runtime for the image", invalid, "config.image.runtime_handler", func(r *request) {
