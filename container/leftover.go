@@ -6,6 +6,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
+	"github.com/moby/moby/api/types/container"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
@@ -26,8 +27,7 @@ func (s *Service) clearName(ctx context.Context, d *draft) error {
 			return err
 		}
 		if !leftover {
-			return fmt.Errorf("container %s exists with id %s, remove it first or count the attempt up: %w",
-				c.Meta.Name, c.ID, errdefs.ErrAlreadyExists)
+			return exists(c.Meta.Name, c.ID)
 		}
 		if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
 			return fmt.Errorf("removing the leftover of an unfinished create: %w", err)
@@ -43,16 +43,23 @@ func (s *Service) isLeftover(ctx context.Context, c *state.Container) (bool, err
 	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
 		return false, nil
 	}
-	record, err := s.opts.Store.Load(ctx, c.SandboxID)
+	return s.unclaimed(ctx, c.SandboxID, c.ID)
+}
+
+// unclaimed reports whether the pod has a checkpoint, and the checkpoint does not name the container. It is written
+// before a client gets the container's id.
+func (s *Service) unclaimed(ctx context.Context, sandboxID, id string) (bool, error) {
+	record, err := s.opts.Store.Load(ctx, sandboxID)
 	if err != nil {
 		return false, docker.IgnoreNotFound(err)
 	}
-	_, finished := record.Containers[c.ID]
-	return !finished, nil
+	_, named := record.Containers[id]
+	return !named, nil
 }
 
-// removeLeftover removes the container that holds a name in the engine while the cache does not know it: the outcome of
-// a create whose answer was lost. A container that criadapter did not make is left alone.
+// removeLeftover removes the container that holds a name in the engine while the pod's part of the cache does not know
+// it: the outcome of a create whose answer was lost. Any other container is left alone, such as one of an earlier
+// sandbox of the pod. The error says what to do then.
 func (s *Service) removeLeftover(ctx context.Context, name string) error {
 	inspect, err := s.opts.Engine.InspectContainer(ctx, name)
 	if err != nil {
@@ -63,16 +70,37 @@ func (s *Service) removeLeftover(ctx context.Context, name string) error {
 			"the container name %s is taken by a container that belongs to no pod, rename or remove it: %w", name,
 			errdefs.ErrAlreadyExists)
 	}
-	if owner := translate.OtherRootDirectory(name, inspect.Config.Labels, s.opts.RootDirectory); owner != "" {
+	labels := inspect.Config.Labels
+	if owner := translate.OtherRootDirectory(name, labels, s.opts.RootDirectory); owner != "" {
 		return fmt.Errorf(
 			"container %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it "+
 				"there or count the attempt up: %w",
 			name, inspect.ID, owner, errdefs.ErrAlreadyExists)
 	}
-	if inspect.State != nil && inspect.State.Running {
-		return fmt.Errorf("container %s runs already with id %s: %w", name, inspect.ID, errdefs.ErrAlreadyExists)
+	if !translate.MadeUnder(name, labels) {
+		return fmt.Errorf(
+			"container %s exists with id %s and was not made by criadapter, remove it first or count the attempt "+
+				"up: %w",
+			name, inspect.ID, errdefs.ErrAlreadyExists)
+	}
+	unclaimed, err := s.unclaimed(ctx, labels[translate.LabelSandboxID], inspect.ID)
+	if err != nil {
+		return err
+	}
+	if !unclaimed || !neverRan(inspect.State) {
+		return exists(name, inspect.ID)
 	}
 	log.G(ctx).WithFields(log.Fields{"name": name, "containerID": inspect.ID}).
 		Info("removing container of an unfinished create")
 	return docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
+}
+
+// neverRan reports whether a container is as its create left it, or half removed.
+func neverRan(s *container.State) bool {
+	return s == nil || s.Status == container.StateCreated || s.Status == container.StateDead
+}
+
+func exists(name, id string) error {
+	return fmt.Errorf("container %s exists with id %s, remove it first or count the attempt up: %w", name, id,
+		errdefs.ErrAlreadyExists)
 }

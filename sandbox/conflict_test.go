@@ -76,6 +76,27 @@ func TestStrangersContainerIsLeftAlone(t *testing.T) {
 	})
 }
 
+// Another CRI server has just made a sandbox of the same name, which the cache does not have yet.
+func TestSandboxOfAnotherServerIsLeftAlone(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		theirs := n.before(func(spec docker.ContainerSpec) docker.ContainerSpec {
+			config := *spec.Config
+			config.Labels = maps.Clone(config.Labels)
+			delete(config.Labels, translate.LabelRecord)
+			spec.Config = &config
+			return spec
+		})
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errdefs.IsAlreadyExists(err) && strings.Contains(err.Error(), "was not made by criadapter"),
+			"Run returned %v, want AlreadyExists", err)
+		_, err = n.engine.InspectContainer(n.Context(), *theirs)
+		testutil.Check(n, err, "their sandbox")
+		n.must(n.engine.RemoveContainer(n.Context(), *theirs))
+		settle()
+		n.wantNothing()
+	})
+}
+
 // cri-dockerd appends random digits to a name that the engine holds reserved.
 func TestPodOfAnotherShimWithASuffixedNameIsNotMadeAgain(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {

@@ -28,7 +28,7 @@ type containerHolder struct {
 
 // clearName removes a sandbox container that has the name but is not in the cache. A create whose answer was lost
 // leaves such a container, and no client has its id. A sandbox with a checkpoint is refused: it may hold an address,
-// which only StopPodSandbox releases.
+// which only StopPodSandbox releases. Any other container is left alone.
 func (h containerHolder) clearName(ctx context.Context, name string) error {
 	inspect, err := h.opts.Engine.InspectContainer(ctx, name)
 	if err != nil {
@@ -38,6 +38,12 @@ func (h containerHolder) clearName(ctx context.Context, name string) error {
 		return fmt.Errorf(
 			"the container name %s is taken by a container that is not a pod sandbox, rename or remove it: %w", name,
 			errdefs.ErrAlreadyExists)
+	}
+	if !translate.MadeUnder(name, inspect.Config.Labels) {
+		return fmt.Errorf(
+			"pod sandbox %s exists with id %s and was not made by criadapter, remove it first or count the attempt "+
+				"up: %w",
+			name, inspect.ID, errdefs.ErrAlreadyExists)
 	}
 	if _, err := h.opts.Store.Load(ctx, inspect.ID); !errdefs.IsNotFound(err) {
 		return errors.Join(exists(name, inspect.ID), err)

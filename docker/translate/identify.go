@@ -48,16 +48,19 @@ func MadeByUs(labels map[string]string) bool {
 	return ok
 }
 
+// MadeUnder reports whether a criadapter made a container under this name. Labels alone may come from the container's
+// image.
+func MadeUnder(name string, labels map[string]string) bool {
+	r, ok := readRecord(labels)
+	return ok && r.Name == trimName(name)
+}
+
 // OtherRootDirectory returns the root directory of the criadapter that owns a container, if it is not own. The result
 // is empty for a container without this label: another shim made it, or a criadapter that sets no label. If own is
 // empty, the result is always empty.
 func OtherRootDirectory(name string, labels map[string]string, own string) string {
 	owner := labels[LabelRootDirectory]
-	if own == "" || owner == "" || owner == own {
-		return ""
-	}
-	// A label alone may come from the container's image.
-	if r, ok := readRecord(labels); !ok || r.Name != trimName(name) {
+	if own == "" || owner == "" || owner == own || !MadeUnder(name, labels) {
 		return ""
 	}
 	return owner

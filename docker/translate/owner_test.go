@@ -50,6 +50,7 @@ func TestNoMarkOfAnOwner(t *testing.T) {
 		"alone":       {"k8s_POD_p_n_u_0", map[string]string{LabelRootDirectory: "/theirs"}},
 	} {
 		testutil.Equal(t, OtherRootDirectory(tc.name, tc.labels, "/ours"), "", "%s: the property of", name)
+		testutil.Equal(t, MadeUnder("/"+tc.name, tc.labels), name == "unmarked", "%s: made by a criadapter", name)
 		given, _ := filterLabels(tc.labels)
 		_, shown := given[LabelRootDirectory]
 		testutil.Assert(t, !shown, "%s: the mark is among the client's labels", name)

@@ -1,0 +1,67 @@
+package container
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// Only a container that no client knows is removed for its name. A container of an earlier sandbox of the pod can have
+// the name, too.
+func TestRemoveLeftover(t *testing.T) {
+	for name, tt := range map[string]struct {
+		// labels changes the labels of the container, before says what happens to it.
+		labels  func(map[string]string)
+		before  func(n *node, engine *dockertest.Engine, pod, id string)
+		removed bool
+	}{
+		"an unfinished create": {removed: true},
+		"another CRI server's": {labels: func(l map[string]string) { delete(l, translate.LabelRecord) }},
+		"an image has the labels": {labels: func(l map[string]string) {
+			l[translate.LabelRecord] = strings.Replace(l[translate.LabelRecord], "k8s_c_", "k8s_other_", 1)
+		}},
+		"a client knows it": {before: func(n *node, _ *dockertest.Engine, pod, id string) {
+			testutil.Must(n.t, n.saveRecord(n.t.Context(), pod, id, func(*checkpoint.Container) {}))
+		}},
+		"its pod has no record": {before: func(n *node, _ *dockertest.Engine, pod, _ string) {
+			testutil.Must(n.t, n.store.Delete(n.t.Context(), pod))
+		}},
+		"it runs": {before: func(n *node, engine *dockertest.Engine, _, id string) {
+			testutil.Must(n.t, engine.StartContainer(n.t.Context(), id))
+		}},
+		"it ran": {before: func(n *node, engine *dockertest.Engine, _, id string) {
+			testutil.Must(n.t, engine.StartContainer(n.t.Context(), id))
+			testutil.Must(n.t, engine.Exit(id, 0))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, engine := newFakeNode(t)
+			pod := n.pod()
+			draft, err := n.prepare(t.Context(), n.knownPod(pod), n.config("sleep"))
+			testutil.Must(t, err)
+			if tt.labels != nil {
+				tt.labels(draft.spec.Config.Labels)
+			}
+			id, err := engine.CreateContainer(t.Context(), draft.spec)
+			testutil.Must(t, err)
+			if tt.before != nil {
+				tt.before(n, engine, pod, id)
+			}
+			err = n.removeLeftover(t.Context(), draft.spec.Name)
+			_, gone := engine.InspectContainer(t.Context(), id)
+			if tt.removed {
+				testutil.Assert(t, err == nil && errdefs.IsNotFound(gone), "%v, and inspect: %v", err, gone)
+				return
+			}
+			testutil.Assert(t, errdefs.IsAlreadyExists(err) && strings.Contains(err.Error(), id) &&
+				strings.Contains(err.Error(), "remove it first or count the attempt up"), "%v", err)
+			testutil.Check(t, gone, "the container")
+		})
+	}
+}
