@@ -8,9 +8,9 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A sandbox that is started again gets another address on the engine's bridge. No pinned namespace keeps the first
-// address.
-func TestBridgedPodThatWasStartedAgainHasItsNewAddress(t *testing.T) {
+// A sandbox that is started again gets another network namespace and address on the engine's bridge. The pod's
+// containers are in the first namespace, so the pod has to be made anew. It shows the address that it has.
+func TestBridgedPodThatWasStartedAgainIsNotReady(t *testing.T) {
 	onNode(t, withBridge, func(n *node) {
 		const first, second = "172.17.0.9", "172.17.0.23"
 		id := n.run("web")
@@ -21,10 +21,11 @@ func TestBridgedPodThatWasStartedAgainHasItsNewAddress(t *testing.T) {
 		n.engine.address = netip.MustParseAddr(second)
 		n.must(n.engine.StartContainer(n.Context(), id))
 		settle()
-		n.wantState(id, ready)
+		n.wantState(id, notReady)
 		n.wantIPs(id, second)
 		n.end()
 		n.start(withBridge)
+		n.wantState(id, notReady)
 		n.wantIPs(id, second)
 		n.must(n.engine.StopContainer(n.Context(), id, 0))
 		settle()

@@ -89,6 +89,9 @@ func podFromInspect(
 		if ips := docker.Addresses(inspect); record.NetnsPath == "" && len(ips) > 0 {
 			pod.Status.IPs = ips // the engine's bridge gives other addresses at each start
 		}
+		if record.NetnsPath == "" && !pod.Meta.HostNetwork && ranBefore(pod.Status) {
+			pod.Status.NetworkReady = false // see restarted; a pin shows by itself whether it is the sandbox's
+		}
 	case !translate.MadeByUs(inspect.Config.Labels):
 		// Another shim's pod: its addresses are known if Docker set up its network.
 		pod.Status.NetworkReady = true
@@ -100,6 +103,9 @@ func podFromInspect(
 	// A pod of ours without a record stays NOTREADY: its set-up was interrupted before it had an address.
 	return pod
 }
+
+// ranBefore reports whether a running sandbox had another run: the engine keeps the time of its end.
+func ranBefore(s PodStatus) bool { return s.Running && !s.finishedAt.IsZero() }
 
 // fromRecord fills in the pod from its checkpoint.
 func fromRecord(ctx context.Context, pod *Pod, record checkpoint.Record) {

@@ -19,14 +19,14 @@ func mergePod(old, now *Pod) *Pod {
 	if !old.Status.Running && now.Status.Running && old.Status.StartedAt.Equal(now.Status.StartedAt) {
 		merged.Status = old.Status
 	}
-	if restarted(old.Status, now.Status) && old.Status.NetnsPath != "" {
+	if restarted(old.Status, now.Status) && !old.Meta.HostNetwork {
 		merged.Status.NetworkReady = false
 	}
 	return &merged
 }
 
-// restarted reports whether a sandbox was started a second time. It has a new network namespace then, while the pod's
-// addresses are in the pinned one.
+// restarted reports whether a sandbox was started a second time. It has a new network namespace then. The pod's
+// addresses are in the pinned one, and on the engine's bridge the pod's containers are in a dead one.
 func restarted(old, now PodStatus) bool {
 	return now.Running && !old.StartedAt.IsZero() && !old.StartedAt.Equal(now.StartedAt) && old.PID != now.PID
 }

@@ -85,24 +85,35 @@ func TestMergePod(t *testing.T) {
 		return s
 	}
 	ended := with(func(s *PodStatus) { s.Running, s.PID, s.finishedAt = false, 0, t2 })
-	tests := map[string]struct{ old, seen, want PodStatus }{
-		"the fields of our services stay": {known, PodStatus{Running: true, PID: 5, StartedAt: t1}, known},
-		"ended":                           {known, PodStatus{StartedAt: t1, finishedAt: t2}, ended},
-		"old news after the end":          {ended, PodStatus{Running: true, PID: 5, StartedAt: t1}, ended},
+	tests := map[string]struct {
+		old, seen, want PodStatus
+		hostNetwork     bool
+	}{
+		"the fields of our services stay": {known, PodStatus{Running: true, PID: 5, StartedAt: t1}, known, false},
+		"ended":                           {known, PodStatus{StartedAt: t1, finishedAt: t2}, ended, false},
+		"old news after the end":          {ended, PodStatus{Running: true, PID: 5, StartedAt: t1}, ended, false},
 		"started again: its network is in another namespace": {
 			ended, PodStatus{Running: true, PID: 6, StartedAt: t3},
 			with(func(s *PodStatus) { s.PID, s.StartedAt, s.NetworkReady = 6, t3, false }),
+			false,
+		},
+		"started again on the engine's bridge: its containers have lost theirs": {
+			PodStatus{StartedAt: t1, finishedAt: t2, NetworkReady: true},
+			PodStatus{Running: true, PID: 6, StartedAt: t3, IPs: []string{"172.17.0.3"}},
+			PodStatus{Running: true, PID: 6, StartedAt: t3, IPs: []string{"172.17.0.3"}},
+			false,
 		},
 		"started again on the host's network": {
 			PodStatus{StartedAt: t1, finishedAt: t2, NetworkReady: true},
 			PodStatus{Running: true, PID: 6, StartedAt: t3},
 			PodStatus{Running: true, PID: 6, StartedAt: t3, NetworkReady: true},
+			true,
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := mergePod(&Pod{ID: "p", Meta: PodMeta{RuntimeHandler: "h"}, Status: tt.old},
-				&Pod{ID: "p", Status: tt.seen})
+			meta := PodMeta{RuntimeHandler: "h", HostNetwork: tt.hostNetwork}
+			got := mergePod(&Pod{ID: "p", Meta: meta, Status: tt.old}, &Pod{ID: "p", Status: tt.seen})
 			testutil.Assert(t, reflect.DeepEqual(got.Status, tt.want),
 				"the status is %+v, want %+v", got.Status, tt.want)
 			testutil.Assert(t, got.Meta.RuntimeHandler == "h", "the merge changed a constant field: %+v", got.Meta)
