@@ -113,8 +113,9 @@ type Container struct {
 	// OOMRun is the start of the run in which the kernel killed a process of the container for want of memory, zero for
 	// none. It is zero in records before schema version 4. The engine does not report each kill.
 	OOMRun time.Time `json:"oomRun,omitzero"`
-	// End is the end of a run of the container. It is nil for a container that has not ended, and in records before
-	// schema version 5. If another client started the container again, the engine may have a later end.
+	// End is the end of a run of the container, or a start that failed. It is nil for a container that has not ended,
+	// and in records before schema version 5. If another client started the container again, the engine may have a
+	// later end.
 	End *End `json:"end,omitempty"`
 }
 

@@ -67,6 +67,15 @@ func (s *Service) saveEnds(ctx context.Context, sandboxID string) error {
 	}))
 }
 
+// saveEnd saves the end of a container that has no exit hook.
+func (s *Service) saveEnd(ctx context.Context, id string) error {
+	c, err := s.find(id)
+	if err != nil {
+		return docker.IgnoreNotFound(err)
+	}
+	return s.changeRecord(ctx, c.SandboxID, c.ID, func(kept *checkpoint.Container) { kept.End = state.EndOf(c) })
+}
+
 // facts returns a change that adds to a container's record what the engine may not report later: the user that the
 // container started as, an out-of-memory kill, and the end. It returns nil if none of them is known.
 func (s *Service) facts(id string) func(*checkpoint.Container) {

@@ -104,7 +104,9 @@ func (s *Service) refreshStarted(ctx context.Context, id string) (now *state.Con
 	}
 }
 
-// cannotRun publishes EXITED for a container that the engine could not start and still reports as created.
+// cannotRun publishes EXITED for a container that the engine could not start and still reports as created. The record
+// keeps the end: after a restart of criadapter the kubelet would start such a container again, whatever its restart
+// policy is.
 func (s *Service) cannotRun(ctx context.Context, c *state.Container, cause error) error {
 	ctx, cancel := settling(ctx)
 	defer cancel()
@@ -125,5 +127,5 @@ func (s *Service) cannotRun(ctx context.Context, c *state.Container, cause error
 		status.ExitCode = cmp.Or(status.ExitCode, cannotRunExitCode)
 		status.Error = cmp.Or(status.Error, cause.Error())
 	})
-	return drainErr
+	return errors.Join(drainErr, s.saveEnd(ctx, c.ID))
 }

@@ -28,6 +28,17 @@ func EndOf(c *Container) *checkpoint.End {
 	}
 }
 
+// withEnd returns the status of a container whose start failed without a trace in the engine: the engine reports it as
+// created, but its record has an end. Any other status stays as it is.
+func (s ContainerStatus) withEnd(end *checkpoint.End) ContainerStatus {
+	if end == nil || s.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
+		return s
+	}
+	s.StartedAt, s.FinishedAt = end.StartedAt, end.FinishedAt
+	s.ExitCode, s.OOMKilled, s.Error = end.ExitCode, end.OOMKilled, end.Error
+	return s
+}
+
 // fromEnd makes the entry of an ended container from its record. It returns nil if the record has no end or no
 // configuration.
 func fromEnd(ctx context.Context, sandboxID, id string, kept checkpoint.Container) *Container {
@@ -43,10 +54,7 @@ func fromEnd(ctx context.Context, sandboxID, id string, kept checkpoint.Containe
 			LogPath: end.LogPath, LogDriver: end.LogDriver, EngineLogPath: end.EngineLogPath, User: end.User,
 			StopSignal: end.StopSignal, CgroupParent: end.CgroupParent, OOMScore: end.OOMScore, UpperDir: end.UpperDir,
 		},
-		Status: ContainerStatus{
-			StartedAt: end.StartedAt, FinishedAt: end.FinishedAt, ExitCode: end.ExitCode, OOMKilled: end.OOMKilled,
-			Error: end.Error,
-		},
+		Status: ContainerStatus{}.withEnd(end),
 	}
 	addRecord(ctx, entry, kept)
 	if entry.Meta.Config == nil {

@@ -176,6 +176,7 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 	if kept, err := c.opts.Records.LoadContainer(ctx, sandboxID, inspect.ID); err != nil {
 		warnUnreadable(ctx, sandboxID, err)
 	} else {
+		entry.Status = entry.Status.withEnd(kept.End)
 		addRecord(ctx, entry, kept)
 	}
 	if entry.Meta.Config.Image == nil {
