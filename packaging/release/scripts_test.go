@@ -99,3 +99,17 @@ func TestUpgradeRestartsOnlyItsOwnProgram(t *testing.T) {
 		}
 	}
 }
+
+const disableOwn = "deb-systemd-helper disable criadapter.socket criadapter.service"
+
+// TestNamesNeedNoSystemctl installs and removes the package criadapter-cri-docker in an image without systemd.
+func TestNamesNeedNoSystemctl(t *testing.T) {
+	s := newScripted(t)
+	s.command("deb-systemd-helper", "")
+	testutil.WriteFile(t, s.path("usr/lib/systemd/system/criadapter.service"), "")
+	calls := s.run("cri-docker/postinst.deb", "configure")
+	testutil.Assert(t, slices.Contains(calls, disableOwn), "the installation made the calls %q", calls)
+	calls = s.run("cri-docker/postrm.deb", "remove")
+	testutil.Assert(t, slices.Contains(calls, "deb-systemd-helper enable criadapter.socket criadapter.service"),
+		"the removal made the calls %q", calls)
+}
