@@ -113,3 +113,33 @@ func TestNamesNeedNoSystemctl(t *testing.T) {
 	testutil.Assert(t, slices.Contains(calls, "deb-systemd-helper enable criadapter.socket criadapter.service"),
 		"the removal made the calls %q", calls)
 }
+
+// TestNamesKeepTheOperatorsChoice upgrades the package criadapter-cri-docker. Where the operator has disabled or masked
+// cri-docker.service, criadapter.service stays as it is.
+func TestNamesKeepTheOperatorsChoice(t *testing.T) {
+	const stopOwn = "deb-systemd-invoke stop criadapter.socket criadapter.service"
+	for _, tt := range []struct{ enabled, masked, serves bool }{
+		{enabled: true, serves: true}, {enabled: true, masked: true}, {enabled: false},
+	} {
+		s := newScripted(t)
+		testutil.WriteFile(t, s.path("usr/lib/systemd/system/criadapter.service"), "")
+		s.command("deb-systemd-helper", fmt.Sprintf(`case "$*" in *-enabled*) [ %t = true ] ;; esac`, tt.enabled))
+		s.systemd("")
+		if tt.masked {
+			s.link("etc/systemd/system/cri-docker.service", "/dev/null")
+		}
+		calls := s.run("cri-docker/postinst.deb", "configure", "1.2.3")
+		for _, call := range []string{disableOwn, stopOwn} {
+			testutil.Assert(t, slices.Contains(calls, call) == tt.serves, "%+v made the calls %q", tt, calls)
+		}
+	}
+}
+
+// TestNamesCanBeRemovedFromMaskedUnits removes the package criadapter-cri-docker while criadapter's units are masked.
+func TestNamesCanBeRemovedFromMaskedUnits(t *testing.T) {
+	s := newScripted(t)
+	testutil.WriteFile(t, s.path("usr/lib/systemd/system/criadapter.service"), "")
+	s.command("deb-systemd-helper", "")
+	s.systemd(`case $1 in enable) exit 1 ;; esac`)
+	s.run("cri-docker/postrm.deb", "remove")
+}
