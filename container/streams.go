@@ -69,9 +69,10 @@ const (
 	resizePause = 50 * time.Millisecond
 )
 
-// follow passes the sizes of the client's terminal to resize until ctx ends or there are no more.
+// follow passes the sizes of the client's terminal to resize until ctx ends or there are no more. If the process has no
+// terminal, it discards them: an unread size would block the client's input behind it.
 func (s Streams) follow(ctx context.Context, resize func(context.Context, docker.TerminalSize) error) {
-	if !s.TTY || s.Resize == nil {
+	if s.Resize == nil {
 		return
 	}
 	for {
@@ -80,7 +81,7 @@ func (s Streams) follow(ctx context.Context, resize func(context.Context, docker
 			if !ok {
 				return
 			}
-			if size.Width != 0 && size.Height != 0 { // zero comes from a client without a terminal
+			if s.TTY && size.Width != 0 && size.Height != 0 { // zero comes from a client without a terminal
 				s.applySize(ctx, docker.TerminalSize(size), resize)
 			}
 		case <-ctx.Done():

@@ -1,0 +1,29 @@
+package container
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// A client with a terminal attaches to a container without one. Its sizes are read, because its input waits behind them.
+func TestAttachDiscardsSizesWithoutATerminal(t *testing.T) {
+	n, _, id, _ := newTurningNode(t)
+	sizes := make(chan Size)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	attached := testutil.Go(func() error {
+		return n.Attach(ctx, id, Streams{Stdout: io.Discard, TTY: true, Resize: sizes})
+	})
+	sent := testutil.Go(func() error {
+		for width := range uint16(3) {
+			sizes <- Size{Width: 80 + width, Height: 24}
+		}
+		return nil
+	})
+	testutil.Check(t, testutil.Receive(t, sent, "a size is not read"))
+	cancel() // the client is gone
+	testutil.FailsWith(t, <-attached, context.Canceled, "Attach")
+}
