@@ -92,7 +92,7 @@ func (s *Service) joinStreams(
 		defer close(copied)
 		streams.copyOutput(ctx, output)
 	}()
-	go streams.copyInput(ctx, stream, stream.CloseWrite)
+	go streams.copyInput(following, stream, stream.CloseWrite)
 	go streams.follow(following, func(ctx context.Context, size docker.TerminalSize) error {
 		return s.opts.Engine.ResizeContainer(ctx, c.ID, size)
 	})

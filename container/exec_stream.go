@@ -78,7 +78,7 @@ func (p interactive) serve(ctx context.Context, streams Streams) (int, error) {
 		defer close(p.copied)
 		streams.copyOutput(ctx, p.output)
 	}()
-	go streams.copyInput(ctx, p.run, p.endInput(streams.TTY))
+	go streams.copyInput(following, p.run, p.endInput(streams.TTY))
 	go streams.follow(following, p.run.resize)
 	code, err := p.run.waitExit(ctx, p.copied)
 	if err == nil {

@@ -40,13 +40,19 @@ func (s Streams) copyOutput(ctx context.Context, from io.Reader) {
 	}
 }
 
-// copyInput copies what the client sends to the process and then calls end.
+// copyInput copies what the client sends to the process and then calls end. If the process takes no more, it discards
+// the rest until ctx ends: unread input would block all that the client sends behind it, such as sizes of its terminal.
 func (s Streams) copyInput(ctx context.Context, to io.Writer, end func() error) {
 	if s.Stdin == nil {
 		return
 	}
 	if _, err := io.Copy(to, s.Stdin); err != nil {
 		log.G(ctx).WithError(err).Debug("input from client was cut off")
+		for ctx.Err() == nil {
+			if _, err := io.CopyN(io.Discard, s.Stdin, discardSize); err != nil {
+				return
+			}
+		}
 		return
 	}
 	if err := end(); err != nil {
@@ -60,6 +66,9 @@ func orDiscard(w io.Writer) io.Writer {
 	}
 	return w
 }
+
+// discardSize is the number of bytes that are discarded between two looks at the context.
+const discardSize = 32 << 10
 
 const (
 	// resizeTries bounds how often a size is offered to a terminal that is not there yet. The engine reports a process

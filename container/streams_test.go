@@ -8,7 +8,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A client with a terminal attaches to a container without one. Its sizes are read, because its input waits behind them.
+// A client with a terminal attaches to a container without one. Its sizes are read, because its input waits behind
+// them.
 func TestAttachDiscardsSizesWithoutATerminal(t *testing.T) {
 	n, _, id, _ := newTurningNode(t)
 	sizes := make(chan Size)
@@ -26,4 +27,26 @@ func TestAttachDiscardsSizesWithoutATerminal(t *testing.T) {
 	testutil.Check(t, testutil.Receive(t, sent, "a size is not read"))
 	cancel() // the client is gone
 	testutil.FailsWith(t, <-attached, context.Canceled, "Attach")
+}
+
+// TestInputOfAProcessThatReadsNone: a process may close its input and go on. The client's further input is read,
+// because the sizes of its terminal wait behind it.
+func TestInputOfAProcessThatReadsNone(t *testing.T) {
+	closed, stdin := io.Pipe()
+	testutil.Must(t, closed.Close())
+	input, typed := io.Pipe()
+	copied := testutil.Go(func() error {
+		Streams{Stdin: input}.copyInput(t.Context(), stdin, func() error { return nil })
+		return nil
+	})
+	sent := testutil.Go(func() error {
+		for range 3 {
+			if _, err := typed.Write([]byte("text")); err != nil {
+				return err
+			}
+		}
+		return typed.Close()
+	})
+	testutil.Check(t, testutil.Receive(t, sent, "the client's input is not read"))
+	testutil.Check(t, testutil.Receive(t, copied, "the copying does not end with the input"))
 }
