@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -27,8 +28,10 @@ type pullWatch struct {
 	pulls map[*watchedPull]struct{}
 }
 
+// newPullWatch returns a watch. maxExcused deadlines have to fit into a Duration, so the longest deadline is some five
+// years.
 func newPullWatch(deadline time.Duration) *pullWatch {
-	return &pullWatch{deadline: deadline, pulls: make(map[*watchedPull]struct{})}
+	return &pullWatch{deadline: min(deadline, math.MaxInt64/maxExcused), pulls: make(map[*watchedPull]struct{})}
 }
 
 // watchedPull is one transfer. pullWatch.mu guards its fields.

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,6 +36,20 @@ func TestPullEndsWithoutProgress(t *testing.T) {
 		testutil.Require(t, ctx.Err() == nil, "cancelled in spite of its progress")
 		checkExpires(t, ctx, time.Minute, "no progress for 1m0s (--image-pull-progress-deadline)")
 	})
+}
+
+// TestPullWithAnEndlessDeadline: a deadline of ten years, which an operator may choose instead of none, cancels no
+// pull.
+func TestPullWithAnEndlessDeadline(t *testing.T) {
+	for _, deadline := range []time.Duration{10 * 365 * 24 * time.Hour, math.MaxInt64} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, pull := newPullWatch(deadline).begin(t.Context())
+			defer pull.end()
+			pull.progress(docker.PullMoves)
+			time.Sleep(time.Hour)
+			testutil.Require(t, ctx.Err() == nil, "with the deadline %v: %v", deadline, context.Cause(ctx))
+		})
+	}
 }
 
 func TestProgressWatchEndsWithTheCaller(t *testing.T) {
