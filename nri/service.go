@@ -44,6 +44,9 @@ type Options struct {
 	// Socket is the path of the unix socket for plugins. Plugins in PluginDir are started, with configurations in
 	// ConfigDir.
 	Socket, PluginDir, ConfigDir string
+	// Claim removes a stale socket at Socket's path. It fails if another program serves there, or if the path has
+	// another file: NRI's library would remove both.
+	Claim func() error
 	// Version is the runtime's version for plugins.
 	Version string
 	// ReadCDI reads CDI devices.
@@ -84,7 +87,10 @@ func New(opts Options) (*Service, error) {
 func (s *Service) Run(ctx context.Context, containers Containers) {
 	s.containers = containers
 	first := s.opts.Cache.Snapshot()
-	err := s.adaptation.Start()
+	err := s.opts.Claim()
+	if err == nil {
+		err = s.adaptation.Start()
+	}
 	if err == nil {
 		if err = os.Chmod(s.opts.Socket, 0o600); err != nil {
 			s.adaptation.Stop()

@@ -123,7 +123,8 @@ func serviceOf(t *testing.T, cache *state.Cache) *Service {
 	t.Cleanup(func() { adaptation.SetPluginRequestTimeout(adaptation.DefaultPluginRequestTimeout) })
 	dir := t.TempDir()
 	s, err := New(Options{Engine: noContainer{}, Cache: cache, Socket: filepath.Join(dir, "nri.sock"),
-		PluginDir: filepath.Join(dir, "plugins"), ConfigDir: filepath.Join(dir, "conf"), Version: "1"})
+		PluginDir: filepath.Join(dir, "plugins"), ConfigDir: filepath.Join(dir, "conf"), Version: "1",
+		Claim: func() error { return nil }})
 	testutil.Must(t, err)
 	return s
 }

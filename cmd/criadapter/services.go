@@ -174,6 +174,7 @@ func (r *services) newPlugins(cfg config.Config) (*nri.Service, error) {
 	plugins, err := nri.New(nri.Options{
 		Engine: r.engine, Cache: r.cache, Version: version, ReadCDI: translate.ReadCDIDevices,
 		Socket: cfg.NRISocket, PluginDir: cfg.NRIPluginDir, ConfigDir: cfg.NRIPluginConfigDir,
+		Claim: func() error { return replaceStale("--nri-socket", cfg.NRISocket) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--nri: %w", err)

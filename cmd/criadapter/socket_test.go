@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -8,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/state"
 )
 
 func TestListen(t *testing.T) {
@@ -65,4 +68,33 @@ func TestOneServerPerRoot(t *testing.T) {
 	again, err := lockRoot(dir, "stop it")
 	testutil.Require(t, err == nil, "after the first one has ended: %v", err)
 	testutil.Check(t, again.Close())
+}
+
+// NRI's library replaces what is at the path of its socket. The socket of another runtime, and a file, must stay.
+func TestNRISocketOfAnotherRuntime(t *testing.T) {
+	dir := t.TempDir()
+	runPod := func(socket string) error {
+		cfg := config.Default()
+		cfg.NRI, cfg.NRISocket, cfg.NRIPluginDir = config.NRIEnabled, socket, filepath.Join(dir, "plugins")
+		plugins, err := (&services{cache: state.New(state.Options{})}).newPlugins(cfg)
+		testutil.Must(t, err)
+		defer testutil.Background(t, func(ctx context.Context) error {
+			plugins.Run(ctx, nil)
+			return nil
+		})()
+		return plugins.RunPod(t.Context(), &state.Pod{})
+	}
+	taken := filepath.Join(dir, "taken.sock")
+	other, err := net.Listen("unix", taken)
+	testutil.Must(t, err)
+	defer other.Close()
+	err = runPod(taken)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "choose another --nri-socket"),
+		"over a socket: %v", err)
+	file := filepath.Join(dir, "file")
+	testutil.WriteFile(t, file, "precious")
+	err = runPod(file)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "not a socket"), "over a file: %v", err)
+	testutil.Holds(t, file, "precious")
+	testutil.Check(t, runPod(filepath.Join(dir, "free.sock")))
 }
