@@ -1,11 +1,9 @@
 package manifest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
@@ -13,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/internal/yamldoc"
 )
 
 // Documents is the content of a manifest without defaults.
@@ -98,7 +97,7 @@ func Parse(content []byte) (Documents, error) {
 	var docs Documents
 	var errs []error
 	found := 0
-	for _, text := range Split(content) {
+	for _, text := range yamldoc.Split(content) {
 		empty, err := docs.add(text)
 		if !empty {
 			found++
@@ -114,39 +113,9 @@ func Parse(content []byte) (Documents, error) {
 	return docs, errors.Join(errs...)
 }
 
-// Split returns the documents of a manifest. It cuts at lines that begin or end a YAML document, and leaves out blank
-// documents. JSON has no such lines, so it stays one document.
-func Split(content []byte) [][]byte {
-	var parts [][]byte
-	var part []byte
-	for line := range bytes.Lines(content) {
-		rest, marker := bytes.CutPrefix(line, []byte("---"))
-		if !marker {
-			rest, marker = bytes.CutPrefix(line, []byte("..."))
-		}
-		if marker && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t') {
-			parts = append(parts, part)
-			part = append([]byte(nil), bytes.TrimLeft(rest, " \t")...)
-			continue
-		}
-		part = append(part, line...)
-	}
-	return slices.DeleteFunc(append(parts, part), func(part []byte) bool { return len(bytes.TrimSpace(part)) == 0 })
-}
-
-// JSON converts a document to JSON, which is null for a document with only comments. It fails if another document
-// follows in text.
-func JSON(text []byte) ([]byte, error) {
-	raw, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", strings.TrimPrefix(err.Error(), "yaml: "), errdefs.ErrInvalidArgument)
-	}
-	return raw, alone(text, raw)
-}
-
 // add decodes one document. empty means that it has only comments.
 func (d *Documents) add(text []byte) (empty bool, err error) {
-	raw, err := JSON(text)
+	raw, err := yamldoc.JSON(text)
 	if err != nil {
 		return false, err
 	}
@@ -172,23 +141,6 @@ func (d *Documents) add(text []byte) (empty bool, err error) {
 			"PersistentVolumeClaim: %w", meta.Kind, errdefs.ErrInvalidArgument)
 	}
 	return false, err
-}
-
-// alone fails if something follows the first document in text, such as a second JSON object. raw is the first document
-// as JSON. YAMLToJSONStrict reads only the first document of a text, but reads a sequence to its end. So alone reads
-// text as the only entry of a sequence, and compares the entry with raw.
-func alone(text, raw []byte) error {
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // it may only begin a file
-	entry := append([]byte("- "), bytes.ReplaceAll(text, []byte("\n"), []byte("\n  "))...)
-	got, err := yaml.YAMLToJSONStrict(entry)
-	if err == nil && string(got) == "["+string(raw)+"]" {
-		return nil
-	}
-	const follows = "another document follows without a line of three dashes"
-	if err != nil {
-		return fmt.Errorf("%s: %s: %w", follows, strings.TrimPrefix(err.Error(), "yaml: "), errdefs.ErrInvalidArgument)
-	}
-	return fmt.Errorf("%s: %w", follows, errdefs.ErrInvalidArgument)
 }
 
 func (d *Documents) addList(raw []byte) error {

@@ -151,6 +151,8 @@ func internalRules() []Rule {
 			"a pause depends on how long the work took, whatever the work is"},
 		{"internal/wholedir", nil,
 			"a directory that appears and disappears whole: callers say what is in it"},
+		{"internal/yamldoc", nil,
+			"a text has the same documents, whatever they say"},
 		{"internal/testutil", nil,
 			"waiting and writing files are the same whatever is tested"},
 		{"internal/telemetry", nil,
@@ -217,7 +219,8 @@ func kubeletRules() []Rule {
 // podRules are for the parts of the kubelet core that read, make and watch pods.
 func podRules() []Rule {
 	return []Rule{
-		{"kubelet/manifest", []string{"kubelet/model", "kubelet/fieldcheck", "kubelet/volumekinds"},
+		{"kubelet/manifest", []string{"kubelet/model", "kubelet/fieldcheck", "kubelet/volumekinds",
+			"internal/yamldoc"},
 			"reading and validating a manifest is pure"},
 		{"kubelet/podconfig", []string{"kubelet/manifest", "kubelet/volumekinds", "kubelet/jsonfile", "kubelet/model"},
 			"sources give the desired pods and do not depend on the running ones; the API server is one source among " +
@@ -275,7 +278,7 @@ func podRules() []Rule {
 		{"kubelet/podlogs", nil,
 			"a log is a file in a standard format"},
 		{"cmd/kubelet-core/play", []string{"kubelet", "kubelet/manifest", "kubelet/model", "kubelet/podlogs",
-			"kubelet/hostsfile", "kubelet/nodelock", "internal/sdnotify"},
+			"kubelet/hostsfile", "kubelet/nodelock", "internal/sdnotify", "internal/yamldoc"},
 			"it runs a kubelet core and knows no runtime"},
 		{"cmd/kubelet-core/generate", []string{"docker"},
 			"it reads containers of Docker Engine; all it shares with the code that runs pods is their manifests"},

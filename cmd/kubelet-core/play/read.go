@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/criadapter/criadapter/internal/yamldoc"
 	"github.com/criadapter/criadapter/kubelet/manifest"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
@@ -107,7 +108,7 @@ func (s *Set) addConfigMaps(from *Set) error {
 // add adds the documents of one file.
 func (s *Set) add(content []byte) error {
 	var errs []error
-	for i, text := range manifest.Split(content) {
+	for i, text := range yamldoc.Split(content) {
 		if err := s.document(text); err != nil {
 			errs = append(errs, fmt.Errorf("document %d: %w", i+1, err))
 		}
@@ -116,7 +117,7 @@ func (s *Set) add(content []byte) error {
 }
 
 func (s *Set) document(text []byte) error {
-	raw, err := manifest.JSON(text)
+	raw, err := yamldoc.JSON(text)
 	if err != nil || string(raw) == "null" {
 		return err
 	}
