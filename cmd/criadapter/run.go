@@ -32,11 +32,13 @@ func run(ctx context.Context, settings command.Settings, hangups <-chan os.Signa
 		return err
 	}
 	defer lock.Close()
-	listener, err := listen(cfg.SocketPath())
+	listeners, err := listen(cfg.SocketPath())
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	for _, listener := range listeners {
+		defer listener.Close()
+	}
 	observers, err := observe(ctx, cfg)
 	if err != nil {
 		return err
@@ -53,12 +55,12 @@ func run(ctx context.Context, settings command.Settings, hangups <-chan os.Signa
 	reloads.Go(func() { followReloads(reloading, hangups, settings, services) })
 	defer reloads.Wait()
 	defer endReloads()
-	return serveCRI(ctx, cfg, listener, services, observers)
+	return serveCRI(ctx, cfg, listeners, services, observers)
 }
 
-// serveCRI answers CRI requests and follows the engine until ctx ends.
+// serveCRI answers CRI requests on all listeners and follows the engine until ctx ends.
 func serveCRI(
-	ctx context.Context, cfg config.Config, listener net.Listener, services *services, observers *observers,
+	ctx context.Context, cfg config.Config, listeners []net.Listener, services *services, observers *observers,
 ) error {
 	// The engine is followed until the last request is answered.
 	follow, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
@@ -72,8 +74,10 @@ func serveCRI(
 	cri := services.server(cfg, observers.metrics)
 	rpc := grpc.NewServer(append(cri.GRPCOptions(), observers.grpcOptions()...)...)
 	cri.Register(rpc)
-	served := make(chan error, 1)
-	go func() { served <- rpc.Serve(listener) }()
+	served := make(chan error, len(listeners))
+	for _, listener := range listeners {
+		go func() { served <- rpc.Serve(listener) }()
+	}
 	streamed := make(chan error, 1)
 	go func() {
 		defer close(streamed)
@@ -84,7 +88,7 @@ func serveCRI(
 	telling, endTelling := context.WithCancel(ctx)
 	var told sync.WaitGroup
 	told.Go(func() { notifyReady(telling, services) })
-	told.Go(func() { watchdog(telling, listener.Addr().String(), services) })
+	told.Go(func() { watchdog(telling, listeners[0].Addr().String(), services) })
 	defer told.Wait()
 	defer endTelling()
 
@@ -99,8 +103,10 @@ func serveCRI(
 	log.G(ctx).Info("shutting down, pods keep running")
 	cri.EndStreams()
 	shutDown(rpc)
-	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return fmt.Errorf("serving CRI: %w", err)
+	for range listeners {
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			return fmt.Errorf("serving CRI: %w", err)
+		}
 	}
 	return nil
 }

@@ -6,31 +6,36 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/sys/unix"
 )
 
-// listen returns the CRI socket: the one from systemd, or a new one at path with mode 0600. With an empty path, it
-// accepts only systemd's socket. It replaces a stale socket, but not one with a server. The caller holds the lock of
-// the root directory, so no second server of the same state does this concurrently.
-func listen(path string) (net.Listener, error) {
+// listen returns the CRI sockets: all from systemd, or a new one at path with mode 0600. With an empty path, it accepts
+// only systemd's sockets. It replaces a stale socket, but not one with a server. The caller holds the lock of the root
+// directory, so no second server of the same state does this concurrently.
+func listen(path string) ([]net.Listener, error) {
 	passed, err := activation.Listeners()
 	if err != nil {
 		return nil, fmt.Errorf("taking the socket from systemd: %w", err)
 	}
-	for _, listener := range passed {
-		if listener != nil { // nil for a passed file that is not a socket
-			return listener, nil
-		}
+	// A passed file that is not a socket is nil.
+	passed = slices.DeleteFunc(passed, func(listener net.Listener) bool { return listener == nil })
+	if len(passed) > 0 {
+		return passed, nil
 	}
 	if path == "" {
 		return nil, errors.New(
 			"--container-runtime-endpoint: systemd passed no socket on: start criadapter by its socket unit, or " +
 				"name a unix:// path")
 	}
-	return listenUnix("--container-runtime-endpoint", path)
+	listener, err := listenUnix("--container-runtime-endpoint", path)
+	if err != nil {
+		return nil, err
+	}
+	return []net.Listener{listener}, nil
 }
 
 // listenUnix makes a socket at path. flag is the flag with the path, for errors. The socket and a new directory are for

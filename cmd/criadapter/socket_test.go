@@ -27,11 +27,11 @@ func TestListen(t *testing.T) {
 	if _, err := listen(path); err == nil || !strings.Contains(err.Error(), "another server answers") {
 		t.Errorf("a second server: %v", err)
 	}
-	first.(*net.UnixListener).SetUnlinkOnClose(false)
-	testutil.Must(t, first.Close())
+	first[0].(*net.UnixListener).SetUnlinkOnClose(false)
+	testutil.Must(t, first[0].Close())
 	again, err := listen(path)
 	testutil.Require(t, err == nil, "over a stale socket: %v", err)
-	testutil.Check(t, again.Close())
+	testutil.Check(t, again[0].Close())
 	file := filepath.Join(dir, "file")
 	testutil.Must(t, os.WriteFile(file, []byte("precious"), 0o600))
 	_, err = listen(file)
@@ -43,9 +43,9 @@ func TestSocketInADirectoryOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	testutil.Must(t, os.Chmod(dir, 0o755))
 	path := filepath.Join(dir, "cri-dockerd.sock")
-	listener, err := listen(path)
+	listeners, err := listen(path)
 	testutil.Must(t, err)
-	defer listener.Close()
+	defer listeners[0].Close()
 	for name, want := range map[string]os.FileMode{path: 0o600, dir: 0o755} {
 		info, err := os.Stat(name)
 		testutil.Assert(t, err == nil && info.Mode().Perm() == want, "%s is %v, %v, want %v", name, info, err, want)

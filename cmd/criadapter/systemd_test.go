@@ -61,26 +61,33 @@ func (l *notifications) wait(line string) string {
 	}
 }
 
-// unit starts the program as systemd does: it passes a socket on and records the program's messages.
+// unit starts the program as systemd does: it passes sockets on and records the program's messages.
 type unit struct {
-	dir      string
-	listener *os.File
-	systemd  *notifications
-	env      []string
+	dir       string
+	listeners []*os.File
+	systemd   *notifications
+	env       []string
 }
 
 func newUnit(t *testing.T, env ...string) *unit {
 	t.Helper()
 	dir := t.TempDir()
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "cri.sock"), Net: "unix"})
+	notify := filepath.Join(dir, "notify")
+	u := &unit{dir: dir, systemd: listenTo(t, notify), env: append(env, "NOTIFY_SOCKET="+notify)}
+	u.listen(t, "cri.sock")
+	return u
+}
+
+// listen adds a socket of the unit.
+func (u *unit) listen(t *testing.T, name string) {
+	t.Helper()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(u.dir, name), Net: "unix"})
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	file, err := listener.File()
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = file.Close() })
-	notify := filepath.Join(dir, "notify")
-	env = append(env, "LISTEN_FDS=1", "NOTIFY_SOCKET="+notify)
-	return &unit{dir: dir, listener: file, systemd: listenTo(t, notify), env: env}
+	u.listeners = append(u.listeners, file)
 }
 
 func (u *unit) start(t *testing.T, flags string, output *testutil.Buffer) *program {
@@ -88,8 +95,8 @@ func (u *unit) start(t *testing.T, flags string, output *testutil.Buffer) *progr
 	script := "export LISTEN_PID=$$ WATCHDOG_PID=$$; exec $0 --container-runtime-endpoint fd://" + plainFlags(u.dir) +
 		flags
 	return startProgram(t, filepath.Join(u.dir, "cri.sock"), script, func(cmd *exec.Cmd) {
-		cmd.ExtraFiles = []*os.File{u.listener}
-		cmd.Env = append(cmd.Env, u.env...)
+		cmd.ExtraFiles = u.listeners
+		cmd.Env = append(append(cmd.Env, u.env...), fmt.Sprintf("LISTEN_FDS=%d", len(u.listeners)))
 		cmd.Stderr = output
 	})
 }
@@ -176,6 +183,19 @@ func TestRestartWithoutAGap(t *testing.T) {
 		p = u.start(t, "", &output)
 		testutil.Must(t, <-answered, "a request while the server restarted")
 	}
+}
+
+// TestSeveralSockets: an operator may add a socket to the unit. systemd takes its connections, so it must be served.
+func TestSeveralSockets(t *testing.T) {
+	u := newUnit(t)
+	u.listen(t, "other.sock")
+	var output testutil.Buffer
+	p := u.start(t, "", &output)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	testutil.Check(t, askVersion(ctx, filepath.Join(u.dir, "other.sock")))
+	testutil.Must(t, p.Process.Signal(syscall.SIGTERM))
+	testutil.Check(t, <-p.ended, "after SIGTERM")
 }
 
 func TestCheckSelf(t *testing.T) {
