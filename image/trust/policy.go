@@ -10,6 +10,8 @@ import (
 
 	"github.com/distribution/reference"
 	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/internal/yamldoc"
 )
 
 // decision is the value of a rule's policy, or of the default.
@@ -69,6 +71,10 @@ func readPolicy(path string) (*policy, error) {
 func parsePolicy(text []byte) (*policy, error) {
 	if len(text) > maxPolicy {
 		return nil, fmt.Errorf("the policy has %d bytes, at most %d are read", len(text), maxPolicy)
+	}
+	text, err := yamldoc.Only(text)
+	if err != nil {
+		return nil, err
 	}
 	var p policy
 	if err := yaml.UnmarshalStrict(text, &p); err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/internal/yamldoc"
 )
 
 // entry is one key of the file.
@@ -39,7 +41,11 @@ func (e entry) place(path string) string {
 
 // parseFile reads the keys of a file in the order of their lines. The error names every unknown key.
 func parseFile(path string, raw []byte) ([]entry, error) {
-	converted, err := yaml.YAMLToJSONStrict(raw) // it refuses a duplicate key
+	text, err := yamldoc.Only(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	converted, err := yaml.YAMLToJSONStrict(text) // it refuses a duplicate key
 	if err != nil {
 		return nil, refusal(path, raw, err)
 	}

@@ -118,6 +118,8 @@ func TestFileErrorsHaveAPlace(t *testing.T) {
 		"\"log\\x2dlevel\": debug\nlog-level: info\n": {`line 2: key "log-level" already set in map`},
 		"log-level: \"debug\n":                        {"line 2"},
 		"tracing-sampling-rate-per-million: often\n":  {"whole number"},
+		"log-level: debug\n---\nlog-levle: x\n":       {"line 2: another document begins, and only one is read"},
+		"{log-level: debug}\n{log-levle: x}\n":        {"another document follows"},
 	} {
 		path := file(t, content)
 		_, err := load(t, "--config", path)
@@ -135,6 +137,18 @@ func TestFileOfLongLines(t *testing.T) {
 	testutil.Require(t, err != nil, "unknown settings are accepted")
 	first, second := strings.Index(err.Error(), `"first"`), strings.Index(err.Error(), `"second"`)
 	testutil.Assert(t, first >= 0 && first < second, "%v", err)
+}
+
+// TestFileBehindLinesOfDashes: documents without a setting are left out, and the lines stay the file's.
+func TestFileBehindLinesOfDashes(t *testing.T) {
+	for content, line := range map[string]string{
+		"# settings\n---\nlog-level: debug\n": ":3", "---\n---\nlog-level: debug\n": ":3",
+		"log-level: debug\n...\n# end\n": ":1", "\ufeff--- {log-level: debug}\n---\n": ":1",
+	} {
+		path := file(t, content)
+		_, got := origins(t, "--config", path)
+		testutil.Equal(t, got["log-level"], Setting{Name: "log-level", Value: "debug", Origin: path + line}, "%q", content)
+	}
 }
 
 func TestEmptyFile(t *testing.T) {

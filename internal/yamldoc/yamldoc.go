@@ -13,24 +13,69 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Split returns the documents of a text. It cuts at lines that begin or end a YAML document, and leaves out blank
-// documents. JSON has no such lines, so it stays one document.
-func Split(content []byte) [][]byte {
-	var parts [][]byte
-	var part []byte
+// byteOrderMark may begin a text, and no document within it. The slice is read-only.
+var byteOrderMark = []byte("\ufeff")
+
+// document is one document of a text.
+type document struct {
+	text []byte
+	// before is the number of the text's lines before the document.
+	before int
+}
+
+// documents cuts a text at the lines that begin or end a YAML document.
+func documents(content []byte) []document {
+	var all []document
+	var current document
+	lines := 0
 	for line := range bytes.Lines(content) {
 		rest, marker := bytes.CutPrefix(line, []byte("---"))
 		if !marker {
 			rest, marker = bytes.CutPrefix(line, []byte("..."))
 		}
 		if marker && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t') {
-			parts = append(parts, part)
-			part = append([]byte(nil), bytes.TrimLeft(rest, " \t")...)
-			continue
+			all = append(all, current)
+			current = document{text: bytes.Clone(bytes.TrimLeft(rest, " \t")), before: lines}
+		} else {
+			current.text = append(current.text, line...)
 		}
-		part = append(part, line...)
+		lines++
 	}
-	return slices.DeleteFunc(append(parts, part), func(part []byte) bool { return len(bytes.TrimSpace(part)) == 0 })
+	blank := func(d document) bool { return len(bytes.TrimSpace(d.text)) == 0 }
+	return slices.DeleteFunc(append(all, current), blank)
+}
+
+// Split returns the documents of a text. It cuts at lines that begin or end a YAML document, and leaves out blank
+// documents. JSON has no such lines, so it stays one document.
+func Split(content []byte) [][]byte {
+	var texts [][]byte
+	for _, d := range documents(content) {
+		texts = append(texts, d.text)
+	}
+	return texts
+}
+
+// Only returns the only document of a text, on the lines that it has there. It returns nothing for a text with only
+// comments. It fails if the text has another document. A document that is not YAML is returned for the parser's error.
+func Only(content []byte) ([]byte, error) {
+	content = bytes.TrimPrefix(content, byteOrderMark)
+	var only []byte
+	for _, d := range documents(content) {
+		raw, err := yaml.YAMLToJSONStrict(d.text)
+		if err == nil {
+			if err := alone(d.text, raw); err != nil {
+				return nil, err
+			}
+			if string(raw) == "null" {
+				continue
+			}
+		}
+		if only != nil {
+			return nil, fmt.Errorf("line %d: another document begins, and only one is read", d.before+1)
+		}
+		only = append(bytes.Repeat([]byte("\n"), d.before), d.text...)
+	}
+	return only, nil
 }
 
 // JSON converts a document to JSON, which is null for a document with only comments. It fails with ErrInvalidArgument
@@ -50,7 +95,7 @@ func JSON(text []byte) ([]byte, error) {
 // as JSON. YAMLToJSONStrict reads only the first document of a text, but reads a sequence to its end. So alone reads
 // text as the only entry of a sequence, and compares the entry with raw.
 func alone(text, raw []byte) error {
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // it may only begin a file
+	text = bytes.TrimPrefix(text, byteOrderMark)
 	entry := append([]byte("- "), bytes.ReplaceAll(text, []byte("\n"), []byte("\n  "))...)
 	got, err := yaml.YAMLToJSONStrict(entry)
 	if err == nil && string(got) == "["+string(raw)+"]" {

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/internal/yamldoc"
 )
 
 // The kind of the file.
@@ -43,8 +45,12 @@ func Read(path string) ([]Setting, error) {
 
 // Parse returns the settings in the content of a file. Its error names all fields that are wrong.
 func Parse(raw []byte) ([]Setting, error) {
+	text, err := yamldoc.Only(raw)
+	if err != nil {
+		return nil, err
+	}
 	var file map[string]any
-	if err := yaml.UnmarshalStrict(raw, &file); err != nil {
+	if err := yaml.UnmarshalStrict(text, &file); err != nil {
 		return nil, err
 	}
 	if file["apiVersion"] != apiVersion || file["kind"] != kindName {

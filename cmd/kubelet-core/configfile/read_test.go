@@ -76,6 +76,7 @@ func TestParseRefuses(t *testing.T) {
 			[]string{"kind is Pod", "want kubelet.config.k8s.io/v1beta1"}},
 		"no YAML":          {"{", []string{"yaml"}},
 		"a field twice":    {header + "maxPods: 1\nmaxPods: 2", []string{"maxPods"}},
+		"two documents":    {header + "maxPods: 1\n---\nmaxPods: 2", []string{"another document begins"}},
 		"an unknown field": {header + "maxPodz: 1", []string{"maxPodz is not a field of KubeletConfiguration"}},
 		"an unknown field within": {header + "authentication: {x509: {caFile: /ca.crt}}",
 			[]string{"authentication.x509.caFile is not a field"}},
