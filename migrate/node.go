@@ -42,6 +42,8 @@ type Options struct {
 	KeepLinks bool
 	// DockerEndpoint is the engine's address. A cri-dockerd on the same engine must be stopped first.
 	DockerEndpoint string
+	// innerShims are the names of shims within other programs, by their sockets. Nil stands for innerShims().
+	innerShims map[string]string
 }
 
 // Node is a node to migrate. Its methods must not be called concurrently, except Forget, which is safe at any time.
@@ -50,7 +52,12 @@ type Node struct {
 }
 
 // New returns a Node and changes nothing.
-func New(opts Options) *Node { return &Node{opts: opts} }
+func New(opts Options) *Node {
+	if opts.innerShims == nil {
+		opts.innerShims = innerShims()
+	}
+	return &Node{opts: opts}
+}
 
 // Adopt takes over the foreign pods in a list of the engine's containers. It fails if a record cannot be saved, for
 // example on a full disk: the kubelet would replace a pod that is shown without its address. It only logs a pod that
@@ -62,11 +69,11 @@ func (n *Node) Adopt(ctx context.Context, list []container.Summary) error {
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	if pid := n.peer(); pid != 0 {
+	if peer := n.peer(); peer != (shim{}) {
 		if n.unrecorded(ctx, list) {
-			return fmt.Errorf("showing pods of cri-dockerd without their addresses: %w", errPeer(pid))
+			return fmt.Errorf("showing pods of cri-dockerd without their addresses: %w", errPeer(peer))
 		}
-		log.G(ctx).WithFields(log.Fields{"pid": pid, "pods": len(ids)}).
+		log.G(ctx).WithFields(log.Fields{"shim": peer.name, "pid": peer.pid, "pods": len(ids)}).
 			Warn("leaving pods of a running cri-dockerd alone, stop it and start criadapter again to take them over")
 		return nil
 	}
@@ -99,7 +106,7 @@ func (n *Node) Plan(ctx context.Context) (*Plan, error) {
 
 // Apply executes a plan. It fails for the pods that the plan leaves out, after it has taken over the others.
 func (n *Node) Apply(ctx context.Context, plan *Plan) error {
-	if plan.peer != 0 {
+	if plan.peer != (shim{}) {
 		return errPeer(plan.peer)
 	}
 	err := n.apply(log.WithLogger(ctx, log.L.WithField("component", "migrate")), plan)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -330,12 +331,18 @@ func TestMain(m *testing.M) {
 // startPeer starts a process that looks like a cri-dockerd on this engine.
 func (f *fixture) startPeer() (stop func()) {
 	f.t.Helper()
+	return f.startProgram(peerProgram, peerEndpointFlag, f.opts.DockerEndpoint)
+}
+
+// startProgram starts a process with this name, these arguments and these open files.
+func (f *fixture) startProgram(name, flag, value string, files ...*os.File) (stop func()) {
+	f.t.Helper()
 	self, err := os.Executable()
 	testutil.Must(f.t, err)
-	program := filepath.Join(f.t.TempDir(), peerProgram)
+	program := filepath.Join(f.t.TempDir(), name)
 	testutil.Must(f.t, os.WriteFile(program, []byte(testutil.ReadFile(f.t, self)), 0o755))
-	peer := exec.Command(program, peerEndpointFlag, f.opts.DockerEndpoint)
-	peer.Env = append(os.Environ(), asPeer+"=1")
+	peer := exec.Command(program, flag, value)
+	peer.Env, peer.ExtraFiles = append(os.Environ(), asPeer+"=1"), files
 	input, err := peer.StdinPipe()
 	testutil.Must(f.t, err)
 	testutil.Must(f.t, peer.Start())
@@ -379,6 +386,32 @@ func TestBesideARunningCRIDockerd(t *testing.T) {
 	record, _ := f.record(id)
 	testutil.Assert(t, len(record.Containers) == 0,
 		"container %s is taken over while cri-dockerd runs: %v", app, record.Containers)
+}
+
+// TestBesideAShimWithinAnotherProgram: k3s and old kubelets contain a shim, which only its socket shows. A socket that
+// this program alone has does not count.
+func TestBesideAShimWithinAnotherProgram(t *testing.T) {
+	f := newFixture(t)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "shim.sock"), Net: "unix"})
+	testutil.Must(t, err)
+	defer listener.Close()
+	socket, err := listener.File()
+	testutil.Must(t, err)
+	defer socket.Close()
+	f.opts.innerShims = map[string]string{listener.Addr().String(): "k3s --docker"}
+	f.node = New(f.opts)
+	stop := f.startProgram("k3s", "server", "--docker", socket)
+	testutil.Must(t, f.engine.StartContainer(t.Context(), f.sandbox(bound())))
+	list, err := f.node.list(t.Context())
+	testutil.Must(t, err)
+	err = f.node.Adopt(t.Context(), list)
+	testutil.Assert(t, errdefs.IsUnavailable(err) && strings.Contains(err.Error(), "k3s --docker runs on this engine"),
+		"while it runs: %v", err)
+	plan, err := f.node.Plan(t.Context())
+	testutil.Must(t, err)
+	testutil.Fails(t, f.node.Apply(t.Context(), plan), errdefs.IsUnavailable, "a plan while it runs")
+	stop()
+	f.adopt()
 }
 
 // broken is an engine that cannot inspect one container.

@@ -11,8 +11,8 @@ type Plan struct {
 	pods []*podPlan
 	// left are pods that cannot be taken over.
 	left []leftOut
-	// peer is the process of a cri-dockerd that must be stopped first, 0 for none.
-	peer int
+	// peer is a shim that must be stopped first.
+	peer shim
 }
 
 // leftOut is a pod that cannot be taken over, by its sandbox's id, with the reason.

@@ -42,9 +42,8 @@ func (p *Plan) Print(to io.Writer) error {
 	for _, pod := range p.left {
 		out.line("pod sandbox %s is left out, the kubelet may replace it: %v\n", pod.id, pod.err)
 	}
-	if p.peer != 0 {
-		out.line("cri-dockerd runs on this engine (process %d): stop the kubelet and cri-dockerd before --apply\n",
-			p.peer)
+	if p.peer != (shim{}) {
+		out.line("%s: stop the kubelet and %s before --apply\n", p.peer.runs(), p.peer.name)
 	}
 	return out.err
 }
