@@ -125,6 +125,7 @@ func (n *node) boot() {
 		Commands: n.commands,
 	})
 	n.cache.OnExit(n.FinishExit)
+	n.cache.OnOOM(n.SaveOOM)
 	n.stopCache = n.background("the cache", n.cache.Run)
 	synced, cancelSync := context.WithTimeout(n.t.Context(), longRun)
 	defer cancelSync()

@@ -1,7 +1,10 @@
 package container
 
 import (
+	"context"
 	"sync"
+
+	"github.com/containerd/log"
 
 	"github.com/criadapter/criadapter/state"
 )
@@ -64,6 +67,22 @@ func (s *Service) noteOOM(c *state.Container) {
 	if s.oomRose(c.Meta.CgroupParent, c.ID) {
 		s.opts.Cache.UpdateContainer(c.ID, func(status *state.ContainerStatus) { *status = status.WithOOM() })
 	}
+}
+
+// SaveOOM saves an out-of-memory kill that the engine has reported, which can come after the exit hook. It is the
+// cache's hook for such reports. It never blocks: Watch writes the record.
+func (s *Service) SaveOOM(id string) {
+	s.leaveToWatch(func(ctx context.Context) {
+		c, err := s.opts.Cache.Snapshot().Container(id)
+		addFacts := s.facts(id)
+		if err != nil || addFacts == nil {
+			return // it is removed
+		}
+		if err := s.changeRecord(ctx, c.SandboxID, id, addFacts); err != nil {
+			log.G(ctx).WithError(err).WithFields(c.LogFields()).
+				Warn("cannot save the memory kill of container, it is unknown after a restart of criadapter")
+		}
+	})
 }
 
 // oomRose counts the processes that the kernel killed below a cgroup parent, and reports whether there are more than at

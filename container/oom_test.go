@@ -1,11 +1,13 @@
 package container
 
 import (
+	"context"
 	"sync"
 	"testing"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -26,6 +28,38 @@ func (c *countedKills) kill(parent string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kills[parent]++
+}
+
+// eventTap is an engine whose events a test can add to.
+type eventTap struct {
+	docker.Engine
+	handle func(docker.Event)
+}
+
+func (e *eventTap) Events(ctx context.Context, opts docker.EventsOptions) error {
+	e.handle = opts.Handle
+	return e.Engine.Events(ctx, opts)
+}
+
+// The engine may report an out-of-memory kill after the exit. A later start of criadapter knows it from the record,
+// even if the engine has no such container any more.
+func TestOutOfMemoryEventAfterTheExitIsSaved(t *testing.T) {
+	n, engine := newFakeNode(t)
+	tap := &eventTap{Engine: engine}
+	n.engine = tap
+	n.restart(func() {})
+	stop := n.watch()
+	pod := n.pod()
+	id := n.started(pod, n.config("sleep"))
+	n.exit(engine, id, 137)
+	tap.handle(docker.Event{Kind: docker.ContainerOOM, ID: id})
+	testutil.Until(t, "the record has the kill", func() bool {
+		kept, err := n.loadRecord(t.Context(), pod, id)
+		return err == nil && !kept.OOMRun.IsZero()
+	})
+	stop()
+	n.restart(func() { testutil.Must(t, engine.RemoveContainer(t.Context(), id)) })
+	testutil.Assert(t, n.look(id).Status.OOMKilled, "the status is %+v", n.look(id).Status)
 }
 
 // The kernel's count below the pod's cgroup shows an out-of-memory kill that the engine does not report.

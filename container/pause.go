@@ -56,10 +56,7 @@ func (s *Service) resumeOrLater(ctx context.Context, sandboxID, id string) (notP
 	settle, cancel := settling(ctx)
 	defer cancel()
 	if notPaused, err = s.resume(settle, sandboxID, id); err != nil {
-		select {
-		case s.later <- func(ctx context.Context) { s.retryResume(ctx, sandboxID, id) }:
-		default:
-		}
+		s.leaveToWatch(func(ctx context.Context) { s.retryResume(ctx, sandboxID, id) })
 	}
 	return notPaused, err
 }

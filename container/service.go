@@ -106,7 +106,7 @@ type Service struct {
 	// ends has the *checkpoint.End of each container whose exit hook runs, by id. One write then saves the end and the
 	// last position of the log.
 	ends sync.Map
-	// later has what Watch is to do because a request could not.
+	// later has what leaveToWatch gave to Watch.
 	later chan func(context.Context)
 	// workDirs has the path of each directory that a running Checkpoint works in.
 	workDirs sync.Map
@@ -119,7 +119,7 @@ type Service struct {
 	pidfdOpen func(pid, flags int) (int, error)
 }
 
-// New makes the service. Set the cache's exit hook to FinishExit before the
+// New makes the service. Set the cache's hooks to FinishExit and SaveOOM before the
 // cache runs, and call Recover once after its first relist, and then Watch.
 func New(opts Options) *Service {
 	if opts.Plugins == nil {

@@ -86,7 +86,15 @@ func (s *Service) Watch(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// doLater does what requests left to Watch, until ctx ends.
+// leaveToWatch gives Watch something to do. It drops do if too much waits for Watch.
+func (s *Service) leaveToWatch(do func(context.Context)) {
+	select {
+	case s.later <- do:
+	default:
+	}
+}
+
+// doLater does what leaveToWatch gave to Watch, until ctx ends.
 func (s *Service) doLater(ctx context.Context, group *sync.WaitGroup) {
 	for {
 		select {

@@ -68,6 +68,7 @@ type Cache struct {
 	// snapshot is replaced only under mu.
 	snapshot atomic.Pointer[Snapshot]
 	exitHook func(context.Context, *Container)
+	oomHook  func(id string)
 
 	synced       chan struct{} // closed after the first complete relist
 	syncedOnce   sync.Once
@@ -134,6 +135,10 @@ func New(opts Options) *Cache {
 // OnExit sets the hook that runs after an inspect found a container exited and before its exit is published. Set it
 // before Run. The hook must have a timeout of its own.
 func (c *Cache) OnExit(hook func(context.Context, *Container)) { c.exitHook = hook }
+
+// OnOOM sets the hook that gets the id of a container after the first out-of-memory event of a run is published. Set it
+// before Run. The hook must not block.
+func (c *Cache) OnOOM(hook func(id string)) { c.oomHook = hook }
 
 // Snapshot returns the current pods and containers.
 func (c *Cache) Snapshot() *Snapshot { return c.snapshot.Load() }

@@ -128,9 +128,21 @@ func (c *Cache) handle(ctx context.Context, event docker.Event) {
 		c.noteDeath(event)
 		c.lookAfter(event)
 	case docker.ContainerOOM:
-		c.UpdateContainer(event.ID, func(s *ContainerStatus) { *s = s.WithOOM() })
+		c.reportOOM(event.ID)
 	default:
 		c.lookAfter(event)
+	}
+}
+
+// reportOOM publishes an out-of-memory event, and calls the hook unless the run has had such an event.
+func (c *Cache) reportOOM(id string) {
+	first := false
+	c.UpdateContainer(id, func(s *ContainerStatus) {
+		first = !s.oomReported
+		*s = s.WithOOM()
+	})
+	if first && c.oomHook != nil {
+		c.oomHook(id)
 	}
 }
 

@@ -227,6 +227,7 @@ func (r *services) wire(cfg config.Config, files *sandbox.Files) {
 	}
 	r.containers = container.New(containerOptions)
 	r.cache.OnExit(r.containers.FinishExit)
+	r.cache.OnOOM(r.containers.SaveOOM)
 	opts := sandbox.Options{
 		Engine:     r.engine,
 		Cache:      r.cache,
