@@ -3,7 +3,6 @@ package container
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -182,10 +181,7 @@ func (s *Service) Recover(ctx context.Context) error {
 	}
 	for _, pod := range snapshot.Pods() {
 		group.Go(func() error {
-			s.forgetGone(ctx, pod)
-			if err := s.saveEnds(ctx, pod.ID); err != nil && ctx.Err() == nil {
-				log.G(ctx).WithError(err).WithFields(pod.LogFields()).Warn("cannot save the ends of containers")
-			}
+			s.tidy(ctx, pod)
 			return nil
 		})
 	}
@@ -258,26 +254,4 @@ func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 		s.opts.Logs.Finish(c.ID)
 	}
 	return docker.IgnoreNotFound(err)
-}
-
-// dropGone drops the records of containers that are gone. A container that is
-// being created is not in the cache yet, so the engine has the last word.
-func (s *Service) dropGone(ctx context.Context, sandboxID string) error {
-	record, err := s.opts.Store.Load(ctx, sandboxID)
-	if err != nil {
-		return docker.IgnoreNotFound(err)
-	}
-	snapshot := s.opts.Cache.Snapshot()
-	for id := range record.Containers {
-		if _, err := snapshot.Container(id); !errdefs.IsNotFound(err) {
-			continue
-		}
-		if _, err := s.opts.Engine.InspectContainer(ctx, id); !errdefs.IsNotFound(err) {
-			continue
-		}
-		if err := s.dropRecord(ctx, sandboxID, id); err != nil {
-			return fmt.Errorf("container %s: %w", id, err)
-		}
-	}
-	return nil
 }

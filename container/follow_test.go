@@ -232,6 +232,19 @@ func TestEndStaysInTheRecord(t *testing.T) {
 	testutil.Assert(t, err == nil && kept.End != nil && kept.End.ExitCode == 7, "the record is %+v, %v", kept, err)
 }
 
+// The exit hook saves an end before the cache shows it. A look at the records in between keeps the end.
+func TestEndThatTheCacheDoesNotShowStaysInTheRecord(t *testing.T) {
+	n, engine := newFakeNode(t)
+	pod := n.pod()
+	id := n.started(pod, n.config("sleep"))
+	before := *n.look(id)
+	n.exit(engine, id, 7)
+	n.cache.PutContainer(before)
+	testutil.Must(t, n.tidyRecord(t.Context(), pod))
+	kept, err := n.loadRecord(t.Context(), pod, id)
+	testutil.Assert(t, err == nil && kept.End != nil && kept.End.ExitCode == 7, "the record is %+v, %v", kept, err)
+}
+
 // A late position must not bring back the record of a removed container.
 func TestPositionsOfRemovedContainers(t *testing.T) {
 	n, _ := newFakeNode(t)

@@ -50,18 +50,32 @@ func (s *Service) savePosition(ctx context.Context, sandboxID, id string, at che
 	})
 }
 
-// saveEnds saves the ends of a pod's containers that ended while criadapter was away. It drops the saved ends of
-// containers that run again.
-func (s *Service) saveEnds(ctx context.Context, sandboxID string) error {
+// tidyRecord drops a pod's records of containers that are gone, and saves the ends of containers that ended while
+// criadapter was away. It drops the saved ends of containers that run again.
+func (s *Service) tidyRecord(ctx context.Context, sandboxID string) error {
+	record, err := s.opts.Store.Load(ctx, sandboxID)
+	if err != nil {
+		return docker.IgnoreNotFound(err)
+	}
 	snapshot := s.opts.Cache.Snapshot()
+	gone := map[string]bool{}
+	for id := range record.Containers {
+		if _, err := snapshot.Container(id); errdefs.IsNotFound(err) {
+			// A container that is being created is not in the cache yet, so the engine has the last word.
+			_, err := s.opts.Engine.InspectContainer(ctx, id)
+			gone[id] = errdefs.IsNotFound(err)
+		}
+	}
 	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
 		for id, kept := range r.Containers {
 			c, err := snapshot.Container(id)
-			if err != nil {
-				continue
+			switch {
+			case gone[id]:
+				delete(r.Containers, id)
+			case err == nil && !endIsNewer(kept, c):
+				kept.End = state.EndOf(c)
+				r.Containers[id] = kept
 			}
-			kept.End = state.EndOf(c)
-			r.Containers[id] = kept
 		}
 		return nil
 	}))
@@ -74,6 +88,11 @@ func (s *Service) saveEnd(ctx context.Context, id string) error {
 		return docker.IgnoreNotFound(err)
 	}
 	return s.changeRecord(ctx, c.SandboxID, c.ID, func(kept *checkpoint.Container) { kept.End = state.EndOf(c) })
+}
+
+// endIsNewer reports whether the exit hook has saved an end that the cache does not show yet.
+func endIsNewer(kept checkpoint.Container, c *state.Container) bool {
+	return kept.End != nil && c.Status.Running && kept.End.StartedAt.Equal(c.Status.StartedAt)
 }
 
 // facts returns a change that adds to a container's record what the engine may not report later: the user that the

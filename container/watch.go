@@ -64,7 +64,7 @@ func (s *Service) Watch(ctx context.Context) error {
 			group.Go(func() { s.lookAfter(ctx, c.ID) })
 		}
 		for _, pod := range s.opts.Cache.Snapshot().Pods() {
-			group.Go(func() { s.forgetGone(ctx, pod) })
+			group.Go(func() { s.tidy(ctx, pod) })
 		}
 		for {
 			change, err := changes.Next(ctx)
@@ -122,10 +122,11 @@ func (s *Service) forgetRemoved(ctx context.Context, pod *state.Pod, id string) 
 	}
 }
 
-// forgetGone drops the records of a pod's containers that are gone. It logs a failure.
-func (s *Service) forgetGone(ctx context.Context, pod *state.Pod) {
-	if err := s.dropGone(ctx, pod.ID); err != nil && ctx.Err() == nil {
-		log.G(ctx).WithError(err).WithFields(pod.LogFields()).Warn("cannot drop removed containers from checkpoint")
+// tidy is tidyRecord, but logs a failure.
+func (s *Service) tidy(ctx context.Context, pod *state.Pod) {
+	if err := s.tidyRecord(ctx, pod.ID); err != nil && ctx.Err() == nil {
+		log.G(ctx).WithError(err).WithFields(pod.LogFields()).
+			Warn("cannot save which containers have ended or are removed")
 	}
 }
 
