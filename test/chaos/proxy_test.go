@@ -6,24 +6,19 @@ import (
 	"io"
 	"log"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httputil"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // faultyEngine is a proxy in front of an engine. Between begin and end it spoils answers, by a seed.
 type faultyEngine struct {
-	socket string
-
 	mu     sync.Mutex
 	random *rand.Rand
 	faulty bool
@@ -34,39 +29,15 @@ type faultyEngine struct {
 // newFaultyEngine starts a proxy in front of the engine of env, and changes env to use the proxy.
 func newFaultyEngine(t *testing.T, env *rigenv.Env, seed uint64) *faultyEngine {
 	t.Helper()
-	dir, err := os.MkdirTemp(env.WorkDir, "p") // short, for the socket in it
-	testutil.Must(t, err)
-	f := &faultyEngine{
-		socket: strings.TrimPrefix(env.DockerHost, "unix://"), random: rand.New(rand.NewPCG(seed, 0)),
-		made: map[string]int{},
-		calm: make(chan struct{}),
-	}
+	f := &faultyEngine{random: rand.New(rand.NewPCG(seed, 0)), made: map[string]int{}, calm: make(chan struct{})}
 	close(f.calm)
-	path := filepath.Join(dir, "p.sock")
-	listener, err := net.Listen("unix", path)
-	testutil.Must(t, err)
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", f.socket)
-	}}
-	proxy := &httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
-		Transport:      transport,
-		FlushInterval:  -1,
-		ModifyResponse: f.answered,
+	env.DockerHost = engine.Proxy(t, *env, func(proxy *httputil.ReverseProxy) http.Handler {
+		proxy.ModifyResponse = f.answered
 		// Without the engine, the connection breaks off, as a client of a dead engine sees it.
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-		ErrorLog:     log.New(io.Discard, "", 0), // it logs each answer that is cut
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.serve(w, r, proxy)
-	})}
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() {
-		_ = server.Close()
-		transport.CloseIdleConnections()
-		_ = os.RemoveAll(dir)
+		proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+		proxy.ErrorLog = log.New(io.Discard, "", 0) // it logs each answer that is cut
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, proxy) })
 	})
-	env.DockerHost = "unix://" + path
 	return f
 }
 
