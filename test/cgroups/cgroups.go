@@ -13,8 +13,11 @@ import (
 const root = "/sys/fs/cgroup"
 
 // Find returns the directories of a control group, one in each hierarchy that has it. Its name is a path below the
-// root.
+// root. The root itself has no name: its directories are not found.
 func Find(name string) []string {
+	if filepath.Join("/", name) == "/" {
+		return nil
+	}
 	var found []string
 	for _, pattern := range []string{filepath.Join(root, name), filepath.Join(root, "*", name)} {
 		dirs, _ := filepath.Glob(pattern) // fails only for a bad pattern

@@ -25,3 +25,10 @@ func TestRemoveTree(t *testing.T) {
 	_, gone = os.Stat(dir)
 	testutil.Assert(t, errors.Is(gone, fs.ErrNotExist), "got %v", gone)
 }
+
+// A control group without a name must not stand for all of the machine.
+func TestRootIsNotFound(t *testing.T) {
+	for _, name := range []string{"", "/", "."} {
+		testutil.Equal(t, len(Find(name)), 0, "directories of %q", name)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/cgroups"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -334,11 +335,9 @@ func (k *kubelet) killContainers(ctx context.Context, sandboxID string) error {
 
 // removeCgroup removes the pod's cgroup, which a kubelet does by itself.
 func (k *kubelet) removeCgroup() error {
-	parent := k.pod.GetLinux().GetCgroupParent()
-	dirs, _ := filepath.Glob("/sys/fs/cgroup/*" + parent)
 	var errs []error
-	for _, dir := range append(dirs, "/sys/fs/cgroup"+parent) {
-		if k.heals && parent != "" {
+	for _, dir := range cgroups.Find(k.pod.GetLinux().GetCgroupParent()) {
+		if k.heals {
 			killBelow(dir)
 		}
 		if err := os.Remove(dir); err != nil && !os.IsNotExist(err) {
