@@ -74,7 +74,7 @@ func (s *Service) removeLeftover(ctx context.Context, name string) error {
 	if owner := translate.OtherRootDirectory(name, labels, s.opts.RootDirectory); owner != "" {
 		return fmt.Errorf(
 			"container %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it "+
-				"there or count the attempt up: %w",
+				"there or use a higher attempt: %w",
 			name, inspect.ID, owner, errdefs.ErrAlreadyExists)
 	}
 	if !translate.MadeUnder(name, labels) {

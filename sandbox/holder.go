@@ -56,6 +56,6 @@ type pending struct {
 
 // exists is the error for a pod whose name is taken by another pod.
 func exists(name, id string) error {
-	return fmt.Errorf("pod sandbox %s exists with id %s, remove it first or count the attempt up: %w", name, id,
+	return fmt.Errorf("pod sandbox %s exists with id %s, remove it first or use a higher attempt: %w", name, id,
 		errdefs.ErrAlreadyExists)
 }

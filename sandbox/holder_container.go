@@ -51,7 +51,7 @@ func (h containerHolder) clearName(ctx context.Context, name string) error {
 	if owner := translate.OtherRootDirectory(name, inspect.Config.Labels, h.opts.RootDirectory); owner != "" {
 		return fmt.Errorf(
 			"pod sandbox %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it "+
-				"there or count the attempt up: %w",
+				"there or use a higher attempt: %w",
 			name, inspect.ID, owner, errdefs.ErrAlreadyExists)
 	}
 	return docker.IgnoreNotFound(h.opts.Engine.RemoveContainer(ctx, inspect.ID))
