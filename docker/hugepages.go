@@ -1,12 +1,12 @@
 package docker
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/criadapter/criadapter/internal/hugepages"
 )
 
 // limitedHugePages returns the sizes of huge pages that the controller hugetlb limits, as
@@ -15,16 +15,7 @@ func limitedHugePages(root string, cgroupVersion int) []string {
 	if !hasHugetlb(root, cgroupVersion) {
 		return nil
 	}
-	entries, _ := os.ReadDir(filepath.Join(root, "sys/kernel/mm/hugepages")) // missing without huge pages
-	var sizes []string
-	for _, entry := range entries {
-		text := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), "hugepages-"), "kB")
-		if kilobytes, err := strconv.ParseUint(text, 10, 64); err == nil {
-			sizes = append(sizes, pageSize(kilobytes))
-		}
-	}
-	slices.Sort(sizes)
-	return sizes
+	return hugepages.Names(root)
 }
 
 // hasHugetlb reports whether the controller is mounted (v1), or available at the root (v2).
@@ -42,16 +33,4 @@ func hasHugetlb(root string, cgroupVersion int) bool {
 		}
 	}
 	return false
-}
-
-// pageSize writes a size as the kernel's hugetlb_cgroup does.
-func pageSize(kilobytes uint64) string {
-	switch {
-	case kilobytes >= 1<<20:
-		return fmt.Sprintf("%dGB", kilobytes>>20)
-	case kilobytes >= 1<<10:
-		return fmt.Sprintf("%dMB", kilobytes>>10)
-	default:
-		return fmt.Sprintf("%dKB", kilobytes)
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/containerd/log"
 
+	"github.com/criadapter/criadapter/internal/hugepages"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -76,7 +77,7 @@ func New(opts Options) (*Collector, error) {
 		layers:       newLayerMeter(opts.procDir),
 		blockDevices: blockDevices,
 		sandboxes:    opts.Sandboxes,
-		pageSizes:    hugePageSizes(hugePagesDir),
+		pageSizes:    hugepages.Names("/"),
 		readers:      sync.Pool{New: func() any { return &reader{} }},
 		entries:      map[entryKey]*entry{},
 	}, nil

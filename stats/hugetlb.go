@@ -1,14 +1,6 @@
 package stats
 
-import (
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
-)
-
-// hugePagesDir has one directory per size of huge pages.
-const hugePagesDir = "/sys/kernel/mm/hugepages"
+import "path/filepath"
 
 // hugetlbStats are the use of huge pages of one size, in bytes.
 type hugetlbStats struct {
@@ -19,35 +11,6 @@ type hugetlbStats struct {
 	peak *uint64
 	// failures counts hits of the limit.
 	failures *uint64
-}
-
-// hugePageSizes returns the sizes of huge pages below a directory such as hugePagesDir. It returns none if the kernel
-// has no huge pages.
-func hugePageSizes(dir string) []string {
-	entries, _ := os.ReadDir(dir)
-	var sizes []string
-	for _, entry := range entries {
-		text, ok := strings.CutPrefix(entry.Name(), "hugepages-")
-		if !ok {
-			continue
-		}
-		if kib, err := strconv.ParseUint(strings.TrimSuffix(text, "kB"), 10, 64); err == nil {
-			sizes = append(sizes, pageSizeName(kib))
-		}
-	}
-	return sizes
-}
-
-// pageSizeName returns a size of huge pages as in the names of cgroup files.
-func pageSizeName(kib uint64) string {
-	switch {
-	case kib >= 1<<20:
-		return strconv.FormatUint(kib>>20, 10) + "GB"
-	case kib >= 1<<10:
-		return strconv.FormatUint(kib>>10, 10) + "MB"
-	default:
-		return strconv.FormatUint(kib, 10) + "KB"
-	}
 }
 
 // hugetlbStats reads the use of huge pages. It returns none without the controller.

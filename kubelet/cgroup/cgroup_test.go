@@ -289,10 +289,4 @@ func TestHost(t *testing.T) {
 	capacity := host.Capacity()
 	testutil.Assert(t, capacity.Memory().Value() == host.Memory && capacity.Cpu().Value() == int64(host.CPUs),
 		"capacity %v", capacity)
-	dir := t.TempDir()
-	for _, name := range []string{"hugepages-1048576kB", "hugepages-2048kB", "else"} {
-		testutil.Must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
-	}
-	got := hugepageSizes(dir)
-	testutil.Assert(t, slices.Equal(got, []int64{2 << 20, 1 << 30}), "got %v", got)
 }

@@ -1,17 +1,15 @@
 package cgroup
 
 import (
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/criadapter/criadapter/internal/hugepages"
 	"github.com/criadapter/criadapter/kubelet/meminfo"
 )
 
@@ -35,8 +33,9 @@ func Inspect() (Host, error) {
 	if err != nil {
 		return Host{}, err
 	}
+	pages, _ := hugepages.Sizes("/") // a directory that cannot be read has none
 	host := Host{Unified: unified(defaultMount), Memory: amounts["MemTotal"], SwapTotal: amounts["SwapTotal"],
-		CPUs: runtime.NumCPU(), HugepageSizes: hugepageSizes("/sys/kernel/mm/hugepages")}
+		CPUs: runtime.NumCPU(), HugepageSizes: pages}
 	host.Swap = swapLimited(defaultMount, host.Unified)
 	return host, nil
 }
@@ -65,21 +64,4 @@ func swapLimited(mount string, unified bool) bool {
 		found, err := filepath.Glob(filepath.Join(mount, pattern))
 		return err == nil && len(found) > 0
 	})
-}
-
-// hugepageSizes parses the names of the kernel's directories, such as hugepages-2048kB.
-func hugepageSizes(path string) []int64 {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil // the kernel has no huge pages
-	}
-	var sizes []int64
-	for _, entry := range entries {
-		text := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), "hugepages-"), "kB")
-		if kilobytes, err := strconv.ParseInt(text, 10, 64); err == nil {
-			sizes = append(sizes, kilobytes<<10)
-		}
-	}
-	slices.Sort(sizes)
-	return sizes
 }

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/criadapter/criadapter/internal/hugepages"
 	"github.com/criadapter/criadapter/kubelet/meminfo"
 )
 
@@ -64,28 +65,18 @@ func (m machine) memory() (map[string]int64, error) {
 
 // hugepages returns the bytes set aside as huge pages, by page size. A size without pages is included.
 func (m machine) hugepages() (v1.ResourceList, error) {
-	const directory = "sys/kernel/mm/hugepages"
-	entries, err := os.ReadDir(filepath.Join(m.root, directory))
-	if os.IsNotExist(err) {
-		return nil, nil // a kernel without huge pages
-	}
+	sizes, err := hugepages.Sizes(m.root)
 	if err != nil {
 		return nil, err
 	}
 	list := v1.ResourceList{}
-	for _, entry := range entries {
-		text := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), "hugepages-"), "kB")
-		kilobytes, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			continue
-		}
-		pages, err := m.number(filepath.Join(directory, entry.Name(), "nr_hugepages"))
+	for _, size := range sizes {
+		pages, err := m.number(fmt.Sprintf("sys/kernel/mm/hugepages/hugepages-%dkB/nr_hugepages", size>>10))
 		if err != nil {
 			return nil, err
 		}
-		size := resource.NewQuantity(kilobytes<<10, resource.BinarySI)
-		list[v1.ResourceName(v1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(pages*kilobytes<<10,
-			resource.BinarySI)
+		name := v1.ResourceHugePagesPrefix + resource.NewQuantity(size, resource.BinarySI).String()
+		list[v1.ResourceName(name)] = *resource.NewQuantity(pages*size, resource.BinarySI)
 	}
 	return list, nil
 }
