@@ -45,7 +45,7 @@ const silence = 9 * time.Second
 
 // reportSilence has LastTimeout report a request that waits too long, until the returned function is called.
 func (c *Client) reportSilence(o op) (answered func()) {
-	timer := time.AfterFunc(o.grace+min(silence, c.timeout/2), func() { storeNow(&c.timedOut) })
+	timer := time.AfterFunc(o.grace+min(silence, c.timeout/2), func() { c.timedOut.Store(time.Now()) })
 	return func() { timer.Stop() }
 }
 

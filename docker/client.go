@@ -75,8 +75,8 @@ type Client struct {
 	current    atomic.Pointer[session]
 	// reloads counts how often the engine has read its configuration again.
 	reloads atomic.Int64
-	// answered and timedOut are LastAnswer and LastTimeout.
-	answered, timedOut atomic.Pointer[time.Time]
+	// answered and timedOut are LastAnswer and LastTimeout, of type time.Time.
+	answered, timedOut atomic.Value
 }
 
 var _ Engine = (*Client)(nil)
@@ -162,7 +162,7 @@ func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
 		client.WithHost(c.host),
 		client.WithUserAgent("criadapter"),
 		client.WithHTTPResponseHook(func(response *http.Response) {
-			storeNow(&c.answered)
+			c.answered.Store(time.Now())
 			sendStatus(response)
 		}),
 		// An engine with tracing continues the trace of the request's context.
@@ -171,14 +171,7 @@ func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
 	}, opts...)...)
 }
 
-func load(at *atomic.Pointer[time.Time]) time.Time {
-	if t := at.Load(); t != nil {
-		return *t
-	}
-	return time.Time{}
-}
-
-func storeNow(at *atomic.Pointer[time.Time]) {
-	now := time.Now()
-	at.Store(&now)
+func load(at *atomic.Value) time.Time {
+	t, _ := at.Load().(time.Time)
+	return t
 }

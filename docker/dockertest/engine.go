@@ -65,7 +65,7 @@ type Engine struct {
 	nextID     int
 	timers     map[*time.Timer]struct{}
 
-	answered, timedOut atomic.Pointer[time.Time] // LastAnswer and LastTimeout
+	answered, timedOut atomic.Value // LastAnswer and LastTimeout, of type time.Time
 }
 
 var _ docker.Engine = (*Engine)(nil)
@@ -169,7 +169,7 @@ func (e *Engine) enter(ctx context.Context, call, object string) (leave func(err
 		return nil, fmt.Errorf("%s %s: %w: the engine is away", call, object, errdefs.ErrUnavailable)
 	}
 	return func(err error) error {
-		storeNow(&e.answered)
+		e.answered.Store(time.Now())
 		if err == nil {
 			err = fault.after()
 		}
@@ -206,18 +206,11 @@ func (e *Engine) LastAnswer() time.Time { return load(&e.answered) }
 func (e *Engine) LastTimeout() time.Time { return load(&e.timedOut) }
 
 // NoteTimeout sets LastTimeout to now.
-func (e *Engine) NoteTimeout() { storeNow(&e.timedOut) }
+func (e *Engine) NoteTimeout() { e.timedOut.Store(time.Now()) }
 
-func load(at *atomic.Pointer[time.Time]) time.Time {
-	if t := at.Load(); t != nil {
-		return *t
-	}
-	return time.Time{}
-}
-
-func storeNow(at *atomic.Pointer[time.Time]) {
-	now := time.Now()
-	at.Store(&now)
+func load(at *atomic.Value) time.Time {
+	t, _ := at.Load().(time.Time)
+	return t
 }
 
 func (e *Engine) isAway() bool {
