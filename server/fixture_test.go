@@ -23,6 +23,7 @@ import (
 	"github.com/criadapter/criadapter/image"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
+	"github.com/criadapter/criadapter/test/grpctest"
 )
 
 func TestMain(m *testing.M) {
@@ -73,18 +74,12 @@ func newNode() *node {
 func (n *node) dial(t *testing.T) *grpc.ClientConn {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
-	server := grpc.NewServer(n.GRPCOptions()...)
-	n.Register(server)
-	served := testutil.Go(func() error { return server.Serve(listener) })
+	grpctest.Serve(t, listener, n.Register, n.GRPCOptions()...)
 	conn, err := grpc.NewClient("passthrough:///node",
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return listener.Dial() }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	testutil.Must(t, err)
-	t.Cleanup(func() {
-		_ = conn.Close()
-		server.Stop()
-		testutil.Check(t, <-served, "the server ended with")
-	})
+	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 

@@ -6,13 +6,11 @@ import (
 	"net"
 	"path"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -20,65 +18,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/grpctest"
 )
 
-// collected is an OTLP collector that keeps all spans.
-type collected struct {
-	collector.UnimplementedTraceServiceServer
-	endpoint string
-
-	mu    sync.Mutex
-	spans []*otlp.Span
-	by    map[string]string // resource attributes of the sender
-}
-
-// collect starts a collector that ends with the test.
-func collect(t *testing.T) *collected {
-	t.Helper()
-	c := &collected{by: map[string]string{}}
-	address, _ := serveGRPC(t, func(server *grpc.Server) { collector.RegisterTraceServiceServer(server, c) })
-	c.endpoint = "http://" + address
-	return c
-}
-
-// serveGRPC serves until the test ends, or until the server is stopped. It returns the server's address and the server.
-func serveGRPC(t *testing.T, register func(*grpc.Server), opts ...grpc.ServerOption) (string, *grpc.Server) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testutil.Must(t, err)
-	server := grpc.NewServer(opts...)
-	register(server)
-	done := testutil.Go(func() error { return server.Serve(listener) })
-	t.Cleanup(func() {
-		server.Stop()
-		testutil.Check(t, <-done)
-	})
-	return listener.Addr().String(), server
-}
-
-// Export implements collector.TraceServiceServer.
-func (c *collected) Export(
-	_ context.Context, request *collector.ExportTraceServiceRequest,
-) (*collector.ExportTraceServiceResponse, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, resource := range request.GetResourceSpans() {
-		for _, attribute := range resource.GetResource().GetAttributes() {
-			c.by[attribute.GetKey()] = attribute.GetValue().GetStringValue()
-		}
-		for _, scope := range resource.GetScopeSpans() {
-			c.spans = append(c.spans, scope.GetSpans()...)
-		}
-	}
-	return &collector.ExportTraceServiceResponse{}, nil
-}
-
-// named returns the spans by the last part of their names.
-func (c *collected) named() map[string]*otlp.Span {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// named returns the collected spans by the last part of their names.
+func named(c *grpctest.Collector) map[string]*otlp.Span {
 	spans := map[string]*otlp.Span{}
-	for _, span := range c.spans {
+	for _, span := range c.Spans() {
 		spans[path.Base(span.GetName())] = span
 	}
 	return spans
@@ -104,11 +50,13 @@ func (v versions) Version(ctx context.Context, _ *runtimeapi.VersionRequest) (*r
 // and before the server has stopped.
 func ask(t *testing.T, tracing *Tracing, ctx context.Context) {
 	t.Helper()
-	address, server := serveGRPC(t, func(server *grpc.Server) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	testutil.Must(t, err)
+	server := grpctest.Serve(t, listener, func(server *grpc.Server) {
 		runtimeapi.RegisterRuntimeServiceServer(server,
 			versions{metrics: NewMetrics(MetricsOptions{Tracer: tracing.Tracer()})})
 	}, tracing.ServerOption())
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	testutil.Must(t, err)
 	_, err = runtimeapi.NewRuntimeServiceClient(conn).Version(ctx, &runtimeapi.VersionRequest{})
 	testutil.Must(t, errors.Join(err, conn.Close()))
@@ -127,13 +75,13 @@ func kubelet(t *testing.T, flags trace.TraceFlags) (context.Context, trace.SpanC
 }
 
 func TestKubeletsTraceIsContinued(t *testing.T) {
-	c := collect(t)
-	tracing, err := NewTracing(t.Context(), TracingOptions{Endpoint: c.endpoint, Version: "v1.2.3"}) // begins no traces
+	c := grpctest.Collect(t)
+	tracing, err := NewTracing(t.Context(), TracingOptions{Endpoint: c.Endpoint, Version: "v1.2.3"}) // begins no traces
 	testutil.Must(t, err)
 	ctx, parent := kubelet(t, trace.FlagsSampled)
 	ask(t, tracing, ctx)
 	testutil.Must(t, tracing.Close(t.Context()))
-	spans := c.named()
+	spans := named(c)
 	rpc, call, inner, cni := spans["Version"], spans["docker list containers"], spans["docker connect"],
 		spans["CNI ADD"]
 	testutil.Require(t, rpc != nil && call != nil && inner != nil && cni != nil, "spans are missing: %v", spans)
@@ -156,7 +104,9 @@ func TestKubeletsTraceIsContinued(t *testing.T) {
 	if cni.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR || strings.Contains(cni.String(), "$ecret") {
 		t.Errorf("want an error without its text, got %v", cni)
 	}
-	testutil.Assert(t, c.by["service.name"] == "criadapter" && c.by["service.version"] == "v1.2.3", "sent by %v", c.by)
+	sender := c.Sender()
+	testutil.Assert(t, sender["service.name"] == "criadapter" && sender["service.version"] == "v1.2.3",
+		"sent by %v", sender)
 }
 
 func TestSampling(t *testing.T) {
@@ -172,12 +122,12 @@ func TestSampling(t *testing.T) {
 		{"a trace that its client does not record", perMillion, unsampled, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := collect(t)
-			tracing, err := NewTracing(t.Context(), TracingOptions{Endpoint: c.endpoint, SamplesPerMillion: test.rate})
+			c := grpctest.Collect(t)
+			tracing, err := NewTracing(t.Context(), TracingOptions{Endpoint: c.Endpoint, SamplesPerMillion: test.rate})
 			testutil.Must(t, err)
 			ask(t, tracing, test.ctx)
 			testutil.Must(t, tracing.Close(t.Context()))
-			testutil.Equal(t, len(c.named()) > 0, test.want, "recorded")
+			testutil.Equal(t, len(named(c)) > 0, test.want, "recorded")
 		})
 	}
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/grpctest"
 )
 
 // execs answers commands, by their first word.
@@ -365,11 +366,9 @@ func TestTCP(t *testing.T) {
 func TestGRPC(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.Must(t, err)
-	server, state := grpc.NewServer(), health.NewServer()
-	grpc_health_v1.RegisterHealthServer(server, state)
+	state := health.NewServer()
 	state.SetServingStatus("down", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
-	go func() { _ = server.Serve(listener) }() // ends with Stop
-	defer server.Stop()
+	grpctest.Serve(t, listener, func(server *grpc.Server) { grpc_health_v1.RegisterHealthServer(server, state) })
 	m := &Manager{}
 	for service, want := range map[string]string{"": "", "down": "NOT_SERVING", "nosuch": "unknown service"} {
 		target := targetOf(t, listener.Addr().String(), v1.ProbeHandler{})
@@ -441,10 +440,9 @@ var proxied atomic.Int32
 func TestNoProxy(t *testing.T) {
 	listener, err := net.Listen("tcp", "0.0.0.0:0")
 	testutil.Must(t, err)
-	server := grpc.NewServer()
-	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
-	go func() { _ = server.Serve(listener) }()
-	defer server.Stop()
+	grpctest.Serve(t, listener, func(server *grpc.Server) {
+		grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	})
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
 	port := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }

@@ -11,17 +11,14 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/grpctest"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -103,56 +100,17 @@ func labels(m *dto.Metric) string {
 	return "{" + strings.Join(pairs, ",") + "}"
 }
 
-// collected is an OTLP collector that keeps what it gets.
-type collected struct {
-	collector.UnimplementedTraceServiceServer
-	address string
-
-	mu    sync.Mutex
-	spans []*otlp.Span
-}
-
-func collect(t *testing.T) *collected {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testutil.Must(t, err)
-	c := &collected{address: listener.Addr().String()}
-	server := grpc.NewServer()
-	collector.RegisterTraceServiceServer(server, c)
-	done := testutil.Go(func() error { return server.Serve(listener) })
-	t.Cleanup(func() {
-		server.Stop()
-		testutil.Check(t, <-done)
-	})
-	return c
-}
-
-// Export implements collector.TraceServiceServer.
-func (c *collected) Export(
-	_ context.Context, request *collector.ExportTraceServiceRequest,
-) (*collector.ExportTraceServiceResponse, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, resource := range request.GetResourceSpans() {
-		for _, scope := range resource.GetScopeSpans() {
-			c.spans = append(c.spans, scope.GetSpans()...)
-		}
-	}
-	return &collector.ExportTraceServiceResponse{}, nil
-}
-
-// under counts the spans in the trace of the only request of this method, by the last part of their names.
-func (c *collected) under(method string) map[string]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// spansUnder counts the spans in the trace of the only request of this method, by the last part of their names.
+func spansUnder(method string, c *grpctest.Collector) map[string]int {
+	spans := c.Spans()
 	var trace string
-	for _, span := range c.spans {
+	for _, span := range spans {
 		if path.Base(span.GetName()) == method {
 			trace = string(span.GetTraceId())
 		}
 	}
 	count := map[string]int{}
-	for _, span := range c.spans {
+	for _, span := range spans {
 		if string(span.GetTraceId()) == trace {
 			count[path.Base(span.GetName())]++
 		}
@@ -163,9 +121,9 @@ func (c *collected) under(method string) map[string]int {
 // TestOperatorsSeeWhatHappens runs a pod and looks for it in everything that an operator has: metrics, health, traces
 // and the log.
 func TestOperatorsSeeWhatHappens(t *testing.T) {
-	e, traces := newEndpoint(t), collect(t)
+	e, traces := newEndpoint(t), grpctest.Collect(t)
 	c := newCrictl(t, e.flag(), "--log-format=json", "--log-level=info",
-		"--tracing-endpoint=http://"+traces.address, "--tracing-sampling-rate-per-million=1000000")
+		"--tracing-endpoint="+traces.Endpoint, "--tracing-sampling-rate-per-million=1000000")
 	testutil.Eventually(t, func() error {
 		for _, path := range []string{"/healthz", "/readyz"} {
 			if status, body, err := e.get(path); status != http.StatusOK || err != nil {
@@ -189,7 +147,7 @@ func TestOperatorsSeeWhatHappens(t *testing.T) {
 	testutil.Eventually(t, func() error { return moved(before, e.scrape()) })
 
 	testutil.Must(t, c.server.Stop(t.Context()))
-	spans := traces.under("RunPodSandbox")
+	spans := spansUnder("RunPodSandbox", traces)
 	for _, name := range []string{"docker create container", "docker start container", "CNI ADD"} {
 		testutil.Assert(t, spans[name] == 1,
 			"%q is %d times in the trace of RunPodSandbox, want once: %v", name, spans[name], spans)

@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/grpctest"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -26,9 +27,9 @@ import (
 func TestSecretsStayWithTheirContainers(t *testing.T) {
 	const secret, account = "open-sesame-4711", "password-of-a-registry-0815"
 	env := rigenv.Require(t)
-	e, traces := newEndpoint(t), collect(t)
+	e, traces := newEndpoint(t), grpctest.Collect(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{
-		e.flag(), "--log-level=trace", "--tracing-endpoint=http://" + traces.address,
+		e.flag(), "--log-level=trace", "--tracing-endpoint=" + traces.Endpoint,
 		"--tracing-sampling-rate-per-million=1000000",
 	}})
 	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + account))
@@ -79,7 +80,7 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	testutil.Require(t, err == nil && status == http.StatusOK, "/metrics: %d, %v", status, err)
 	testutil.Must(t, server.Stop(t.Context())) // sends the last spans
 	log := testutil.ReadFile(t, server.LogPath)
-	spans := traces.text()
+	spans := textOf(traces)
 	for where, text := range map[string]string{"the log": log, "the metrics": metrics, "the traces": spans} {
 		testutil.Assert(t, strings.Contains(text, "ExecSync"),
 			"%s tell of no ExecSync, so that nothing is proved", where)
@@ -117,12 +118,10 @@ func noneInFiles(t *testing.T, root string, hidden ...string) string {
 	return all.String()
 }
 
-// text is all spans.
-func (c *collected) text() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// textOf returns all spans.
+func textOf(c *grpctest.Collector) string {
 	var text strings.Builder
-	for _, span := range c.spans {
+	for _, span := range c.Spans() {
 		text.WriteString(prototext.Format(span))
 	}
 	return text.String()

@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/grpctest"
 )
 
 // TestGRPCProbes runs gRPC probes of a pod in the host's network. The test itself serves the health service, with one
@@ -21,17 +21,10 @@ func TestGRPCProbes(t *testing.T) {
 	n := newNode(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.Must(t, err)
-	server, state := grpc.NewServer(), health.NewServer()
-	grpc_health_v1.RegisterHealthServer(server, state)
+	state := health.NewServer()
 	state.SetServingStatus("ready", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	state.SetServingStatus("alive", grpc_health_v1.HealthCheckResponse_SERVING)
-	ended := testutil.Go(func() error { return server.Serve(listener) })
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-ended; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			t.Error(err)
-		}
-	})
+	grpctest.Serve(t, listener, func(server *grpc.Server) { grpc_health_v1.RegisterHealthServer(server, state) })
 	n.writePod("pod", strings.ReplaceAll(`
   hostNetwork: true
   terminationGracePeriodSeconds: 1

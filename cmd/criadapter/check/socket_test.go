@@ -13,6 +13,7 @@ import (
 
 	"github.com/criadapter/criadapter/internal/checklist"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/grpctest"
 )
 
 // busyServer is a CRI server that answers only Version.
@@ -33,13 +34,9 @@ func TestBusyServerIsNoStranger(t *testing.T) {
 	cfg, dir := emptyNode(t)
 	listener, err := net.Listen("unix", dir+"/cri.sock")
 	testutil.Must(t, err)
-	server := grpc.NewServer()
-	runtimeapi.RegisterRuntimeServiceServer(server, busyServer{})
-	done := testutil.Go(func() error { return server.Serve(listener) })
-	defer func() {
-		server.Stop()
-		<-done
-	}()
+	grpctest.Serve(t, listener, func(server *grpc.Server) {
+		runtimeapi.RegisterRuntimeServiceServer(server, busyServer{})
+	})
 	f := find(t, judgeNode(gather(t.Context(), Options{Config: cfg})), "CRI socket")
 	testutil.Assert(t, f.Status == checklist.Warn && strings.Contains(f.Text, "docker 20.10.24 answers") &&
 		strings.Contains(f.Text, "busy"), "got %+v", f)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/grpctest"
 )
 
 // criServer is a CRI server, and criadapter if info has a report.
@@ -34,12 +35,8 @@ func serveCRI(t *testing.T, path string, info map[string]string) string {
 	t.Helper()
 	listener, err := net.Listen("unix", path)
 	testutil.Must(t, err)
-	server := grpc.NewServer()
-	runtimeapi.RegisterRuntimeServiceServer(server, criServer{info: info})
-	done := testutil.Go(func() error { return server.Serve(listener) })
-	t.Cleanup(func() {
-		server.Stop()
-		<-done
+	grpctest.Serve(t, listener, func(server *grpc.Server) {
+		runtimeapi.RegisterRuntimeServiceServer(server, criServer{info: info})
 	})
 	return "unix://" + path
 }
