@@ -25,18 +25,21 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// waits is a runtime whose commands take no input and end with their client.
-func waits(begun chan<- struct{}) fakeRuntime {
+// waits is a runtime for one command, which takes no input and ends with its client. begun is closed when the command
+// begins, and ended when it ends.
+func waits() (_ fakeRuntime, begun, ended chan struct{}) {
+	begun, ended = make(chan struct{}), make(chan struct{})
 	return fakeRuntime{exec: func(ctx context.Context, _ []string, _ Streams) (int, error) {
-		begun <- struct{}{}
+		close(begun)
 		<-ctx.Done()
+		close(ended)
 		return 0, ctx.Err()
-	}}
+	}}, begun, ended
 }
 
 func TestStreamsBeyondTheAskedLeakNothing(t *testing.T) {
-	begun := make(chan struct{}, 1)
-	s := serve(t, Options{Runtime: waits(begun)})
+	command, begun, _ := waits()
+	s := serve(t, Options{Runtime: command})
 	check := testutil.NoMoreGoroutines(t)
 	c := openRawSPDY(t, execURL(t, s, request(remotecommand.Options{Stdout: true})), remotecommand.StreamProtocolV4Name)
 	c.open(1, remotecommand.StreamType, remotecommand.StreamTypeError)
@@ -50,34 +53,30 @@ func TestStreamsBeyondTheAskedLeakNothing(t *testing.T) {
 	check()
 }
 
-func TestDataOnAnErrorStreamLeaksNothing(t *testing.T) {
+// The first stream gets data that the server does not expect.
+func TestUnexpectedDataLeaksNothing(t *testing.T) {
 	port := listen(t, "tcp4", "127.0.0.1:0", afterTheEnd)
-	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
-	check := testutil.NoMoreGoroutines(t)
-	c := openRawSPDY(t, forwardURL(t, s), portforward.ProtocolV1Name)
-	headers := []string{portforward.PortHeader, fmt.Sprint(port), portforward.PortForwardRequestIDHeader, "0",
-		portforward.StreamType}
-	c.open(1, append(headers, portforward.StreamTypeError)...)
-	c.open(3, append(headers, portforward.StreamTypeData)...)
-	c.awaitReply()
-	c.awaitReply()
-	_ = c.send(1, []byte("unexpected"))
-	time.Sleep(100 * time.Millisecond)
-	_ = c.conn.Close()
-	check()
-}
-
-func TestLoneStreamWithDataLeaksNothing(t *testing.T) {
-	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
-	check := testutil.NoMoreGoroutines(t)
-	c := openRawSPDY(t, forwardURL(t, s), portforward.ProtocolV1Name)
-	c.open(1, portforward.PortHeader, "80", portforward.PortForwardRequestIDHeader, "0", portforward.StreamType,
-		portforward.StreamTypeData)
-	c.awaitReply()
-	_ = c.send(1, []byte("unexpected"))
-	time.Sleep(100 * time.Millisecond)
-	_ = c.conn.Close()
-	check()
+	for name, streams := range map[string][]string{
+		"on an error stream": {portforward.StreamTypeError, portforward.StreamTypeData},
+		"on a lone stream":   {portforward.StreamTypeData},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
+			check := testutil.NoMoreGoroutines(t)
+			c := openRawSPDY(t, forwardURL(t, s), portforward.ProtocolV1Name)
+			for i, kind := range streams {
+				c.open(spdy.StreamId(2*i+1), portforward.PortHeader, fmt.Sprint(port),
+					portforward.PortForwardRequestIDHeader, "0", portforward.StreamType, kind)
+			}
+			for range streams {
+				c.awaitReply()
+			}
+			_ = c.send(1, []byte("unexpected"))
+			time.Sleep(100 * time.Millisecond)
+			_ = c.conn.Close()
+			check()
+		})
+	}
 }
 
 func TestStreamsOfASessionAreBounded(t *testing.T) {
@@ -121,8 +120,8 @@ func TestSessionWithoutAnErrorStream(t *testing.T) {
 }
 
 func TestUnreadInputTakesLittleMemory(t *testing.T) {
-	begun := make(chan struct{}, 1)
-	s := serve(t, Options{Runtime: waits(begun)})
+	command, begun, _ := waits()
+	s := serve(t, Options{Runtime: command})
 	c := openRawSPDY(t, execURL(t, s, request(remotecommand.Options{Stdin: true, Stdout: true})),
 		remotecommand.StreamProtocolV4Name)
 	c.open(1, remotecommand.StreamType, remotecommand.StreamTypeError)
@@ -166,8 +165,8 @@ func TestHugeHeadersOfAStreamTakeLittleMemory(t *testing.T) {
 
 func TestEndlessSizeTakesLittleMemory(t *testing.T) {
 	overEach(t, func(t *testing.T, open open) {
-		begun := make(chan struct{}, 1)
-		s := serve(t, Options{Runtime: waits(begun)})
+		command, begun, _ := waits()
+		s := serve(t, Options{Runtime: command})
 		asked := remotecommand.Options{Stdin: true, Stdout: true, TTY: true}
 		c := open(t, execURL(t, s, request(asked)), asked)
 		await(t, "the session begins", begun)

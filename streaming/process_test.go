@@ -181,13 +181,8 @@ func TestBadRequestsGetNoURL(t *testing.T) {
 // session.
 func TestClientThatLeaves(t *testing.T) {
 	overEach(t, func(t *testing.T, open open) {
-		begun, ended := make(chan struct{}), make(chan struct{})
-		s := serve(t, Options{Runtime: fakeRuntime{exec: func(ctx context.Context, _ []string, _ Streams) (int, error) {
-			close(begun)
-			<-ctx.Done()
-			close(ended)
-			return 0, ctx.Err()
-		}}})
+		command, begun, ended := waits()
+		s := serve(t, Options{Runtime: command})
 		check := testutil.NoMoreGoroutines(t)
 		asked := remotecommand.Options{Stdin: true, Stdout: true}
 		c := open(t, execURL(t, s, request(asked)), asked)
@@ -201,12 +196,8 @@ func TestClientThatLeaves(t *testing.T) {
 // Unread input of the client hides the end of its connection.
 func TestClientThatLeavesUnreadInput(t *testing.T) {
 	overEach(t, func(t *testing.T, open open) {
-		ended := make(chan struct{})
-		s := serve(t, Options{Runtime: fakeRuntime{exec: func(ctx context.Context, _ []string, _ Streams) (int, error) {
-			<-ctx.Done()
-			close(ended)
-			return 0, ctx.Err()
-		}}})
+		command, _, ended := waits()
+		s := serve(t, Options{Runtime: command})
 		check := testutil.NoMoreGoroutines(t)
 		asked := remotecommand.Options{Stdin: true, Stdout: true}
 		c := open(t, execURL(t, s, request(asked)), asked)
@@ -253,12 +244,8 @@ func TestUnreadInputCostsNoOutput(t *testing.T) {
 
 func TestServerEndsSessions(t *testing.T) {
 	overEach(t, func(t *testing.T, open open) {
-		begun := make(chan struct{})
-		s := serve(t, Options{Runtime: fakeRuntime{exec: func(ctx context.Context, _ []string, _ Streams) (int, error) {
-			close(begun)
-			<-ctx.Done()
-			return 0, ctx.Err()
-		}}})
+		command, begun, _ := waits()
+		s := serve(t, Options{Runtime: command})
 		asked := remotecommand.Options{Stdout: true}
 		c := open(t, execURL(t, s, request(asked)), asked)
 		await(t, "the session begins", begun)
@@ -271,13 +258,8 @@ func TestServerEndsSessions(t *testing.T) {
 
 func TestIdleSessionEnds(t *testing.T) {
 	overEach(t, func(t *testing.T, open open) {
-		ended := make(chan struct{})
-		s := serve(t, Options{IdleTimeout: 300 * time.Millisecond, Runtime: fakeRuntime{
-			exec: func(ctx context.Context, _ []string, _ Streams) (int, error) {
-				<-ctx.Done()
-				close(ended)
-				return 0, ctx.Err()
-			}}})
+		command, _, ended := waits()
+		s := serve(t, Options{IdleTimeout: 300 * time.Millisecond, Runtime: command})
 		asked := remotecommand.Options{Stdout: true}
 		open(t, execURL(t, s, request(asked)), asked)
 		await(t, "the session ends", ended)
