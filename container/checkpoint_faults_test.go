@@ -36,8 +36,7 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 // TestCheckpointInAUserNamespace: the refused checkpoint pauses no container, and leaves no file beside the archive.
 func TestCheckpointInAUserNamespace(t *testing.T) {
 	n, engine := newDumpNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	n.withFiles(engine, id)
 	// The record needs the user namespace as well: a late start event makes the cache read the record again.
 	testutil.Must(t, n.store.Update(t.Context(), pod, func(r *checkpoint.Record) error {
@@ -64,8 +63,7 @@ func TestCheckpointInAUserNamespace(t *testing.T) {
 // lost.
 func TestCheckpointOfAPausedContainer(t *testing.T) {
 	n, engine := newDumpNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	testutil.Must(t, engine.PauseContainer(t.Context(), id))
 	engine.Inject("PauseContainer", dockertest.Fault{Err: errdefs.ErrUnavailable, Times: 1})
 	err := n.CheckpointAll(t.Context(), pod, []string{id}, t.TempDir())
@@ -78,8 +76,7 @@ func TestCheckpointOfAPausedContainer(t *testing.T) {
 // causes no error.
 func TestPauseThatTheEngineDidNotDo(t *testing.T) {
 	n, engine := newDumpNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	engine.Inject("PauseContainer", dockertest.Fault{Err: errdefs.ErrUnavailable, Times: 1})
 	err := n.CheckpointAll(t.Context(), pod, []string{id}, t.TempDir())
 	testutil.Assert(t, errdefs.IsUnavailable(err) && !strings.Contains(err.Error(), "not paused"), "%v", err)

@@ -136,8 +136,7 @@ func TestCreateWithSELinuxType(t *testing.T) {
 
 func TestCreateTwice(t *testing.T) {
 	n, _ := newFakeNode(t)
-	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
+	pod, id := n.createdInPod()
 	_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
 	testutil.Assert(t, errdefs.IsAlreadyExists(err) && strings.Contains(err.Error(), id),
 		"Create of the same name: %v, want ErrAlreadyExists with the id", err)
@@ -297,8 +296,7 @@ func TestCreateRemovesWhatALostAnswerLeft(t *testing.T) {
 // shows the container from its labels, and the same request gets a new one.
 func TestCreateRemovesWhatACrashLeft(t *testing.T) {
 	n, _ := newFakeNode(t)
-	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
+	pod, id := n.createdInPod()
 	n.restart(func() {
 		testutil.Must(t, n.dropRecord(t.Context(), pod, id))
 	})

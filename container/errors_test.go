@@ -68,8 +68,7 @@ func TestBadImageIsNamedByItsFieldInTheRequest(t *testing.T) {
 
 func TestTargetOfThePIDNamespace(t *testing.T) {
 	n, engine := newFakeNode(t)
-	pod := n.pod()
-	running := n.started(pod, n.config("sleep"))
+	pod, running := n.runningInPod()
 	other := n.running("sleep")
 	ended := n.config("sleep")
 	ended.Metadata.Name = "ended"

@@ -58,8 +58,7 @@ func TestExecSync(t *testing.T) {
 
 func TestExecSyncRefuses(t *testing.T) {
 	n, engine := newFakeNode(t)
-	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
+	id := n.create(n.pod(), n.config("sleep"))
 	_, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}})
 	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "created container: %v", err)
 	n.start(id)

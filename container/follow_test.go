@@ -180,11 +180,8 @@ func TestRecoverOfAContainerThatEndedMeanwhile(t *testing.T) {
 
 func TestRecoverDropsRecordsOfContainersThatAreGone(t *testing.T) {
 	n, engine := newFakeNode(t)
-	pod := n.pod()
-	kept := n.create(pod, n.config("sleep"))
-	other := n.config("sleep")
-	other.Metadata.Name = "other"
-	gone := n.create(pod, other)
+	pod, kept := n.createdInPod()
+	gone := n.create(pod, withAttempt(n.config("sleep"), 1))
 	n.restart(func() {
 		testutil.Must(t, engine.RemoveContainer(t.Context(), gone))
 	})
@@ -223,8 +220,7 @@ func TestRecoverDoesNotBringBackARemovedLog(t *testing.T) {
 // A Stop whose container ended meanwhile does not remove the end from the record.
 func TestEndStaysInTheRecord(t *testing.T) {
 	n, engine := newFakeNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	before := n.look(id)
 	n.exit(engine, id, 7)
 	testutil.Must(t, n.ended(t.Context(), before))
@@ -235,8 +231,7 @@ func TestEndStaysInTheRecord(t *testing.T) {
 // The exit hook saves an end before the cache shows it. A look at the records in between keeps the end.
 func TestEndThatTheCacheDoesNotShowStaysInTheRecord(t *testing.T) {
 	n, engine := newFakeNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	before := *n.look(id)
 	n.exit(engine, id, 7)
 	n.cache.PutContainer(before)
@@ -248,8 +243,7 @@ func TestEndThatTheCacheDoesNotShowStaysInTheRecord(t *testing.T) {
 // A late position must not bring back the record of a removed container.
 func TestPositionsOfRemovedContainers(t *testing.T) {
 	n, _ := newFakeNode(t)
-	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
+	pod, id := n.createdInPod()
 	testutil.Must(t, n.savePosition(t.Context(), pod, id, checkpoint.LogPosition{Inode: 1, Offset: 2}))
 	kept, err := n.loadRecord(t.Context(), pod, id)
 	testutil.Assert(t, err == nil && kept.LogPosition.Offset == 2 && len(kept.Config) != 0,

@@ -45,8 +45,7 @@ func (n *node) onSmallDisk() (fill, free func()) {
 func TestRemoveOnAFullDisk(t *testing.T) {
 	n, engine := newFakeNode(t)
 	fill, free := n.onSmallDisk()
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	fill()
 	for range 2 { // it is idempotent
 		testutil.Must(t, n.Remove(t.Context(), id), "Remove")

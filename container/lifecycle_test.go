@@ -105,8 +105,7 @@ func TestStartWithALostAnswer(t *testing.T) {
 
 func TestStartInAStoppedPod(t *testing.T) {
 	n, _ := newFakeNode(t)
-	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
+	pod, id := n.createdInPod()
 	n.cache.UpdatePod(pod, func(s *state.PodStatus) { s.Stopping = true })
 	n.start2(id, errdefs.IsFailedPrecondition)
 	n.wantState(id, created)
@@ -197,8 +196,7 @@ func TestRemove(t *testing.T) {
 	for _, state := range []runtimeapi.ContainerState{created, running, exited} {
 		t.Run(state.String(), func(t *testing.T) {
 			n, engine := newFakeNode(t)
-			pod := n.pod()
-			id := n.create(pod, n.config("sleep"))
+			pod, id := n.createdInPod()
 			if state != created {
 				n.start(id)
 			}
@@ -215,8 +213,7 @@ func TestRemove(t *testing.T) {
 
 func TestRemoveAtTheSameTime(t *testing.T) {
 	n, _ := newFakeNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
@@ -245,8 +242,7 @@ func TestRemoveDuringStop(t *testing.T) {
 // A Remove that failed halfway is completed by the next call.
 func TestRemoveAgainAfterAFailure(t *testing.T) {
 	n, engine := newFakeNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	for _, call := range []string{"StopContainer", "RemoveContainer"} {
 		engine.Inject(call, dockertest.Fault{Times: 1})
 		testutil.Fails(t, n.Remove(t.Context(), id), errdefs.IsUnavailable, "Remove while %s fails", call)
@@ -258,8 +254,7 @@ func TestRemoveAgainAfterAFailure(t *testing.T) {
 
 func TestIDPrefixes(t *testing.T) {
 	n, _ := newFakeNode(t)
-	pod := n.pod()
-	id := n.create(pod, n.config("sleep"))
+	pod, id := n.createdInPod()
 	n.start(id[:16])
 	n.wantState(id, running)
 	testutil.Check(t, n.Stop(t.Context(), id[:16], 0))
@@ -270,8 +265,7 @@ func TestIDPrefixes(t *testing.T) {
 // TestUnknownState: a container in the CRI's state UNKNOWN cannot be started, but it can be stopped and removed.
 func TestUnknownState(t *testing.T) {
 	n, _ := newFakeNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	n.cache.UpdateContainer(id, func(s *state.ContainerStatus) { s.Unknown = true })
 	n.wantState(id, unknown)
 	n.start2(id, errdefs.IsFailedPrecondition)

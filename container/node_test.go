@@ -262,6 +262,20 @@ func (n *node) started(sandboxID string, config *runtimeapi.ContainerConfig) str
 	return id
 }
 
+// createdInPod makes a created container in a pod of its own.
+func (n *node) createdInPod() (pod, id string) {
+	n.t.Helper()
+	pod = n.pod()
+	return pod, n.create(pod, n.config("sleep"))
+}
+
+// runningInPod makes a running container in a pod of its own.
+func (n *node) runningInPod() (pod, id string) {
+	n.t.Helper()
+	pod = n.pod()
+	return pod, n.started(pod, n.config("sleep"))
+}
+
 // exit ends the container's process, and waits until the cache shows it.
 func (n *node) exit(engine *dockertest.Engine, id string, code int) {
 	n.t.Helper()

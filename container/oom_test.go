@@ -49,8 +49,7 @@ func TestOutOfMemoryEventAfterTheExitIsSaved(t *testing.T) {
 	n.engine = tap
 	n.restart(func() {})
 	stop := n.watch()
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	n.exit(engine, id, 137)
 	tap.handle(docker.Event{Kind: docker.ContainerOOM, ID: id})
 	testutil.Until(t, "the record has the kill", func() bool {

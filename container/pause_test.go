@@ -34,11 +34,8 @@ func (n *node) wantPaused(id string, paused bool, marks ...string) {
 // container, and when another one is marked and not paused yet. The engine is not ready for the first try.
 func TestPausedForACheckpointIsResumedAfterACrash(t *testing.T) {
 	n, engine := newDumpNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
-	config := n.config("sleep")
-	config.Metadata.Name = "other"
-	other := n.started(pod, config)
+	pod, id := n.runningInPod()
+	other := n.started(pod, withAttempt(n.config("sleep"), 1))
 	testutil.Must(t, n.Service.pause(t.Context(), pod, id))
 	testutil.Must(t, n.markPaused(t.Context(), pod, other, true))
 	n.wantPaused(id, true, id, other)
@@ -55,8 +52,7 @@ func TestPausedForACheckpointIsResumedAfterACrash(t *testing.T) {
 // TestPausedForACheckpointIsGoneAfterACrash: the mark of a removed container is dropped.
 func TestPausedForACheckpointIsGoneAfterACrash(t *testing.T) {
 	n, engine := newDumpNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	testutil.Must(t, n.Service.pause(t.Context(), pod, id))
 	n.watched(pod, func() { testutil.Must(t, engine.RemoveContainer(t.Context(), id)) })
 }
@@ -66,8 +62,7 @@ func TestPausedByAUserStaysPaused(t *testing.T) {
 	for name, before := range map[string]bool{"before": true, "meanwhile": false} {
 		t.Run(name, func(t *testing.T) {
 			n, engine := newDumpNode(t)
-			pod := n.pod()
-			id := n.started(pod, n.config("sleep"))
+			pod, id := n.runningInPod()
 			if before {
 				testutil.Must(t, engine.PauseContainer(t.Context(), id))
 			} else { // the engine answers as if a user had just paused it
@@ -87,8 +82,7 @@ func TestPausedByAUserStaysPaused(t *testing.T) {
 // notResumed makes a container that a checkpoint has paused. The engine refuses once to resume it.
 func (n *node) notResumed(engine *dockertest.Engine) (pod, id string) {
 	n.t.Helper()
-	pod = n.pod()
-	id = n.started(pod, n.config("sleep"))
+	pod, id = n.runningInPod()
 	testutil.Must(n.t, n.Service.pause(n.t.Context(), pod, id))
 	engine.Inject("UnpauseContainer", dockertest.Fault{Err: errdefs.ErrInternal, Times: 1})
 	testutil.Fails(n.t, n.unpause(n.t.Context(), pod, id), errdefs.IsInternal, "unpause")
@@ -118,8 +112,7 @@ func TestWatchResumes(t *testing.T) {
 // TestPauseNeedsTheRecord: a container whose pause cannot be recorded is not paused.
 func TestPauseNeedsTheRecord(t *testing.T) {
 	n, engine := newDumpNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	n.withoutStore(func() {
 		testutil.Assert(t, n.Service.pause(t.Context(), pod, id) != nil, "the record was not needed")
 	})
@@ -131,8 +124,7 @@ func TestPauseNeedsTheRecord(t *testing.T) {
 // container's files may then be newer than its processes in the checkpoint.
 func TestResumedByAUserIsNoCheckpoint(t *testing.T) {
 	n, engine := newDumpNode(t)
-	pod := n.pod()
-	id := n.started(pod, n.config("sleep"))
+	pod, id := n.runningInPod()
 	testutil.Must(t, n.Service.pause(t.Context(), pod, id))
 	testutil.Must(t, engine.UnpauseContainer(t.Context(), id))
 	err := n.unpause(t.Context(), pod, id)
