@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/meminfo"
-	"github.com/criadapter/criadapter/kubelet/processids"
 )
 
 // observation is a capacity, and the part of it that is available.
@@ -39,7 +38,7 @@ func (m machine) observe(used *int64) (seen map[signal]observation, errs map[v1.
 	if m.allocatable > 0 && used != nil {
 		seen[allocatableMemory] = observation{m.allocatable, max(0, m.allocatable-*used)}
 	}
-	pids, limit, pidErr := processids.Count(m.proc)
+	pids, limit, pidErr := processIDs(m.proc)
 	if pidErr == nil {
 		seen[pidAvailable] = observation{limit, max(0, limit-pids)}
 	}

@@ -1,5 +1,4 @@
-// Package processids counts the process ids of a node. Threads have ids, too.
-package processids
+package eviction
 
 import (
 	"fmt"
@@ -9,8 +8,9 @@ import (
 	"strings"
 )
 
-// Count returns the number of ids in use and their limit. proc is the directory of the proc filesystem.
-func Count(proc string) (used, limit int64, err error) {
+// processIDs returns the number of process ids in use and their limit. Threads have ids, too. proc is the directory of
+// the proc filesystem.
+func processIDs(proc string) (used, limit int64, err error) {
 	ids, err := number(proc, "sys/kernel/pid_max", 0)
 	if err != nil {
 		return 0, 0, err
