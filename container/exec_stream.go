@@ -137,7 +137,7 @@ func (p interactive) hangUp(ctx context.Context) error {
 				continue
 			}
 			signalled[member] = true
-			if err := p.service.signalInContainer(member, p.containerID, unix.SIGHUP); err != nil {
+			if err := p.service.hangUp(member, p.containerID); err != nil {
 				return err
 			}
 		}
@@ -148,12 +148,12 @@ func (p interactive) hangUp(ctx context.Context) error {
 	return nil
 }
 
-// signalInContainer signals the process pid if it is one of the container.
-func (s *Service) signalInContainer(pid int, containerID string, signal unix.Signal) error {
+// hangUp sends SIGHUP to the process pid if it is one of the container.
+func (s *Service) hangUp(pid int, containerID string) error {
 	p, err := s.hold(pid, containerID)
 	if err != nil || p == nil {
 		return err
 	}
 	defer p.release()
-	return p.signal(signal)
+	return p.signal(unix.SIGHUP)
 }

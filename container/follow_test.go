@@ -49,9 +49,9 @@ func (n *node) logged(sandboxID string, command ...string) (id, logPath string) 
 }
 
 // startLogged starts a container with a log in a pod of its own.
-func (n *node) startLogged(command string) (id, logPath string) {
+func (n *node) startLogged() (id, logPath string) {
 	n.t.Helper()
-	id, logPath = n.logged(n.pod(), command)
+	id, logPath = n.logged(n.pod(), "sleep")
 	n.start(id)
 	return id, logPath
 }
@@ -123,7 +123,7 @@ func TestStopAndRemoveCompleteTheLog(t *testing.T) {
 		"remove": func(id string) error { return n.Remove(t.Context(), id) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			id, logPath := n.startLogged("sleep")
+			id, logPath := n.startLogged()
 			n.writeLog(id, numbered(1, 300)...)
 			testutil.Must(t, end(id))
 			n.wantLog(logPath, numbered(1, 300))
@@ -137,7 +137,7 @@ func TestStartWithATakenLogPath(t *testing.T) {
 	id, logPath := n.logged(n.pod(), "sleep")
 	testutil.Must(t, os.Mkdir(logPath, 0o755))
 	before := engine.Calls("StartContainer")
-	n.start2(id, errdefs.IsFailedPrecondition)
+	n.refusesStart(id)
 	n.wantState(id, created)
 	testutil.Assert(t, engine.Calls("StartContainer") == before, "the container was started without its log")
 	testutil.Must(t, os.Remove(logPath))
@@ -155,7 +155,7 @@ func TestFailedStartEndsTheLog(t *testing.T) {
 
 func TestRecoverOfARunningContainer(t *testing.T) {
 	n, engine := newFakeNode(t)
-	id, logPath := n.startLogged("sleep")
+	id, logPath := n.startLogged()
 	for round := range 5 {
 		n.writeLog(id, numbered(round*20+1, round*20+10)...)
 		n.restart(func() { n.writeLog(id, numbered(round*20+11, round*20+20)...) })
@@ -166,7 +166,7 @@ func TestRecoverOfARunningContainer(t *testing.T) {
 
 func TestRecoverOfAContainerThatEndedMeanwhile(t *testing.T) {
 	n, engine := newFakeNode(t)
-	id, logPath := n.startLogged("sleep")
+	id, logPath := n.startLogged()
 	n.writeLog(id, numbered(1, 10)...)
 	n.restart(func() {
 		n.writeLog(id, numbered(11, 20)...)
@@ -195,7 +195,7 @@ func TestRecoverDropsRecordsOfContainersThatAreGone(t *testing.T) {
 // If another shim's log is a link to the engine's own file, it stays a link.
 func TestRecoverLeavesLinksAlone(t *testing.T) {
 	n, _ := newFakeNode(t)
-	id, logPath := n.startLogged("sleep")
+	id, logPath := n.startLogged()
 	n.restart(func() {
 		n.writeLog(id, "a line")
 		testutil.Must(t, os.Remove(logPath))
@@ -207,7 +207,7 @@ func TestRecoverLeavesLinksAlone(t *testing.T) {
 // The kubelet removes the log of an ended container before the container.
 func TestRecoverDoesNotBringBackARemovedLog(t *testing.T) {
 	n, engine := newFakeNode(t)
-	id, logPath := n.startLogged("sleep")
+	id, logPath := n.startLogged()
 	n.writeLog(id, "a line")
 	n.exit(engine, id, 0)
 	n.restart(func() {

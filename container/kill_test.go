@@ -31,7 +31,7 @@ func TestKillWithAndWithoutPidfd(t *testing.T) {
 			err := s.killTree(t.Context(), leader, elsewhere)
 			testutil.Require(t, err == nil && proctable.Lives(leader) && proctable.Lives(child),
 				"processes of another container are killed, or %v", err)
-			if err := s.signalInContainer(leader, elsewhere, unix.SIGHUP); err != nil || !proctable.Lives(leader) {
+			if err := s.hangUp(leader, elsewhere); err != nil || !proctable.Lives(leader) {
 				t.Fatalf("a process of another container is hung up, or %v", err)
 			}
 			if err := s.killTree(t.Context(), leader, everywhere); err != nil || proctable.Lives(leader) ||
@@ -40,7 +40,7 @@ func TestKillWithAndWithoutPidfd(t *testing.T) {
 					proctable.Lives(child))
 			}
 			leader, _ = startSession(t)
-			testutil.Check(t, s.signalInContainer(leader, everywhere, unix.SIGHUP), "SIGHUP")
+			testutil.Check(t, s.hangUp(leader, everywhere), "SIGHUP")
 			p := (heldProcess{pid: leader, fd: -1, containerID: everywhere})
 			testutil.Assert(t, p.dead(longRun), "a process that was hung up lives")
 			testutil.Check(t, s.killTree(t.Context(), leader, everywhere), "killTree of what has ended")

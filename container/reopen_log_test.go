@@ -20,7 +20,7 @@ import (
 
 func TestReopenLog(t *testing.T) {
 	n, _ := newFakeNode(t)
-	id, logPath := n.startLogged("sleep")
+	id, logPath := n.startLogged()
 	n.writeLog(id, numbered(1, 10)...)
 	testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 10) })
 	n.rename(logPath, logPath+".old")
@@ -57,7 +57,7 @@ func TestReopenLogInOtherStates(t *testing.T) {
 // The kubelet may call ReopenContainerLog right after a start of criadapter.
 func TestReopenLogBeforeRecover(t *testing.T) {
 	n, _ := newFakeNode(t)
-	id, logPath := n.startLogged("sleep")
+	id, logPath := n.startLogged()
 	n.writeLog(id, numbered(1, 10)...)
 	testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 10) })
 	n.reboot(func() {})
@@ -223,7 +223,7 @@ func TestKillInAReopeningOfALinkedLog(t *testing.T) {
 			t.Run(fmt.Sprintf("link=%t restarted=%t", link, restarted), func(t *testing.T) {
 				n, _ := newFakeNode(t)
 				n.reboot(func() { n.linkLogs = true })
-				id, logPath := n.startLogged("sleep")
+				id, logPath := n.startLogged()
 				n.writeJSON(id, "first")
 				text, err := os.ReadFile(logPath)
 				testutil.Must(t, err)

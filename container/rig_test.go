@@ -73,7 +73,7 @@ func TestRigLifecycle(t *testing.T) {
 	n.wantState(id, running)
 	n.isUp(id)
 	logPath := n.look(id).Meta.LogPath
-	n.start2(id, errdefs.IsFailedPrecondition)
+	n.refusesStart(id)
 	testutil.Must(t, n.Stop(t.Context(), id, 10*time.Second), "Stop")
 	n.wantState(id, exited)
 	c := n.look(id)

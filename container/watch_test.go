@@ -208,7 +208,7 @@ func TestFailedResumeIsTriedAgain(t *testing.T) {
 	for name, ended := range map[string]bool{"running": false, "ended meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
 			n, engine := newFakeNode(t)
-			id, logPath := n.startLogged("sleep")
+			id, logPath := n.startLogged()
 			n.writeLog(id, numbered(1, 10)...)
 			testutil.Eventually(t, func() error { return n.hasLines(logPath, 10) })
 			n.restart(func() {
@@ -231,7 +231,7 @@ func TestFailedResumeIsTriedAgain(t *testing.T) {
 // Retrying cannot help a log whose driver keeps no file.
 func TestLogOfADriverThatCannotBeFollowed(t *testing.T) {
 	n, _ := newFakeNode(t)
-	id, _ := n.startLogged("sleep")
+	id, _ := n.startLogged()
 	for driver, done := range map[string]bool{"journald": true, "fluentd": true, "none": true, "json-file": false} {
 		c := *n.look(id)
 		c.Meta.LogDriver = driver

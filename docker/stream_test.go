@@ -16,9 +16,9 @@ import (
 
 // takeOver lets the server take the connection of an exec over and hand it to
 // the test.
-func (f *fakeServer) takeOver(exec string) <-chan io.ReadWriteCloser {
+func (f *fakeServer) takeOver() <-chan io.ReadWriteCloser {
 	conns := make(chan io.ReadWriteCloser, 1)
-	f.handle("POST /exec/"+exec+"/start", func(w http.ResponseWriter, r *http.Request) {
+	f.handle("POST /exec/e/start", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -33,7 +33,7 @@ func (f *fakeServer) takeOver(exec string) <-chan io.ReadWriteCloser {
 
 func TestAttach(t *testing.T) {
 	f := newFakeServer(t)
-	conns := f.takeOver("e")
+	conns := f.takeOver()
 	const timeout = 2 * time.Second // enough for the handshake on a busy machine
 	stream, err := f.dial(timeout).AttachExec(testContext(t), "e", ExecOptions{})
 	testutil.Must(t, err)
@@ -67,7 +67,7 @@ func TestAttachEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeServer(t)
-			conns := f.takeOver("e")
+			conns := f.takeOver()
 			ctx, cancel := context.WithCancel(testContext(t))
 			defer cancel()
 			stream, err := f.dial(0).AttachExec(ctx, "e", ExecOptions{})

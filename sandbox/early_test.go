@@ -29,8 +29,8 @@ func (c procs) ProcsFile(driver, parent, id string) string {
 func (procs) ParentDirs(string, string) map[string]string { return nil }
 
 // showProcesses lists a pod's processes in the file of procs while the engine starts the sandbox. The start call then
-// goes on for goesOn. pids gets the sandbox's own process and returns the processes to list.
-func (n *node) showProcesses(goesOn time.Duration, pids func(own int) []int) {
+// goes on for a second. pids gets the sandbox's own process and returns the processes to list.
+func (n *node) showProcesses(pids func(own int) []int) {
 	c := procs{n.TempDir()}
 	n.opts.Cgroups = c
 	n.engine.started = func(id string) {
@@ -42,7 +42,7 @@ func (n *node) showProcesses(goesOn time.Duration, pids func(own int) []int) {
 			content += fmt.Sprintln(pid)
 		}
 		n.must(os.WriteFile(filepath.Join(c.dir, id), []byte(content), 0o600))
-		time.Sleep(goesOn)
+		time.Sleep(time.Second)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestPodIsJoinedWhileItsSandboxStarts(t *testing.T) {
 			config.Linux.Sysctls = map[string]string{"net.ipv4.conf.default.rp_filter": "2"}
 		}, false},
 	}, func(n *node, tc test) {
-		n.showProcesses(time.Second, tc.pids)
+		n.showProcesses(tc.pids)
 		times := n.joins()
 		config := podConfig("web")
 		if tc.config != nil {
@@ -90,7 +90,7 @@ func TestPodIsJoinedWhileItsSandboxStarts(t *testing.T) {
 func TestEarlyJoinIsUndoneWhenTheStartFails(t *testing.T) {
 	onNodes(t, withCNI, map[string]bool{"after CNI ADD": false, "during CNI ADD": true},
 		func(n *node, whileJoining bool) {
-			n.showProcesses(time.Second, onlyItsOwn)
+			n.showProcesses(onlyItsOwn)
 			started := n.engine.started
 			n.engine.started = func(id string) {
 				started(id)
@@ -109,7 +109,7 @@ func TestEarlyJoinIsUndoneWhenTheStartFails(t *testing.T) {
 // A pod is not joined before its intent is on disk. Otherwise a crash would leave an address without a record.
 func TestPodIsNotJoinedBeforeItsIntentIsKept(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
-		n.showProcesses(time.Second, onlyItsOwn)
+		n.showProcesses(onlyItsOwn)
 		times := n.joins()
 		unlock := n.lockStore()
 		_, err := n.Run(n.Context(), podConfig("web"), "")
@@ -124,7 +124,7 @@ func TestPodIsNotJoinedBeforeItsIntentIsKept(t *testing.T) {
 // Nothing of the first process's namespace is used if the sandbox is in another.
 func TestSandboxThatIsNotInTheNamespaceOfItsFirstProcess(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
-		n.showProcesses(time.Second, onlyItsOwn)
+		n.showProcesses(onlyItsOwn)
 		started := n.engine.started
 		n.engine.started = func(id string) {
 			n.engine.mu.Lock()
@@ -151,7 +151,7 @@ func TestSandboxThatIsNotInTheNamespaceOfItsFirstProcess(t *testing.T) {
 
 func TestEarlyJoinThatFailsFailsThePod(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
-		n.showProcesses(time.Second, onlyItsOwn)
+		n.showProcesses(onlyItsOwn)
 		n.network.failAdd(errTest)
 		_, err := n.Run(n.Context(), podConfig("web"), "")
 		testutil.Assert(n, errors.Is(err, errTest), "Run returned %v", err)

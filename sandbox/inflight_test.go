@@ -36,20 +36,20 @@ func (n *node) slowAdd() (release func()) {
 }
 
 // runImpatient is Run by a caller that waits only a second.
-func (n *node) runImpatient(name string) (string, error) {
+func (n *node) runImpatient() (string, error) {
 	ctx, cancel := context.WithTimeout(n.Context(), time.Second)
 	defer cancel()
-	return n.Run(ctx, podConfig(name), "")
+	return n.Run(ctx, podConfig("web"), "")
 }
 
 func TestRepeatedRequestGetsThePodThatItsCallerDidNotWaitFor(t *testing.T) {
 	onNodes(t, withCNI, map[string]bool{"while it is being made": false, "when it is finished": true},
 		func(n *node, finished bool) {
 			release := n.slowAdd()
-			if _, err := n.runImpatient("web"); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := n.runImpatient(); !errors.Is(err, context.DeadlineExceeded) {
 				n.Fatalf("Run returned %v, want the end of its context", err)
 			}
-			if _, err := n.runImpatient("web"); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := n.runImpatient(); !errors.Is(err, context.DeadlineExceeded) {
 				n.Fatalf("the second Run returned %v, want the end of its context", err)
 			}
 			different := podConfig("web")
@@ -110,7 +110,7 @@ func TestFailureIsNotRepeatedToTheNextRequest(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			return errTest
 		})
-		_, err := n.runImpatient("web")
+		_, err := n.runImpatient()
 		testutil.Require(n, errors.Is(err, context.DeadlineExceeded), "Run returned %v", err)
 		settle()
 		n.network.failAdd(nil)
@@ -123,7 +123,7 @@ func TestFailureIsNotRepeatedToTheNextRequest(t *testing.T) {
 func TestUndeliveredPodIsForgottenWhenItIsStopped(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		release := n.slowAdd()
-		_, err := n.runImpatient("web")
+		_, err := n.runImpatient()
 		testutil.Require(n, err != nil, "Run did not wait for CNI ADD")
 		release()
 		settle()
@@ -140,7 +140,7 @@ func TestUndeliveredPodIsForgottenWhenItIsStopped(t *testing.T) {
 func TestUndeliveredPodThatIsGoneIsMadeAgain(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		release := n.slowAdd()
-		_, err := n.runImpatient("web")
+		_, err := n.runImpatient()
 		testutil.Require(n, err != nil, "Run did not wait for CNI ADD")
 		release()
 		settle()

@@ -27,7 +27,7 @@ func (n *node) ofNewerProgram(id string) (file string, back func()) {
 }
 
 // wantLeftAlone checks what a program does with a pod whose record it refuses: it shows the pod and touches nothing.
-func (n *node) wantLeftAlone(id, file, name string) {
+func (n *node) wantLeftAlone(id, file string) {
 	n.Helper()
 	before, err := os.ReadFile(file)
 	n.must(err)
@@ -39,7 +39,7 @@ func (n *node) wantLeftAlone(id, file, name string) {
 	}
 	n.wantState(id, notReady)
 	pod := n.pod(id)
-	testutil.Assert(n, pod.Meta.Name == sandboxName(name), "the pod is shown as %q", pod.Meta.Name)
+	testutil.Assert(n, pod.Meta.Name == sandboxName("web"), "the pod is shown as %q", pod.Meta.Name)
 	for call, err := range map[string]error{"Stop": n.Stop(n.Context(), id), "Remove": n.Remove(n.Context(), id)} {
 		if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "start the newer program again") {
 			n.Errorf("%s returned %v, want FailedPrecondition that says what to do", call, err)
@@ -48,7 +48,7 @@ func (n *node) wantLeftAlone(id, file, name string) {
 	for _, c := range n.cache.Snapshot().ContainersOf(id) {
 		testutil.Assert(n, c.Status.Running, "container %s was ended", c.Meta.Name)
 	}
-	_, err = n.Run(n.Context(), podConfig(name), "")
+	_, err = n.Run(n.Context(), podConfig("web"), "")
 	testutil.Fails(n, err, errdefs.IsAlreadyExists, "a second pod of the name")
 	testutil.Assert(n, n.isJoined(id), "the pod's address was given back")
 	testutil.Holds(n, file, string(before), "the record was changed")
@@ -62,7 +62,7 @@ func TestPodOfANewerProgramIsLeftAlone(t *testing.T) {
 		n.end()
 		file, back := n.ofNewerProgram(id)
 		n.start(n.mode)
-		n.wantLeftAlone(id, file, "web")
+		n.wantLeftAlone(id, file)
 		n.end()
 		back()
 		n.start(n.mode)
@@ -88,7 +88,7 @@ func TestDeadPodOfANewerProgramStaysVisible(t *testing.T) {
 			n.must(n.engine.RemoveContainer(n.Context(), id))
 		}
 		n.start(n.mode)
-		n.wantLeftAlone(id, file, "web")
+		n.wantLeftAlone(id, file)
 		// What the error says: without its record the pod can be removed.
 		n.must(os.Remove(file))
 		n.removeLast(id)

@@ -15,7 +15,7 @@ import (
 
 // crashDuringSetUp leaves a pod as kill -9 does in the middle of its set-up: CNI ADD has given the address, and nothing
 // is rolled back.
-func (n *node) crashDuringSetUp(name string) {
+func (n *node) crashDuringSetUp() {
 	n.Helper()
 	var record checkpoint.Record
 	var given cni.Pod
@@ -31,7 +31,7 @@ func (n *node) crashDuringSetUp(name string) {
 		n.network.keepOnError = true
 	})
 	n.network.failDel(errTest)
-	_, err := n.Run(n.Context(), podConfig(name), "")
+	_, err := n.Run(n.Context(), podConfig("web"), "")
 	testutil.Require(n, err != nil, "Run succeeded")
 	n.network.set(func() { n.network.onAdd, n.network.onDel, n.network.keepOnError = nil, nil, false })
 	n.engine.Back()
@@ -43,7 +43,7 @@ func (n *node) crashDuringSetUp(name string) {
 func TestRecoverStopsAPodWhoseSetUpWasCutShort(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		other := n.run("other")
-		n.crashDuringSetUp("web")
+		n.crashDuringSetUp()
 		n.restart()
 		var id string
 		for _, pod := range n.cache.Snapshot().Pods() {
@@ -163,7 +163,7 @@ func TestRecoverGoesOnAfterAnError(t *testing.T) {
 
 func TestRecoverTellsOfAFailedStop(t *testing.T) {
 	onEachKind(t, func(n *node) {
-		n.crashDuringSetUp("web")
+		n.crashDuringSetUp()
 		n.restart()
 		n.network.failDel(errTest)
 		testutil.FailsWith(n, n.Recover(n.Context()), errTest, "Recover")

@@ -181,7 +181,7 @@ func checkContainer(in ContainerInput) error {
 	if err := checkPodMetadata("sandbox_config.metadata", in.Sandbox.Config.GetMetadata()); err != nil {
 		return err
 	}
-	return checkStringMaps("config", in.Config)
+	return checkStringMaps(in.Config)
 }
 
 // containerLinux sets namespaces, user, security and limits.

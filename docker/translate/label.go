@@ -121,14 +121,14 @@ func isHidden(key string, reserved map[string]string) bool {
 }
 
 // checkStringMaps refuses labels and annotations of a configuration that JSON would change.
-func checkStringMaps(field string, config interface {
+func checkStringMaps(config interface {
 	GetLabels() map[string]string
 	GetAnnotations() map[string]string
 }) error {
-	if err := checkStringMap(field+".labels", config.GetLabels()); err != nil {
+	if err := checkStringMap("config.labels", config.GetLabels()); err != nil {
 		return err
 	}
-	return checkStringMap(field+".annotations", config.GetAnnotations())
+	return checkStringMap("config.annotations", config.GetAnnotations())
 }
 
 // checkStringMap refuses keys and values that are not valid UTF-8.

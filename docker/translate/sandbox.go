@@ -120,7 +120,7 @@ func checkSandbox(in SandboxInput) error {
 			return err
 		}
 	}
-	if err := checkStringMaps("config", in.Config); err != nil {
+	if err := checkStringMaps(in.Config); err != nil {
 		return err
 	}
 	if err := checkHostname("config.hostname", in.Config.GetHostname()); err != nil {

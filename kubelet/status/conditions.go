@@ -112,7 +112,7 @@ func initializedCondition(in Input, status *v1.PodStatus, initialized bool) v1.P
 			missing = append(missing, state.Name)
 		}
 	}
-	if initialized || len(missing) == 0 || in.staysTrue(v1.PodInitialized) {
+	if initialized || len(missing) == 0 || in.staysInitialized() {
 		return condition(v1.PodInitialized, true, "", "")
 	}
 	return condition(v1.PodInitialized, false, "ContainersNotInitialized",

@@ -30,7 +30,7 @@ func phase(in Input, status *v1.PodStatus) v1.PodPhase {
 		return v1.PodRunning
 	case model.Terminal(now) && model.IsFailure(status.Reason):
 		return v1.PodFailed
-	case now == v1.PodPending && in.Old.Phase == v1.PodRunning && in.staysTrue(v1.PodInitialized):
+	case now == v1.PodPending && in.Old.Phase == v1.PodRunning && in.staysInitialized():
 		return v1.PodRunning
 	default:
 		return now
@@ -95,9 +95,9 @@ func (in Input) unknown(name string) bool {
 	return observed != nil && observed.State == model.StateUnknown
 }
 
-// staysTrue says that a true condition stays true while all containers restart in the pod's sandbox (KEP-5532).
-func (in Input) staysTrue(kind v1.PodConditionType) bool {
-	old := model.FindCondition(in.Old.Conditions, kind)
+// staysInitialized says that a pod stays initialized while all containers restart in the pod's sandbox (KEP-5532).
+func (in Input) staysInitialized() bool {
+	old := model.FindCondition(in.Old.Conditions, v1.PodInitialized)
 	return old != nil && old.Status == v1.ConditionTrue &&
 		model.MayRestartAll(&in.Pod.Spec) && in.Runtime.ReadySandbox() != nil
 }
