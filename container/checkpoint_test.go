@@ -1,10 +1,7 @@
 package container
 
 import (
-	"archive/tar"
 	"bytes"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,22 +43,6 @@ func (n *node) withFiles(engine *dockertest.Engine, id string) {
 		api.FilesystemChange{Path: "/etc/hosts", Kind: api.ChangeAdd})
 }
 
-// unpacked reads a tar archive.
-func unpacked(t *testing.T, archive io.Reader) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	for r := tar.NewReader(archive); ; {
-		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		testutil.Must(t, err)
-		content, err := io.ReadAll(r)
-		testutil.Must(t, err)
-		files[header.Name] = string(content) + header.Linkname
-	}
-}
-
 func TestCheckpointArchive(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.running("sleep")
@@ -73,16 +54,16 @@ func TestCheckpointArchive(t *testing.T) {
 	archive, err := os.Open(location)
 	testutil.Must(t, err)
 	defer archive.Close()
-	files := unpacked(t, archive)
+	files := testutil.Untar(t, archive)
 	for name, want := range map[string]string{
 		"config.dump": `"id": "` + id, "spec.dump": "{}", "status.dump": `"id":"` + id, "cri.dump": `"sleep"`,
 		"checkpoint/inventory.img": id,
 	} {
 		testutil.Assert(t, strings.Contains(files[name], want), "%s is %q, want %s in it", name, files[name], want)
 	}
-	changed := unpacked(t, strings.NewReader(files["rootfs-diff.tar"]))
+	changed := testutil.Untar(t, strings.NewReader(files["rootfs-diff.tar"]))
 	testutil.Assert(t, len(changed) == 3 && strings.HasPrefix(changed["etc/new"], "content of") &&
-		changed["link"] == "/nowhere", "the changed files are %q", changed)
+		changed["link"] == "-> /nowhere", "the changed files are %q", changed)
 	left, err := os.ReadDir(filepath.Dir(location))
 	testutil.Assert(t, err == nil && len(left) == 1, "beside the archive there is %v, %v", left, err)
 	n.wantState(id, running)
@@ -171,7 +152,7 @@ func TestRestore(t *testing.T) {
 	restored, err := n.Restore(t.Context(), again, n.config("sleep"), nil, from)
 	testutil.Must(t, err)
 	n.wantState(restored, runtimeapi.ContainerState_CONTAINER_CREATED)
-	files := unpacked(t, bytes.NewReader(engine.Copied(restored)))
+	files := testutil.Untar(t, bytes.NewReader(engine.Copied(restored)))
 	testutil.Assert(t, strings.HasPrefix(files["etc/new"], "content of"), "the files that were copied are %q", files)
 	n.restart(func() {}) // the record tells that it is to be restored
 	n.start(restored)

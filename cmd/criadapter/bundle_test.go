@@ -1,10 +1,7 @@
 package main
 
 import (
-	"archive/tar"
 	"compress/gzip"
-	"errors"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -22,18 +19,12 @@ func untar(t *testing.T, file string) map[string]string {
 	defer f.Close()
 	zipped, err := gzip.NewReader(f)
 	testutil.Must(t, err)
-	files, archive := map[string]string{}, tar.NewReader(zipped)
-	for {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		testutil.Must(t, err)
-		content, err := io.ReadAll(archive)
-		testutil.Must(t, err)
-		_, name, _ := strings.Cut(path.Clean(header.Name), "/")
-		files[name] = string(content)
+	files := map[string]string{}
+	for name, content := range testutil.Untar(t, zipped) {
+		_, name, _ = strings.Cut(path.Clean(name), "/")
+		files[name] = content
 	}
+	return files
 }
 
 // TestBundleHasNoSecrets plants secrets in the bundle's sources. None may be in the bundle.

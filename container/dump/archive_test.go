@@ -25,25 +25,6 @@ func rooted(t *testing.T) (string, *os.Root) {
 	return dir, root
 }
 
-// contents returns the names in an archive with their contents. A link has "-> " and its target.
-func contents(t *testing.T, archive io.Reader) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	for r := tar.NewReader(archive); ; {
-		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		testutil.Must(t, err)
-		content, err := io.ReadAll(r)
-		testutil.Must(t, err)
-		all[header.Name] = string(content)
-		if header.Linkname != "" {
-			all[header.Name] = "-> " + header.Linkname
-		}
-	}
-}
-
 // TestSaveAnyKind saves a file, a directory, links, a FIFO and a socket, and names of files that are not there.
 func TestSaveAnyKind(t *testing.T) {
 	dir, root := rooted(t)
@@ -59,7 +40,7 @@ func TestSaveAnyKind(t *testing.T) {
 	archive, err := os.Open(path)
 	testutil.Must(t, err)
 	defer archive.Close()
-	got := contents(t, archive)
+	got := testutil.Untar(t, archive)
 	want := map[string]string{"d/": "", "d/file": "text", "link": "-> /nonesuch", "linked": "-> d", "fifo": ""}
 	for name, content := range want {
 		found, ok := got[name]
@@ -145,7 +126,7 @@ func TestFileThatBecomesShorter(t *testing.T) {
 		w := tar.NewWriter(archive)
 		testutil.Must(t, do(w), what)
 		testutil.Must(t, w.Close())
-		got := contents(t, archive)
+		got := testutil.Untar(t, archive)
 		testutil.Assert(t, got["a"] == "12\x00\x00\x00" && got["b"] == "whole", "%s: archived are %q", what, got)
 	}
 }
