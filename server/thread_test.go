@@ -3,13 +3,10 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -98,9 +95,10 @@ func nodeWithBrokenNetwork(t *testing.T) *node {
 	dir := t.TempDir()
 	store, err := checkpoint.Open(filepath.Join(dir, "pods"))
 	testutil.Must(t, err)
+	pid, _ := testutil.StartProcess(t, unix.CLONE_NEWNET)
 	engine := &engineWithProcess{
 		Engine: dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"pause"}}}}),
-		pid:    processInOwnNetwork(t),
+		pid:    pid,
 	}
 	t.Cleanup(engine.Close)
 	network := brokenNetwork(t, dir)
@@ -174,24 +172,6 @@ func (e *engineWithProcess) InspectContainer(ctx context.Context, id string) (*c
 		inspect.State.Pid = e.pid
 	}
 	return inspect, err
-}
-
-// processInOwnNetwork starts a process in a network namespace of its own, which ends with the test.
-func processInOwnNetwork(t *testing.T) int {
-	cmd := exec.Command("cat")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
-	stdin, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(fmt.Errorf("cannot start a process in a network namespace: %w", err))
-	}
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = cmd.Wait()
-	})
-	return cmd.Process.Pid
 }
 
 // pauseImage is a sandbox.Images that has the image.

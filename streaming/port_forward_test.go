@@ -8,10 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -326,16 +324,8 @@ func podNamespace(t *testing.T) netns.Handle {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make network namespaces")
 	}
-	cmd := exec.Command("cat")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
-	stdin, err := cmd.StdinPipe()
-	testutil.Must(t, err)
-	testutil.Must(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = cmd.Wait()
-	})
-	ns := netns.Open(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid))
+	pid, _ := testutil.StartProcess(t, unix.CLONE_NEWNET)
+	ns := netns.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	testutil.Must(t, ns.Do(t.Context(), bringUpLoopback))
 	return ns
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -95,14 +94,8 @@ func TestRigNoteReachesTheContainer(t *testing.T) {
 	err := r.client.StartContainer(t.Context(), id)
 	testutil.Require(t, err != nil && strings.Contains(err.Error(), "has no note of criadapter"),
 		"without a note it starts with %v", err)
-	holder := exec.Command("sleep", "1000")
-	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	testutil.Must(t, holder.Start())
-	t.Cleanup(func() {
-		_ = holder.Process.Kill()
-		_ = holder.Wait()
-	})
-	namespace := fmt.Sprintf("/proc/%d/ns/net", holder.Process.Pid)
+	holder, _ := testutil.StartProcess(t, syscall.CLONE_NEWNET)
+	namespace := fmt.Sprintf("/proc/%d/ns/net", holder)
 	shm := t.TempDir()
 	note := ocinote.Note{
 		Namespaces:  map[string]string{"network": namespace},

@@ -3,10 +3,8 @@ package netns
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -25,27 +23,7 @@ func requireRoot(t *testing.T) {
 // startPod starts a process in a network namespace of its own and returns its pid and a function that ends it.
 func startPod(t *testing.T) (pid int, end func()) {
 	t.Helper()
-	return startProcess(t, unix.CLONE_NEWNET)
-}
-
-// startProcess starts a process that waits, in new namespaces as the clone flags say.
-func startProcess(t *testing.T, flags uintptr) (pid int, end func()) {
-	t.Helper()
-	cmd := exec.Command("cat")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
-	stdin, err := cmd.StdinPipe()
-	testutil.Must(t, err)
-	testutil.Must(t, cmd.Start())
-	ended := false
-	end = func() {
-		if !ended {
-			ended = true
-			stdin.Close()
-			cmd.Wait()
-		}
-	}
-	t.Cleanup(end)
-	return cmd.Process.Pid, end
+	return testutil.StartProcess(t, unix.CLONE_NEWNET)
 }
 
 // newDir returns a directory for pins that does not exist yet; all mounts in it are gone after the test.

@@ -15,7 +15,7 @@ func TestHasOwn(t *testing.T) {
 		t.Skip("needs root to make network namespaces")
 	}
 	for name, flags := range map[string]uintptr{"its own": syscall.CLONE_NEWNET, "its parent's": 0} {
-		pid, _ := startProcess(t, flags)
+		pid, _ := testutil.StartProcess(t, flags)
 		testutil.Equal(t, HasOwn(pid), (flags != 0), "%s", name)
 	}
 }

@@ -168,7 +168,7 @@ func TestOtherMountNamespacesFollow(t *testing.T) {
 	opts := newDir(t)
 	pid, _ := startPod(t)
 	mustPin(t, pid, "early", opts)
-	other, _ := startProcess(t, unix.CLONE_NEWNS)
+	other, _ := testutil.StartProcess(t, unix.CLONE_NEWNS)
 	h := mustPin(t, pid, "late", opts)
 	n := len(mounts(t, fmt.Sprint(other), h.path))
 	testutil.Assert(t, n != 0, "the other mount namespace does not see a later pin")
