@@ -40,13 +40,8 @@ func run(ctx context.Context, opts options) error {
 	}
 	if opts.cached {
 		missing, err := opts.missing(ctx)
-		if err != nil {
+		if err != nil || program.Skipped("load", missing, "make engines and make load") {
 			return err
-		}
-		if len(missing) > 0 {
-			fmt.Printf("load skipped: %s not cached, run make engines and make load once\n",
-				strings.Join(missing, ", "))
-			return nil
 		}
 	}
 	return buildAndEnter(ctx, opts)

@@ -29,6 +29,16 @@ func Main(name string, run func(context.Context) error) {
 	}
 }
 
+// Skipped reports whether the cache lacks parts of a command. It then prints that the command is skipped, and what to
+// run once.
+func Skipped(name string, missing []string, run string) bool {
+	if len(missing) == 0 {
+		return false
+	}
+	fmt.Printf("%s skipped: %s not cached, run %s once\n", name, strings.Join(missing, ", "), run)
+	return true
+}
+
 // rigGrace is the time in which the rig must clean up after an interrupt.
 const rigGrace = time.Minute
 

@@ -18,7 +18,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
@@ -60,12 +59,8 @@ func run(ctx context.Context, opts options) error {
 	}
 	if opts.cached {
 		missing, err := build.Missing(ctx)
-		if err != nil {
+		if err != nil || program.Skipped("soak", missing, "make soak") {
 			return err
-		}
-		if len(missing) > 0 {
-			fmt.Printf("soak skipped: %s not cached, run make soak once\n", strings.Join(missing, ", "))
-			return nil
 		}
 	}
 	if opts.seed == 0 {

@@ -11,10 +11,8 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
@@ -43,12 +41,8 @@ func main() {
 func run(ctx context.Context, opts options) error {
 	if opts.cached {
 		missing, err := build.Missing(ctx)
-		if err != nil {
+		if err != nil || program.Skipped("e2e-cluster", missing, "make e2e-cluster") {
 			return err
-		}
-		if len(missing) > 0 {
-			fmt.Printf("e2e-cluster skipped: %s not cached, run make e2e-cluster once\n", strings.Join(missing, ", "))
-			return nil
 		}
 	}
 	programs, err := build.All(ctx, os.Stdout)
