@@ -36,11 +36,11 @@ func (s *Server) Put(pod *v1.Pod) *v1.Pod {
 	return kept.DeepCopy()
 }
 
-// Edit changes a pod without a request, and returns it.
-func (s *Server) Edit(namespace, name string, edit func(*v1.Pod)) *v1.Pod {
+// Edit changes a pod without a request.
+func (s *Server) Edit(namespace, name string, edit func(*v1.Pod)) {
 	pod := s.Pod(namespace, name)
 	edit(pod)
-	return s.Put(pod)
+	s.Put(pod)
 }
 
 // Pod returns a pod, or nil.

@@ -100,17 +100,16 @@ func (s *scene) pod(name string) *v1.Pod {
 	return pod
 }
 
-// until waits until check accepts a pod, and returns the pod.
-func (s *scene) until(name string, check func(*v1.Pod) error) *v1.Pod {
+// until waits until check accepts a pod.
+func (s *scene) until(name string, check func(*v1.Pod) error) {
 	s.Helper()
-	var found *v1.Pod
-	s.eventually("pod "+name, func() (err error) {
-		if found, err = s.core.Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{}); err != nil {
+	s.eventually("pod "+name, func() error {
+		found, err := s.core.Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
+		if err != nil {
 			return err
 		}
 		return check(found)
 	})
-	return found
 }
 
 // prints waits until kubectl prints this text.
