@@ -279,7 +279,7 @@ func specMetrics() []metric {
 		{groupSpec, "container_spec_memory_limit_bytes", "The memory limit in bytes, 0 for none.", gauge, nil,
 			ofContainer, limit((*runtimeapi.LinuxContainerResources).GetMemoryLimitInBytes)},
 		{groupSpec, "container_spec_memory_reservation_limit_bytes",
-			"The memory that is taken from the container last, in bytes (memory.low or " +
+			"The memory that the kernel reclaims last, in bytes (memory.low or " +
 				"memory.soft_limit_in_bytes), 0 for none.", gauge, nil, ofContainer,
 			known(func(s *cgroupStats) *uint64 { return s.reservation })},
 		{groupSpec, "container_spec_memory_swap_limit_bytes", "The limit of memory and swap in bytes, 0 for none.",

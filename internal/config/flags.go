@@ -23,7 +23,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"directory of data that must survive a restart")
 	flags.StringVar(&c.RootDirectory, flagCriDockerdRoot, c.RootDirectory, "the same as --root-directory")
 	flags.StringVar(&c.NetworkPlugin, "network-plugin", c.NetworkPlugin,
-		"what connects pods: cni (CNI plugins) or bridge (Docker's default bridge)")
+		"network of the pods: cni (CNI plugins) or bridge (Docker's default bridge)")
 	flags.StringVar(&c.CNIConfDir, "cni-conf-dir", c.CNIConfDir,
 		"directory of CNI configurations; the first valid one in lexical order is used, changes take effect without "+
 			"a restart")
@@ -32,8 +32,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"directory for CNI results (default: cni below the root directory)")
 	flags.BoolVar(&c.CNIGC, "cni-gc", c.CNIGC,
 		"let CNI plugins (version 1.1) remove leases that belong to no pod of this program, at its start and every "+
-			"ten minutes; "+
-			"only if no other program uses the same CNI network")
+			"ten minutes; set it only if no other program uses the same CNI network")
 	c.addMigrateFlags(flags)
 	flags.StringVar(&c.SandboxImage, "pod-infra-container-image", c.SandboxImage,
 		"image of the pods' sandboxes, pulled if missing (default: built in, without a pull)")
@@ -41,27 +40,24 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"use the engine's runtime criadapter-oci for settings that the Docker API lacks: auto (if the engine has it "+
 			"and it works), off or required")
 	flags.StringVar(&c.RuntimeAnnotations, "runtime-annotations", c.RuntimeAnnotations,
-		"comma-separated patterns, such as vendor.com/*, of annotations of pods and containers that the OCI runtime "+
-			"gets; "+
-			"some annotations change what runc and other runtimes do (default: none)")
+		"comma-separated patterns, such as vendor.com/*; the OCI runtime gets the annotations of pods and containers "+
+			"that match one; some annotations change what runc and other runtimes do (default: none)")
 	flags.BoolVar(&c.ExecThroughEngine, "exec-through-engine", c.ExecThroughEngine,
 		"run all commands in containers (exec, probes, hooks) and send stop signals through the engine; by default "+
 			"commands go straight to runc where their confinement is the same, and signals to the process")
 	flags.StringVar(&c.SandboxContainer, "sandbox-container", c.SandboxContainer,
-		"new pods with a sandbox container: always (each pod), or needed (if criadapter-oci works, only pods that "+
-			"need one, "+
-			"such as pods with a shared PID namespace)")
+		"which new pods get a sandbox container: always (each pod), or needed (if criadapter-oci works, only pods "+
+			"that need one, such as pods with a shared PID namespace)")
 	c.addNRIFlags(flags)
 	flags.Var(&c.ImagePullProgressDeadline, "image-pull-progress-deadline",
-		"cancel a pull after this time without progress, sixty times as long while the engine queues its layers "+
-			"behind other pulls "+
-			"or unpacks them silently")
+		"cancel a pull after this time without progress; the limit is sixty times as long while the engine queues "+
+			"the layers behind other pulls, or unpacks them silently")
 	flags.StringVar(&c.ImagePolicy, "image-policy", c.ImagePolicy,
 		"YAML file that says which images may be pulled and run: accepted, rejected or signed by a key, by "+
 			"repository; read at each pull and each new container (default: all may)")
 	flags.Var(&c.RuntimeRequestTimeout, "runtime-request-timeout",
-		"timeout of a request whose client set no deadline, and of a CNI ADD (half of it for a CNI DEL); pulls, "+
-			"stops and execs have their own")
+		"timeout of a request whose client set no deadline, and of a CNI ADD; a CNI DEL has half of it; pulls, stops "+
+			"and execs have timeouts of their own")
 	flags.StringVar(&c.StreamingBindAddr, "streaming-bind-addr", c.StreamingBindAddr,
 		"address for exec, attach and port-forward, port 0 for any")
 	flags.StringVar(&c.StreamingTLSCertFile, "streaming-tls-cert-file", c.StreamingTLSCertFile,
@@ -78,9 +74,9 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"log of a new container at the kubelet's path: copy (in the CRI format) or symlink (the engine's own "+
 			"json-file)")
 	flags.StringVar(&c.ContainerLogBufferSize, "container-log-buffer-size", c.ContainerLogBufferSize,
-		"largest size in bytes of the engine's log of a new container beside the copy, as a quantity; a container "+
-			"can write two thirds of it "+
-			"while this program is away, and the kubelet does not count it as ephemeral storage")
+		"largest size in bytes of the engine's own log of a new container, beside the copy, as a quantity; a "+
+			"container can write two thirds of it while this program is away; the kubelet does not count it as "+
+			"ephemeral storage")
 	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "panic, fatal, error, warn, info, debug or trace")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
 	c.addObserveFlags(flags)
