@@ -82,7 +82,7 @@ func (c *call) set(name, value string) {
 }
 
 // readFlag reads the flag at the beginning of args: -name value, --name value or --name=value. width is the number of
-// arguments that it takes.
+// arguments that the flag and its value take.
 func readFlag(args []string, takesValue map[string]bool) (name, value string, isFlag bool, width int) {
 	text := args[0]
 	if !strings.HasPrefix(text, "-") || text == "-" {

@@ -156,8 +156,9 @@ func TestRefuses(t *testing.T) {
 		"a note of a sequel": {damage(`{"version":2}` + "\n{}"), create, "one release"},
 		"no bundle":          {damage(""), []string{"create", "--bundle", "/nonesuch", someID}, "no header"},
 		"an unknown command": {func() {}, []string{"make", someID},
-			`"make" is not a command of OCI runtimes that this program knows`},
-		"an unknown option":   {func() {}, append([]string{"--colour", "red"}, create...), `"red" is not a command`},
+			`"make" is not a known command of OCI runtimes`},
+		"an unknown option": {func() {}, append([]string{"--colour", "red"}, create...),
+			`"red" is not a known command`},
 		"nothing is the note": {damage(""), command, "no header"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,8 +25,8 @@ func prepare(c *call) error {
 		return nil
 	default:
 		return fmt.Errorf(
-			"%q is not a command of OCI runtimes that this program knows, or the value of an option that it does "+
-				"not know; nothing was done", c.verb)
+			"%q is not a known command of OCI runtimes; it may be the value of an unknown option; nothing was done",
+			c.verb)
 	}
 }
 

@@ -52,7 +52,7 @@ func older(version, than string) (bool, error) {
 	return slices.Compare(have, want) < 0, err
 }
 
-// numbers returns the three numbers of a version. They do not include what follows a hyphen or a plus sign.
+// numbers returns the three numbers of a version, without the part after a hyphen or a plus sign.
 func numbers(version string) ([]int, error) {
 	core, _, _ := strings.Cut(version, "+")
 	core, _, _ = strings.Cut(core, "-")

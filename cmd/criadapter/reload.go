@@ -99,7 +99,7 @@ func tryCredentials(path string) error {
 		return nil
 	}
 	if err == nil && !json.Valid(text) {
-		err = errors.New("it is no JSON")
+		err = errors.New("it is not JSON")
 	}
 	if err != nil {
 		return fmt.Errorf("the node's registry credentials in %s: %w", path, err)

@@ -336,7 +336,7 @@ func (r *services) endStreams(ctx context.Context) {
 }
 
 // close ends the parts in the order of their dependencies. It rolls back set-ups and saves log positions before it
-// closes what they need.
+// closes the parts that this needs.
 func (r *services) close(ctx context.Context) {
 	r.endStreams(ctx)
 	if r.commands != nil {

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSurvivesSignals: the kubelet goes on after SIGHUP and when its log is closed.
+// TestSurvivesSignals checks that the kubelet goes on after SIGHUP and when its log is closed.
 func TestSurvivesSignals(t *testing.T) {
 	self, err := os.Executable()
 	testutil.Must(t, err)

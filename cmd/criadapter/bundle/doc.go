@@ -1,3 +1,3 @@
-// Package bundle collects the data for a bug report into one archive without secrets. It only collects data that should
-// have none, and still filters every byte.
+// Package bundle collects the data for a bug report into one archive without secrets. It collects only data that should
+// have no secrets, and still filters every byte.
 package bundle

@@ -72,7 +72,7 @@ var secretKey = regexp.MustCompile(`(?i)pass(word|wd|phrase)|secret|token|creden
 func redactJSON(text []byte) []byte {
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {
-		return []byte(hidden + ": it is no JSON\n")
+		return []byte(hidden + ": it is not JSON\n")
 	}
 	encoded, err := json.MarshalIndent(hide(value), "", "  ")
 	if err != nil {

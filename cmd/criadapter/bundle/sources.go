@@ -71,7 +71,7 @@ func (o Options) pods(ctx context.Context) ([]byte, error) {
 	return encode(all)
 }
 
-// metrics are the metrics at --metrics-bind-addr. Of a longer answer it returns the first maxPart bytes.
+// metrics returns the metrics at --metrics-bind-addr, at most the first maxPart bytes.
 func (o Options) metrics(ctx context.Context) ([]byte, error) {
 	if o.Config.MetricsBindAddr == "" {
 		return nil, errors.New("--metrics-bind-addr is not set")
@@ -97,18 +97,18 @@ func (o Options) metrics(ctx context.Context) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(response.Body, maxPart))
 }
 
-// log is the end of the server's log.
+// log returns the end of the server's log.
 func (o Options) log(ctx context.Context) ([]byte, error) {
 	switch {
 	case o.LogFile != "":
 		return readEnd(o.LogFile)
 	case o.Unit == "":
-		return nil, errors.New("no unit and no file is named")
+		return nil, errors.New("neither a unit nor a log file is named")
 	}
 	return journal(ctx, o.Unit)
 }
 
-// journal is the end of a unit's log. An empty log is an error: journalctl prints nothing for a unit that does not
+// journal returns the end of a unit's log. An empty log is an error: journalctl prints nothing for a unit that does not
 // exist.
 func journal(ctx context.Context, unit string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -54,7 +54,7 @@ func judgeEngine(j *checklist.Group, f facts) {
 			"%s, driver vfs: each container is a full copy of its image", store)
 	case "devicemapper", "aufs", "overlay":
 		j.Warn("image store", `move to "storage-driver": "overlay2" before the engine's next major version`,
-			"%s, driver %s, which newer engines do not have any more", store, e.StorageDriver)
+			"%s, driver %s, which newer engines lack", store, e.StorageDriver)
 	default:
 		j.OK("image store", "%s, driver %s, below %s", store, e.StorageDriver, e.Root)
 	}
@@ -66,10 +66,10 @@ func judgeEngine(j *checklist.Group, f facts) {
 			"off: every pod ends when the engine restarts")
 	}
 	if e.NegativeOOMScore {
-		j.OK("OOM scores", "containers can get negative ones")
+		j.OK("OOM scores", "containers can get negative scores")
 	} else {
 		j.Warn("OOM scores", "run dockerd with CAP_SYS_RESOURCE",
-			"the engine lacks CAP_SYS_RESOURCE: negative ones become 0, so the kernel may kill guaranteed pods "+
+			"the engine lacks CAP_SYS_RESOURCE: negative scores become 0, so the kernel may kill guaranteed pods "+
 				"like any others")
 	}
 	j.OK("runtimes", "%s; the default is %s", strings.Join(e.Runtimes, ", "), e.DefaultRuntime)
@@ -99,7 +99,7 @@ func judgeSandboxedRuntimes(j *checklist.Group, f facts) {
 				`set "default-runtime": "runc" in daemon.json, or set the present default up for CNI (docs/gvisor.md)`,
 				"%s has a network stack or machine of its own, which cannot join a CNI network", name)
 		default:
-			hint := "pods on the node's network do not need it"
+			hint := "pods on the node's network need no CNI"
 			if slices.Contains(e.PodSandboxRuntimes, name) && e.OwnShims[name] == "" {
 				hint = "pods on the node's network need --network=host in its runtimeArgs" // gVisor's runsc
 			}
@@ -113,8 +113,8 @@ func judgeSandboxedRuntimes(j *checklist.Group, f facts) {
 }
 
 // readsHosts reports whether an engine reads hosts.toml, as Docker Engine 28.5 and newer do with the containerd image
-// store. API version 1.51 does not tell, because Docker Engine 28.3 has it as well. API version 1.52 tells even if the
-// engine's own version does not, such as for a build from a branch.
+// store. API version 1.51 does not show it, because Docker Engine 28.3 has that API version, too. API version 1.52
+// shows it even if the engine's own version does not, such as for a build from a branch.
 func readsHosts(e docker.Features) bool {
 	return e.ContainerdImageStore && (atLeast(e.ServerVersion, 28, 5) || e.Supports("1.52"))
 }
@@ -160,7 +160,7 @@ func judgeImagePolicy(j *checklist.Group, f facts) {
 	}
 }
 
-// judgeNRI reports what NRI plugins could do.
+// judgeNRI reports whether NRI plugins can connect, and whether they can adjust more than limits.
 func judgeNRI(j *checklist.Group, f facts) {
 	const name = "NRI"
 	switch {
@@ -199,7 +199,7 @@ func judgeOCIRuntime(j *checklist.Group, f facts) {
 	case found.Name == "":
 		j.OK(name, "no criadapter-oci: fields that the Docker API lacks are refused")
 	default:
-		j.OK(name, "criadapter-oci as %s, notes in %s; criadapter tries it when it connects", found.Name, found.Notes)
+		j.OK(name, "criadapter-oci as %s, notes in %s; criadapter tests it when it connects", found.Name, found.Notes)
 	}
 }
 
@@ -238,7 +238,8 @@ func judgeCgroups(j *checklist.Group, f facts) {
 		j.Fail("cgroup version", "boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in "+k.File,
 			"1, with which this kubelet does not start")
 	case f.Engine.CgroupVersion == 1:
-		j.Warn("cgroup version", "boot with systemd.unified_cgroup_hierarchy=1", "1, which Kubernetes is giving up")
+		j.Warn("cgroup version", "boot with systemd.unified_cgroup_hierarchy=1",
+			"1, which newer kubelets refuse by default")
 	default:
 		j.OK("cgroup version", "%d", f.Engine.CgroupVersion)
 	}

@@ -14,7 +14,7 @@ import (
 const socketMode = 0o007
 
 func judgeSockets(j *checklist.Group, f facts) {
-	const rights = "run criadapter as root, in a container with --privileged"
+	const rights = "run criadapter as root; in a container, with --privileged"
 	switch {
 	case slices.Equal(f.Missing, []string{sysResource}):
 		j.Warn("rights", rights, "this process lacks %s: a resize in place leaves a pod's oom_score_adj as it was",
@@ -31,7 +31,7 @@ func judgeSockets(j *checklist.Group, f facts) {
 		j.Fail("CRI socket", "remove what is there, or choose another --container-runtime-endpoint", "%s: %v", cri.Path,
 			cri.Err)
 	case cri.AskErr != nil:
-		j.Warn("CRI socket", "check again when the node is less busy, and look at the log of what listens there",
+		j.Warn("CRI socket", "check again when the node is less busy, and look at the log of the server there",
 			"%s answers on %s, but does not name itself: %v", cri.Answers, cri.Path, cri.AskErr)
 	case cri.Answers != "" && !strings.HasPrefix(cri.Answers, "criadapter "):
 		j.Fail("CRI socket", "stop it, or choose another --container-runtime-endpoint", "%s answers on %s", cri.Answers,
@@ -52,10 +52,9 @@ func judgeSockets(j *checklist.Group, f facts) {
 		do := "stop it (systemctl disable --now), unless it is meant to serve another kubelet"
 		switch {
 		case other.AskErr != nil && strings.HasPrefix(other.Name, "docker "): // maybe criadapter under this name
-			do = "check again when the node is less busy, and look at the log of what listens there"
+			do = "check again when the node is less busy, and look at the log of the server there"
 		case strings.HasPrefix(other.Name, "docker "): // cri-dockerd's name
-			do = "stop it: both would manage the same containers; criadapter migrate shows what of its pods can " +
-				"be taken over"
+			do = "stop it: both would manage the same containers; criadapter migrate shows what can be taken over"
 		}
 		j.Warn("other runtime", do, "%s answers on %s", other.Name, other.Endpoint)
 	}
@@ -81,12 +80,12 @@ func judgeDisks(j *checklist.Group, f facts) {
 		case free < fullDisk:
 			j.Fail(name, "make room: docker image prune, old logs in /var/log/pods, or a larger disk", "%s", d.Space())
 		case d.FreeFiles() < lowInodes:
-			j.Fail(name, "remove what has many small files: unused images, old builds", "%s: %d of %d inodes free",
+			j.Fail(name, "remove unused images and old builds, which have many small files", "%s: %d of %d inodes free",
 				d.Path, d.FreeInodes, d.Inodes)
 		case free < lowDisk:
 			j.Warn(name, "make room before the kubelet evicts pods (imagefs.available<15%)", "%s", d.Space())
 		case d.Memory:
-			j.Warn(name, "put it on a disk: what criadapter knows of running pods is lost when the machine restarts",
+			j.Warn(name, "put it on a disk: its content is lost when the machine restarts",
 				"%s is in memory", d.Path)
 		default:
 			j.OK(name, "%s", d.Space())
@@ -163,9 +162,9 @@ func judgeLimits(j *checklist.Group, f facts) {
 		whatHappensNow string
 	}{
 		{"inotify instances", "fs.inotify.max_user_instances", f.Kernel.InotifyInstances, 128,
-			"logs and configurations are looked at periodically instead of at once"},
+			"logs and configurations are polled instead of watched"},
 		{"inotify watches", "fs.inotify.max_user_watches", f.Kernel.InotifyWatches, 8192,
-			"logs are looked at periodically instead of at once"},
+			"logs are polled instead of watched"},
 		{"processes", "kernel.pid_max", f.Kernel.PIDMax, 32768, "a busy node cannot start processes any more"},
 		{"open files", "fs.file-max", f.Kernel.FileMax, 65536, "a busy node cannot open files any more"},
 	} {
@@ -230,7 +229,7 @@ func judgeLeftovers(j *checklist.Group, f facts) {
 		l.Quarantined, "records that were corrupt")
 }
 
-// list is a warning about things that should not exist.
+// list warns of things that should not exist.
 func list(j *checklist.Group, name, do string, things []string, what string) {
 	if len(things) == 0 {
 		j.OK(name, "none is left behind")

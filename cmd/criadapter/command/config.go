@@ -86,7 +86,7 @@ func configValidateCommand() *cobra.Command {
 		Short: "Check the settings without starting the server",
 		Long: `validate says everything that is wrong with the settings: names that do not exist, with line,
 column and the name that was probably meant, and values that the server would refuse at its start.
-It looks at no file that they name, at no socket, and looks up no host.`,
+It opens none of the files and sockets that they name, and looks up no host.`,
 		Example: `  criadapter config validate
   criadapter config validate ./config.yaml`,
 		Args: cobra.MaximumNArgs(1),

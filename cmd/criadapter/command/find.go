@@ -12,7 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// Sockets of systemd's units. dropInSocket is of the package criadapter-cri-docker, whose unit conflicts with ours.
+// Sockets of systemd's units. dropInSocket is of the package criadapter-cri-docker, whose unit conflicts with
+// criadapter's.
 const (
 	usualSocket  = "unix:///run/criadapter/criadapter.sock"
 	dropInSocket = "unix:///run/cri-dockerd.sock"

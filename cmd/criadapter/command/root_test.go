@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// execute runs the command line with these arguments and returns what it prints.
+// execute runs the command line with these arguments and returns its output.
 func execute(t *testing.T, serve func(context.Context, Settings) error, args ...string) (string, error) {
 	t.Helper()
 	if serve == nil {

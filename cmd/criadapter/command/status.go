@@ -19,7 +19,7 @@ func statusCommand() *cobra.Command {
 	timeout := 10 * time.Second
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Ask the running server how it fares",
+		Short: "Show the status of the running server",
 		Long: `status asks the running server over its CRI socket. Only the owner of the socket may ask.
 Without --container-runtime-endpoint it looks at the sockets of criadapter's units, too: of its own,
 and of the package criadapter-cri-docker.
@@ -27,7 +27,8 @@ The answer says how long the server has been up, whether its cache follows the e
 events are. It counts pods and containers by state. It also has the last error of a CNI plugin,
 slow calls, quarantined records, and what the engine can do.
 
-The exit code is 0 when the runtime and the network are ready, 1 when not, 2 when no server answers.`,
+The exit code is 0 when the runtime and the network are ready, and 1 when not. It is 2 when no
+server answers, or the settings are invalid.`,
 		Example: `  criadapter status
   criadapter status --container-runtime-endpoint unix:///tmp/c/cri.sock -o json`,
 		Args: cobra.NoArgs,

@@ -53,7 +53,7 @@ func TestRefusalsNameTheFlag(t *testing.T) {
 	}
 }
 
-// What depends on the machine is left to the start.
+// Only the start judges values that depend on the machine.
 func TestWhatOnlyTheStartCanJudge(t *testing.T) {
 	for name, change := range map[string]func(c *config.Config){
 		"host names": func(c *config.Config) {

@@ -18,7 +18,7 @@ func (a Answer) WriteText(to io.Writer, now time.Time) error {
 		fmt.Fprintf(&text, "  %-15s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	if a.Report == nil {
-		fmt.Fprintf(&text, "%s on %s, which is no criadapter\n", a.Runtime, a.Endpoint)
+		fmt.Fprintf(&text, "%s on %s, which is not criadapter\n", a.Runtime, a.Endpoint)
 	} else {
 		r := a.Report
 		fmt.Fprintf(&text, "criadapter %s on %s\n", r.Version, a.Endpoint)

@@ -82,7 +82,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestKubelet: the report does not claim what was not looked for.
+// TestKubelet checks that the report says whether the check looked for a kubelet.
 func TestKubelet(t *testing.T) {
 	for beside, want := range map[bool]string{
 		false: "no kubelet runs here", true: "not looked for, because of --beside-kubelet",

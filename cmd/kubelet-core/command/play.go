@@ -43,7 +43,7 @@ func (f *playFlags) add(cmd *cobra.Command) {
 	flags.StringVar((*string)(&k.CgroupDriver), "cgroup-driver", "",
 		"the cgroup `driver` for a runtime that does not report its own: cgroupfs or systemd")
 	flags.StringVar(&k.ReadAddress, "read-address", "",
-		"the loopback `address` of the read-only endpoint for get, describe, logs and exec (default: none)")
+		"the loopback `address` of the read-only endpoint for get, describe, logs, exec and top (default: none)")
 	flags.BoolVar(&k.BesideKubelet, "beside-kubelet", false,
 		"start although a kubelet seems to run on this machine; a kubelet on the same runtime kills the pods")
 	flags.StringVar(&f.level, "log-level", "error", "log level for stderr: error, warn, info, debug, trace")

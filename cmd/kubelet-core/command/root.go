@@ -8,7 +8,7 @@ import (
 )
 
 const long = `kubelet-core is the core of a kubelet: it runs the pods of a directory on any CRI
-runtime, restarts containers, probes them, rotates logs, cleans up. It needs no cluster.
+runtime, restarts containers, probes them, rotates logs, and cleans up. It needs no cluster.
 With a kubeconfig it is a node of a cluster.`
 
 const example = `  # pods from a directory, on criadapter

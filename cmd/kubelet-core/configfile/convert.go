@@ -142,7 +142,8 @@ func taints(value any) ([]string, error) {
 	})
 }
 
-// each converts a list of maps. An entry for which convert returns false lacks what it needs.
+// each converts a list of maps. convert returns false for an entry that lacks a value. needs names the needed values
+// for the error.
 func each(value any, needs string, convert func(map[string]any) (string, bool)) (all []string, err error) {
 	list, ok := value.([]any)
 	if !ok {

@@ -30,7 +30,7 @@ import (
 type Options struct {
 	// Endpoint is the engine's socket, as unix:///path. Empty means the usual one.
 	Endpoint string
-	// Containers are ids or names. Name is the pod's name; empty means the name of the first container.
+	// Containers are ids or names. Name is the pod's name. An empty name means the name of the first container.
 	Containers []string
 	Name       string
 }

@@ -60,7 +60,7 @@ func TestValidName(t *testing.T) {
 	}
 }
 
-// TestNamesOfContainers: different names of Docker stay different, and are not too long.
+// TestNamesOfContainers checks that different names of Docker stay different, and are not too long.
 func TestNamesOfContainers(t *testing.T) {
 	var sources []source
 	long := strings.Repeat("a", 63)

@@ -9,7 +9,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestVolumeNames: different volumes of Docker have different names in the pod. The same volume keeps its name.
+// TestVolumeNames checks that different volumes of Docker have different names in the pod. The same volume keeps its
+// name.
 func TestVolumeNames(t *testing.T) {
 	p := &pod{}
 	mount := func(name string) *container.MountPoint {

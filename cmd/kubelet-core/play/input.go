@@ -14,7 +14,7 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// Input names the files of a play, and says what the command line adds to their pods.
+// Input names the files of a play, with the command line's additions to their pods.
 type Input struct {
 	// Files are paths, URLs or "-". In is read for "-".
 	Files []string
@@ -25,7 +25,7 @@ type Input struct {
 	// all ports of the containers on the same ports of the machine.
 	Publish    []string
 	PublishAll bool
-	// Network is the pods' network: bridge, host, or "" for what the files say.
+	// Network is the pods' network: bridge, host, or "" for the network in the files.
 	Network string
 	// Annotations are set on all pods.
 	Annotations map[string]string

@@ -28,7 +28,7 @@ type Options struct {
 	Name string
 	// Kubelet has the runtime and further options of the kubelet core. Owner and directories follow from Name.
 	Kubelet kubelet.Options
-	// Follow also writes the containers' logs. Colours colours the lines' names. Out gets all lines.
+	// Follow also writes the containers' logs. Colours gives each name in a line a colour. Out gets all lines.
 	Follow, Colours bool
 	Out             io.Writer
 	// Width returns the columns of Out's window, where pods that are not ready are shown. Nil means no window.
