@@ -39,7 +39,7 @@ func next(t *testing.T, stream eventStream) (string, *runtimeapi.ContainerEventR
 	return kind + " " + event.GetContainerId(), event
 }
 
-// TestEventsOfAPodsLife takes a pod through all services and reads what the kubelet reads of each event.
+// TestEventsOfAPodsLife takes a pod through all services, and checks the parts of each event that the kubelet reads.
 func TestEventsOfAPodsLife(t *testing.T) {
 	w := newStack(t)
 	stream := subscribe(t.Context(), t, w.conn)
@@ -86,7 +86,7 @@ func TestEventsOfAPodsLife(t *testing.T) {
 	}
 }
 
-// TestEventsWaitWhileNothingHappens: a stream sends nothing while nothing happens, and ends with its client.
+// TestEventsWaitWhileNothingHappens checks that a stream sends nothing while nothing happens, and ends with its client.
 func TestEventsWaitWhileNothingHappens(t *testing.T) {
 	n := nodeWithPod()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -105,11 +105,11 @@ func TestEventsWaitWhileNothingHappens(t *testing.T) {
 	testutil.Assert(t, status.Code(err) == codes.Canceled, "the stream ended with %v", err)
 }
 
-// A slow client gets an error and the others all events. Writers do not wait for it.
+// A slow client gets an error, and all others get all events. Writers do not wait for the slow client.
 func TestSlowClientIsCutOff(t *testing.T) {
 	n := nodeWithPod()
 	slow, quick := subscribe(t.Context(), t, n.dial(t)), subscribe(t.Context(), t, n.dial(t))
-	const changes = 20000 // more than the queues and what gRPC and the sockets hold
+	const changes = 20000 // more than the queues, gRPC and the sockets hold
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for i := range changes {
@@ -143,7 +143,7 @@ func TestSlowClientIsCutOff(t *testing.T) {
 		"the slow client received %d of %d events", received, changes)
 }
 
-// TestEventsEndWithTheServer: a graceful stop must not wait for a client that never hangs up.
+// TestEventsEndWithTheServer checks that a graceful stop does not wait for a client that never hangs up.
 func TestEventsEndWithTheServer(t *testing.T) {
 	n := nodeWithPod()
 	stream := subscribe(t.Context(), t, n.dial(t))
@@ -152,7 +152,7 @@ func TestEventsEndWithTheServer(t *testing.T) {
 	testutil.Assert(t, status.Code(err) == codes.Unavailable, "received %v, %v", event, err)
 }
 
-// TestEventsWaitForTheFirstSync: like a list, a stream of events fails before the first relist.
+// TestEventsWaitForTheFirstSync checks that a stream of events, like a list, fails before the first relist.
 func TestEventsWaitForTheFirstSync(t *testing.T) {
 	n := nodeWithPod()
 	n.cache.unsynced = true

@@ -77,8 +77,8 @@ func containerItem(c *state.Container) *runtimeapi.Container {
 	}
 }
 
-// imageOf names the image as the user did, if the cache has that name. The kubelet sends an id as the image and the
-// name beside it, and shows the name that it gets back. It compares the runtime handler with the handler of the image
+// imageOf names the image as the user did, if the cache has that name. The kubelet sends the image's id, and the name
+// in another field. It shows the name that it gets back. It compares the runtime handler with the handler of the image
 // in ListImages (KEP-4216). That is empty, because all handlers share the images. With another handler here, the
 // kubelet's collection of images would take the image for unused.
 func imageOf(c *state.Container) *runtimeapi.ImageSpec {

@@ -74,8 +74,8 @@ type grpcError interface {
 	GRPCStatus() *status.Status
 }
 
-// wrapped returns the status of known, which err is or wraps, with the whole text of err. In this text the status's
-// message stands without "rpc error: code = …".
+// wrapped returns the status of known, which err is or wraps, with the whole text of err. The text has the status's
+// message without "rpc error: code = …".
 func wrapped(err error, known grpcError) error {
 	answer := known.GRPCStatus().Proto()
 	answer.Message = bounded(strings.Replace(err.Error(), known.Error(), answer.GetMessage(), 1))

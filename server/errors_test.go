@@ -56,7 +56,7 @@ func TestToStatus(t *testing.T) {
 	testutil.Assert(t, toStatus(nil) == nil, "nil became an error")
 }
 
-// TestLongTextsAreCut: the client gets the code and the beginning of an error of any length.
+// TestLongTextsAreCut checks that the client gets the code and the beginning of an error of any length.
 func TestLongTextsAreCut(t *testing.T) {
 	endless := strings.Repeat("ö", 10<<20)
 	for want, err := range map[codes.Code]error{

@@ -138,7 +138,7 @@ func (c *call) panicked(cause any) error {
 	return fmt.Errorf("%s failed unexpectedly, see the log of criadapter: %w", c.method, errdefs.ErrInternal)
 }
 
-// end counts and logs a finished request. A log line of a disabled level costs nothing, because the kubelet sends many
+// end counts and logs a finished request. It makes no log line of a disabled level, because the kubelet sends many
 // requests a second.
 func (c *call) end(resp any, err error) {
 	took := time.Since(c.started)

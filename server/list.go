@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// batchSize is the size in bytes above which a streamed list begins another message. One item alone may be larger (a
-// pod's annotations hold up to 256 KiB) and still stays far below the largest message.
+// batchSize is the size in bytes above which a streamed list begins another message. A single item may be larger,
+// because a pod's annotations hold up to 256 KiB. It still stays far below the largest message.
 const batchSize = 1 << 20
 
 // answerList answers a list from the cache. Without a filter, response is called once per snapshot.

@@ -53,7 +53,7 @@ func TestCachedListsFollowTheCache(t *testing.T) {
 	}
 }
 
-// TestCodecEncodesOtherMessagesItself: also ones that look like a cached list.
+// TestCodecEncodesOtherMessagesItself includes messages that look like a cached list.
 func TestCodecEncodesOtherMessagesItself(t *testing.T) {
 	var list listCache
 	c := newCodec(&list)

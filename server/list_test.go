@@ -19,8 +19,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// putPods fills a node with pods "aa…" to "ad…" and two containers each,
-// "ca…-0" and so on; every second pod is stopped.
+// putPods fills a node with the pods "aa…" to "ad…". Each has two containers, "ca…-0" and so on. Every second pod is
+// stopped.
 func putPods(n *node) {
 	for i, letter := range []string{"a", "b", "c", "d"} {
 		id := "a" + letter + strings.Repeat("0", 62)
@@ -55,7 +55,7 @@ func putPods(n *node) {
 	}
 }
 
-// filterCase is a filter of a list, and what the list holds with it.
+// filterCase is a filter of a list, and the wanted items.
 type filterCase[F any] struct {
 	filter F
 	want   []string
@@ -175,7 +175,7 @@ func receive[R, T any](t *testing.T, stream grpc.ServerStreamingClient[R], of fu
 	}
 }
 
-// sameItems checks that a stream sends what a list has.
+// sameItems checks that a stream sends the items of a list.
 func sameItems[R any, T proto.Message](t *testing.T, want []T, stream grpc.ServerStreamingClient[R], of func(*R) []T) {
 	t.Helper()
 	got := receive(t, stream, of)

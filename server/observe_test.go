@@ -45,7 +45,7 @@ func TestRequestsAreObserved(t *testing.T) {
 	testutil.Assert(t, slices.Equal(over, want), "observed %q, want %q", over, want)
 }
 
-// TestPullsArePodsInTheLog checks that the log names the pod of an image pull.
+// TestPullsArePodsInTheLog checks that the log line of an image pull names its pod.
 func TestPullsArePodsInTheLog(t *testing.T) {
 	n := newNode()
 	fields := n.describe(&runtimeapi.PullImageRequest{

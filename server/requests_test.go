@@ -57,7 +57,7 @@ func messageType(t *testing.T, descriptor protoreflect.MessageDescriptor) protor
 	return found
 }
 
-// call sends a request and reads the whole answer. Of the endless GetContainerEvents it reads only the header.
+// call sends a request and reads the whole answer. GetContainerEvents never ends, so call reads only its header.
 func (r rpc) call(ctx context.Context, conn *grpc.ClientConn, request proto.Message) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -179,7 +179,7 @@ func nodeWithPod() *node {
 	return n
 }
 
-// fullRequest returns a request of which every field has a value.
+// fullRequest returns a request with a value in every field.
 func fullRequest(r rpc) proto.Message {
 	request := r.request.New()
 	fill(request, nil)
@@ -365,7 +365,8 @@ func setIDs(request proto.Message, pod, container string) {
 	}
 }
 
-// TestUnknownIDsWhileTheEngineIsAway: a Stop or Remove of an unknown id fails while the cache may lack the object.
+// TestUnknownIDsWhileTheEngineIsAway checks that a Stop or Remove of an unknown id fails while the cache may lack the
+// object.
 func TestUnknownIDsWhileTheEngineIsAway(t *testing.T) {
 	n := nodeWithPod()
 	n.cache.err = errdefs.ErrUnavailable.WithMessage("the engine is away")

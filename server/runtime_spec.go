@@ -45,8 +45,8 @@ type specNamespace struct {
 	Path string `json:"path,omitempty"`
 }
 
-// podNetns is the path of a pod's network namespace: the pin, which outlives the sandbox, else the namespace of the
-// sandbox process. It is empty if the pod has neither.
+// podNetns returns the path of a pod's network namespace: the pin, which outlives the sandbox, or else the namespace of
+// the sandbox process. It is empty if the pod has neither.
 func podNetns(pod *state.Pod) string {
 	if pod.Status.NetnsPath != "" {
 		return pod.Status.NetnsPath
@@ -54,7 +54,7 @@ func podNetns(pod *state.Pod) string {
 	return processNamespace(pod.Status.PID, "net")
 }
 
-// podIPC is the path of a pod's IPC namespace, empty if unknown.
+// podIPC returns the path of a pod's IPC namespace, empty if unknown.
 func podIPC(pod *state.Pod) string {
 	if pod.Status.Namespaces != nil {
 		return pod.Status.Namespaces.IPC
@@ -62,7 +62,7 @@ func podIPC(pod *state.Pod) string {
 	return processNamespace(pod.Status.PID, "ipc")
 }
 
-// processNamespace is the path of a namespace of a process, empty without a process.
+// processNamespace returns the path of a namespace of a process, empty without a process.
 func processNamespace(pid int, kind string) string {
 	if pid == 0 {
 		return ""

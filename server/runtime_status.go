@@ -89,8 +89,8 @@ func (s *Server) cannotJoin(runtime string, features docker.Features) bool {
 
 // runtimeHandlers lists the default handler, named "", and the engine's OCI runtimes that can join a CNI network. The
 // default is always listed, and NetworkReady says if it cannot join. Runtimes that read OCI notes are not handlers. The
-// kubelet offers recursive read-only mounts and user namespaces only if the handler announces them, so the default's
-// other name is listed, too. User namespaces need criadapter-oci in front of the default runtime, and a CNI network.
+// kubelet offers recursive read-only mounts and user namespaces only for handlers that announce them. So the default's
+// other names are listed, too. User namespaces need criadapter-oci in front of the default runtime, and a CNI network.
 func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.RuntimeHandler {
 	names := append([]string{""}, features.Runtimes...)
 	if len(features.Runtimes) > 0 && !slices.Contains(names, docker.LegacyHandler) {

@@ -149,7 +149,7 @@ func TestRecursiveReadOnlyIsAnnounced(t *testing.T) {
 	}
 }
 
-// The features of criadapter-oci are announced for the default handler and for the runtime behind criadapter-oci.
+// The default handler announces the features of criadapter-oci, and so does the runtime behind criadapter-oci.
 func TestOCIRuntimeIsAnnounced(t *testing.T) {
 	features := docker.Features{
 		Runtimes: []string{"other", "runc"}, DefaultRuntime: "runc",

@@ -24,7 +24,7 @@ func (s *Server) UpdateRuntimeConfig(
 		return nil, err
 	}
 	if old := s.podCIDR.Swap(&cidr); old == nil || *old != cidr {
-		log.G(ctx).WithField("podCIDR", cidr).Info("pod CIDR noted, addresses come from the CNI configuration")
+		log.G(ctx).WithField("podCIDR", cidr).Info("pod CIDR recorded, addresses come from the CNI configuration")
 	}
 	return &runtimeapi.UpdateRuntimeConfigResponse{}, nil
 }

@@ -91,8 +91,8 @@ type Streams interface {
 	PortForward(ctx context.Context, req *runtimeapi.PortForwardRequest) (url string, err error)
 }
 
-// Stats returns the resource usage of pods and containers, as *stats.Collector does. Its calls never fail: they leave
-// out what they cannot read.
+// Stats returns the resource usage of pods and containers, as *stats.Collector does. Its calls never fail. They leave
+// out values that they cannot read.
 type Stats interface {
 	Container(ctx context.Context, snapshot *state.Snapshot, container *state.Container) *runtimeapi.ContainerStats
 	Containers(ctx context.Context, snapshot *state.Snapshot,
@@ -183,8 +183,8 @@ func (s *Server) Register(server *grpc.Server) {
 	runtimeapi.RegisterImageServiceServer(server, s)
 }
 
-// streamWorkers is the number of goroutines that wait for requests. Otherwise each request would get a new goroutine
-// and first grow its stack, which takes 7 % of a status request. If all are busy, gRPC starts more.
+// streamWorkers is the number of goroutines that wait for requests. Without them, each request would get a new
+// goroutine, whose stack has to grow first. That takes 7 % of a status request. If all are busy, gRPC starts more.
 const streamWorkers = 4
 
 // GRPCOptions returns the options of the gRPC server: both interceptors, the codec and the message sizes that CRI

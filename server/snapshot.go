@@ -89,8 +89,8 @@ func (s *Server) engineFeatures(ctx context.Context) (docker.Features, error) {
 	return features, nil
 }
 
-// lastFeatures returns the engine's present or last features, false if it never answered. It takes featuresWait at
-// most.
+// lastFeatures returns the engine's present or last features, false if it never answered. The call takes at most
+// featuresWait.
 func (s *Server) lastFeatures(ctx context.Context) (docker.Features, bool) {
 	ctx, cancel := context.WithTimeout(ctx, featuresWait)
 	defer cancel()

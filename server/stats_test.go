@@ -86,7 +86,7 @@ func TestStatsOfOne(t *testing.T) {
 	testutil.Assert(t, status.Code(err) == codes.InvalidArgument, "an ambiguous id: %v", err)
 }
 
-// The streams send what the lists return.
+// The streams send the items that the lists return.
 func TestStatsStreams(t *testing.T) {
 	n := newNode()
 	putPods(n)

@@ -6,9 +6,9 @@
 // once.
 //
 // The server's part of the table is in refused.go and abilities.go. The rest is in rows_*_test.go, where each field is
-// in one row. A row says what becomes of the field, which requests are refused for it, and which test looks at it on a
-// real engine. The tests here send these requests to docker/translate, and compare the table with the API's descriptors
-// in both directions. They write docs/fields.md:
+// in one row. A row has the field's effect, the requests that are refused for it, and its test on a real engine. The
+// tests here send these requests to docker/translate, and compare the table with the API's descriptors in both
+// directions. They write docs/fields.md:
 //
 //	go test ./server/fields -update
 //

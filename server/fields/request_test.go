@@ -93,7 +93,7 @@ func (r *request) send() error {
 	return err
 }
 
-// configs are copies of what the client sends.
+// configs returns copies of the client's configurations.
 func (r *request) configs() [2]proto.Message {
 	return [2]proto.Message{proto.CloneOf(r.pod), proto.CloneOf(r.container)}
 }

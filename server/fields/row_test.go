@@ -69,7 +69,7 @@ type group struct {
 	rows []row
 }
 
-// table returns all rows: the implemented fields, and then the ones of refused.go.
+// table returns all rows: the implemented fields, and then the fields in refused.go.
 func table() []row {
 	var all []row
 	for _, group := range groups() {

@@ -133,7 +133,7 @@ func TestCheckNamesThePath(t *testing.T) {
 	testutil.Check(t, Check(none), "no request")
 }
 
-// TestStreamsHaveNothingToRefuse is why the interceptor of streams calls no Check.
+// TestStreamsHaveNothingToRefuse shows why the interceptor of streams does not call Check.
 func TestStreamsHaveNothingToRefuse(t *testing.T) {
 	for _, method := range methods() {
 		if !method.IsStreamingServer() {
