@@ -22,9 +22,9 @@ const (
 	lingerTime = 5 * time.Second
 )
 
-// listener accepts at most limit connections at a time. Each of them notices when its client is gone. A connection
-// beyond the limit is closed at once: any process of the node can open one, and the whole server shares the
-// descriptors.
+// listener accepts at most limit connections at a time. Each of them notices when its client is gone. The listener
+// closes a connection beyond the limit at once. Any process of the node can open connections, and the whole server
+// shares the descriptors.
 type listener struct {
 	*net.TCPListener
 	// idle and linger are fields of each client.
@@ -120,8 +120,8 @@ func (c *client) stuck() bool {
 	return began != nil && time.Since(*began) >= c.idle
 }
 
-// Close ends the connection. For a session it first lets the client read everything: with unread or further input, the
-// kernel would discard the data on its way to the client.
+// Close ends the connection. For a session, it first lets the client read everything. If input were unread or still
+// arrived, the kernel would discard the output on its way to the client.
 func (c *client) Close() error {
 	if c.upgraded.Swap(false) {
 		c.linger()
@@ -198,7 +198,7 @@ func (c *client) guard() (release func()) {
 				_ = c.hangUp()
 				return
 			case <-look.C:
-				// present is called before ending is read, because the client looks absent as soon as linger has begun.
+				// Call present before reading ending: the client looks absent as soon as linger has begun.
 				if c.stuck() || !c.present() && !c.ending.Load() {
 					_ = c.hangUp()
 					return
@@ -213,7 +213,7 @@ func (c *client) guard() (release func()) {
 }
 
 // present reports whether the client is still there, as far as the kernel shows. A client that has closed its own
-// direction counts as gone, because no client does that before it leaves.
+// direction counts as gone, because clients do that only when they leave.
 func (c *client) present() bool {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -5,8 +5,9 @@
 // connection, has one stream or channel. They go over SPDY, over WebSocket, or over SPDY inside of a WebSocket
 // (port-forward). v5.channel.k8s.io can end the input alone.
 //
-// The handlers of k8s.io/cri-streaming serve the older WebSocket protocol of port-forward only. Its other handlers let
-// a client decide how many goroutines and how much memory they hold. They do not notice that a client is gone.
+// Only the older WebSocket protocol of port-forward uses the handlers of k8s.io/cri-streaming. The library's other
+// handlers let a client decide how many goroutines and how much memory they hold. They do not notice that a client is
+// gone.
 //
 // # Who is let in
 //
@@ -15,13 +16,13 @@
 //
 // # What a client may hold
 //
-// A request without a token ends within seconds. A session has a bounded number of streams with bounded headers. SPDY
-// keeps some 8 MiB of input that the process does not read, and WebSocket one message of up to 32 MiB. A session whose
-// client does not read ends with the idle timeout. No session keeps a goroutine or a descriptor after its end.
+// A connection without a token ends within seconds. A session has a bounded number of streams with bounded headers.
+// SPDY keeps some 8 MiB of input that the process does not read, and WebSocket one message of up to 32 MiB. A session
+// whose client does not read ends with the idle timeout. No session keeps a goroutine or a descriptor after its end.
 //
 // # When a client goes away
 //
-// Each connection has a context that ends when its client is gone. A read notices that. If the process takes no input,
-// a check of the connection every few seconds does. All goroutines and connections of the session end with the context.
-// Runtime decides whether the process goes on.
+// Each connection has a context that ends when its client is gone. A read of the connection notices that. While the
+// process takes no input, nothing is read, so the connection is also checked every few seconds. All goroutines and
+// connections of the session end with the context. Runtime decides whether the process goes on.
 package streaming

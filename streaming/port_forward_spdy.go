@@ -140,7 +140,7 @@ func (p *pairs) end() {
 // continues. Clients based on client-go show the error and then end the session themselves.
 //
 // The error stream ends as soon as the pod has ended its direction. Clients based on client-go before 1.32 wait for
-// that, and only then hang up and end their own direction.
+// that, and only then end their own direction and hang up.
 func (p *pairs) forward(data, failure *spdystream.Stream) {
 	defer p.conn.drop(failure)
 	defer p.conn.drop(data)

@@ -344,8 +344,8 @@ func bringUpLoopback() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// A forwarded connection reaches the pod's port, whatever listens on the same port of the host's loopback. This holds
-// for IPv4 and IPv6.
+// A forwarded connection reaches the pod's port, even if the host listens on the same port of its own loopback. This
+// holds for IPv4 and IPv6.
 func TestTheHostsLoopbackIsNotReached(t *testing.T) {
 	ns := podNamespace(t)
 	reached := make(chan string, 100)

@@ -218,8 +218,8 @@ func TestClientThatLeavesUnreadInput(t *testing.T) {
 	})
 }
 
-// A command may leave input unread. Its output reaches the client all the same, because the server closes the
-// connection gracefully. A reset would discard output that the client has not read.
+// A command may leave input unread. Its output still reaches the client, because the server closes the connection
+// gracefully. A reset would discard output that the client has not read.
 func TestUnreadInputCostsNoOutput(t *testing.T) {
 	end := make(chan struct{})
 	s := serve(t, Options{Runtime: fakeRuntime{exec: func(_ context.Context, _ []string, streams Streams) (int, error) {

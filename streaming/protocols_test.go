@@ -27,7 +27,7 @@ var failing = fakeRuntime{exec: func(_ context.Context, _ []string, streams Stre
 	return 3, err
 }}
 
-// What SPDY's protocols say of a command that fails: nothing, words, or JSON.
+// For a failed command, the server sends nothing, text or JSON, by the version of the SPDY protocol.
 func TestResultInEachSPDYProtocol(t *testing.T) {
 	for protocol, want := range map[string]string{
 		remotecommand.StreamProtocolV1Name: "",

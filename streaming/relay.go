@@ -8,7 +8,7 @@ import (
 )
 
 // relay copies between a client's stream and a pod's connection until both directions have ended or ctx ends. Then it
-// closes the connection. Each direction ends on its own. A side that breaks the connection off is not an error.
+// closes the connection. Each direction ends on its own. It is not an error if a side breaks off the connection.
 // podEnded is called when the pod has ended its direction.
 func relay(ctx context.Context, stream io.ReadWriteCloser, conn Conn, podEnded func()) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()

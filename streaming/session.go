@@ -90,8 +90,8 @@ func (s *Server) Sessions() map[string]int {
 		kindPortForward: s.open[kindPortForward]}
 }
 
-// noPanic logs a panic and ends its session only. net/http would swallow it, and another goroutine's panic would end
-// the program.
+// noPanic logs a panic and ends only its session. Without it, net/http would hide the panic of its own goroutine, and
+// the panic of another goroutine would end the program.
 func noPanic(ctx context.Context, kind string) {
 	if cause := recover(); cause != nil {
 		log.G(ctx).WithFields(log.Fields{"session": kind, "panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).
