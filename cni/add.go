@@ -17,11 +17,15 @@ import (
 // Options.undoTimeout and ignores the end of ctx. If DEL fails as well, the error is a *NotUndoneError and Del must be
 // called again.
 //
-// Errors: errdefs.ErrInvalidArgument naming the field; ErrUnavailable when no configuration is loaded, a plugin is
-// missing or reports "try again later"; ErrFailedPrecondition when the namespace does not exist; ErrAlreadyExists when
-// the pod is joined already or an earlier ADD is not undone, before any plugin has run. When ctx ends or
-// Options.Timeout has passed, the plugins are killed and the error wraps the context's error. A plugin's own error is
-// available with errors.As as a *types.Error of package github.com/containernetworking/cni/pkg/types.
+// Add fails with:
+//
+//   - errdefs.ErrInvalidArgument for an invalid pod. The error names the field.
+//   - ErrUnavailable if no configuration is loaded, or a plugin is missing or reports "try again later".
+//   - ErrFailedPrecondition if the namespace does not exist.
+//   - ErrAlreadyExists if the pod is joined, or an earlier ADD is not undone. No plugin has run then.
+//   - The context's error if ctx ends, or Options.Timeout has passed. The plugins are killed then.
+//   - A plugin's own error. With errors.As it is a *types.Error of package
+//     github.com/containernetworking/cni/pkg/types.
 func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
 	ctx, end := n.begin(ctx, "ADD", n.opts.Timeout)
 	defer func() { end(err) }()

@@ -47,7 +47,7 @@ func (p Pod) runtimeConf() (*libcni.RuntimeConf, error) {
 	}, nil
 }
 
-// cniArgs is CNI_ARGS. With IgnoreUnknown, plugins accept keys that they do not know.
+// cniArgs returns the content of CNI_ARGS. With IgnoreUnknown, plugins accept keys that they do not know.
 func (p Pod) cniArgs() [][2]string {
 	return [][2]string{
 		{"IgnoreUnknown", "1"},
@@ -58,8 +58,8 @@ func (p Pod) cniArgs() [][2]string {
 	}
 }
 
-// capabilityArgs is everything that a plugin could ask for; libcni gives each plugin only the capabilities that its
-// configuration declares. Empty values are left out, so that a plugin sees the same as with no such capability.
+// capabilityArgs returns the values of all capabilities. libcni gives each plugin only the capabilities that its
+// configuration declares. Empty values are left out, as if the pod did not need the capability.
 func (p Pod) capabilityArgs() (map[string]any, error) {
 	args := map[string]any{}
 	if ports := p.portMappingArgs(); len(ports) > 0 {
@@ -84,8 +84,8 @@ func (p Pod) capabilityArgs() (map[string]any, error) {
 	return args, nil
 }
 
-// unserved are the capabilities of a pod's traffic that the pod needs and no plugin of the network declares. An add-on
-// may serve them by itself, as Cilium does.
+// unserved returns the capabilities for a pod's traffic that the pod needs and no plugin of the network declares. An
+// add-on may serve them by itself, as Cilium does.
 func unserved(list *libcni.NetworkConfigList, args map[string]any) []string {
 	return slices.DeleteFunc([]string{capPortMappings, capBandwidth}, func(name string) bool {
 		return args[name] == nil || slices.ContainsFunc(list.Plugins, func(plugin *libcni.PluginConfig) bool {

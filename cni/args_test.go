@@ -126,7 +126,7 @@ func TestBadPodNamesTheField(t *testing.T) {
 	}
 }
 
-// TestUnserved: a network without a plugin for host ports or for bandwidth serves neither, unless its add-on does.
+// TestUnserved checks that a network without a plugin for host ports or bandwidth does not serve them.
 func TestUnserved(t *testing.T) {
 	args := map[string]any{capPortMappings: 1, capBandwidth: 1, capDNS: 1}
 	for declared, want := range map[string][]string{

@@ -20,8 +20,8 @@ const (
 	maxBandwidth = 1_000_000_000_000_000
 )
 
-// unlimitedBurst, in bits, means no limit: the bandwidth plugin demands a burst beside a rate, and Kubernetes has no
-// annotation for it.
+// unlimitedBurst is a burst without a limit, in bits. The bandwidth plugin demands a burst beside each rate, and
+// Kubernetes has no annotation for the burst.
 const unlimitedBurst = math.MaxInt32
 
 // bandwidthArg is the value of the capability "bandwidth", all in bits or bits per second.
@@ -32,7 +32,7 @@ type bandwidthArg struct {
 	EgressBurst  uint64 `json:"egressBurst,omitempty"`
 }
 
-// bandwidthArgs reads the two annotations. It is nil without them.
+// bandwidthArgs reads the two annotations. It returns nil without them.
 func bandwidthArgs(annotations map[string]string) (*bandwidthArg, error) {
 	ingress, err := bandwidthOf(annotations, ingressBandwidth)
 	if err != nil {
@@ -118,7 +118,7 @@ func parseDecimal(s string) (*big.Rat, error) {
 	return value, nil
 }
 
-// maxExponent is beyond what any quantity in the permitted range can need with maxDigits digits.
+// maxExponent is larger than the exponent of any permitted quantity with maxDigits digits.
 const maxExponent = 100
 
 // The exponents of 10 and of 2 that suffixes stand for.

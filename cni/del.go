@@ -16,21 +16,21 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// Del takes the pod off its network. It runs the plugins with the configuration and the arguments that Add used,
-// whatever the directory holds now. When those are lost, it uses the arguments from pod and the directory's
-// configuration. network names that configuration (Result.Config of Add), empty means the current one. If network is
-// empty and a plugin is missing, Del runs no plugin, because the pod may never have been joined.
+// Del takes the pod off its network. It runs the plugins with the configuration and the arguments that Add used, even
+// if the directory has changed. If these are lost, it uses the arguments from pod and a configuration of the directory.
+// network names that configuration (Result.Config of Add). An empty network means the current configuration. If network
+// is empty and a plugin is missing, Del runs no plugin, because the pod may never have been joined.
 //
 // Plugins of an unfinished ADD are killed first. Del fails while one of them has not ended. If DEL fails after an ADD
 // that never succeeded, Del tries the directory's configuration of the same network and the same plugins. An add-on may
 // have written an incomplete configuration first, with which neither ADD nor DEL can succeed.
 //
 // It is idempotent: it succeeds for pods that were never joined, for removed ones, and for pods without a namespace.
-// While the cache has the pod, only pod.ID is needed. After success nothing of the pod is left in Options.CacheDir;
-// after an error call it again.
+// While the cache has the pod, only pod.ID is needed. After success, Options.CacheDir has nothing of the pod. After an
+// error, call Del again.
 //
-// Errors: errdefs.ErrInvalidArgument for a bad id; ErrUnavailable for a missing plugin or one that says "try again
-// later"; the context's error when ctx ended or half of Options.Timeout was over.
+// Del fails with errdefs.ErrInvalidArgument for a bad id. It fails with ErrUnavailable if a plugin is missing or
+// reports "try again later". It fails with the context's error if ctx ends, or half of Options.Timeout has passed.
 func (n *Network) Del(ctx context.Context, pod Pod, network string) (err error) {
 	ctx, end := n.begin(ctx, "DEL", n.opts.Timeout/2)
 	defer func() { end(err) }()
@@ -121,7 +121,7 @@ func (n *Network) attachments(ctx context.Context, id string) ([]attachment, err
 	return parseAttachments(ctx, kept), err
 }
 
-// kept returns what the cache and the pending ADDs hold of a pod.
+// kept returns a pod's attachments in the cache and among the pending ADDs.
 func (n *Network) kept(id string) ([]*libcni.NetworkAttachment, error) {
 	kept, err := n.cni.GetCachedAttachments(id)
 	if err != nil {
@@ -202,9 +202,9 @@ func (n *Network) delAttachment(ctx context.Context, list *libcni.NetworkConfigL
 	return typed(n.cni.DelNetworkList(ctx, list, &live))
 }
 
-// liveNetns returns path when it is a namespace, and "" when the namespace is gone. By the specification, an empty path
-// means that a plugin deletes only what lies outside the namespace. Plugins cope with a missing path, but many fail on
-// a file that lost its namespace.
+// liveNetns returns path if it is a namespace, and "" if the namespace is gone. In the specification, an empty path
+// asks a plugin to delete only resources outside the namespace. Plugins cope with an empty path, but many fail on a
+// file that has lost its namespace.
 func liveNetns(path string) string {
 	var fs unix.Statfs_t
 	err := unix.Statfs(path, &fs)

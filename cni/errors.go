@@ -9,7 +9,7 @@ type NotUndoneError struct {
 	Add, Undo error
 }
 
-// Error gives both causes, one a line.
+// Error returns both causes, one per line.
 func (e *NotUndoneError) Error() string { return errors.Join(e.Add, e.Undo).Error() }
 
 // Unwrap returns both causes.

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// outputDelay bounds the wait for a plugin's output after the plugin has ended or was killed: a process that it
-	// left running may hold the pipe open.
+	// outputDelay bounds the wait for a plugin's output after the plugin has ended or was killed. A process that the
+	// plugin left running may hold the pipe open.
 	outputDelay = 2 * time.Second
 	// killDelay bounds the wait for the end of a killed plugin. The kernel may delay it, for example in a read from a
 	// dead file system.
@@ -158,7 +158,7 @@ func truncate(b []byte) []byte {
 	return b[:min(len(b), maxDiagnostic):min(len(b), maxDiagnostic)]
 }
 
-// typed adds errdefs.ErrUnavailable to an error whose code of the specification means "not now".
+// typed adds errdefs.ErrUnavailable to an error whose code in the specification means "not now".
 func typed(err error) error {
 	var reported *types.Error
 	if !errors.As(err, &reported) {

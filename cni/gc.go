@@ -87,8 +87,8 @@ func (n *Network) validAttachments(network string, pods []string) ([]types.GCAtt
 	return slices.AppendSeq([]types.GCAttachment{}, maps.Keys(valid)), nil // an empty list becomes [] in JSON, not null
 }
 
-// keptOfAll returns the pending ADDs and the cached attachments of all pods. An ADD that ends moves to the cache, so
-// the pending ADDs are read first: it is found at least once.
+// keptOfAll returns the pending ADDs and the cached attachments of all pods. An ADD that ends moves from the pending
+// ADDs to the cache. The pending ADDs are read first, so that such an ADD is found at least once.
 func (n *Network) keptOfAll() ([]*libcni.NetworkAttachment, error) {
 	pending, err := n.pending.all()
 	if err != nil {
@@ -101,8 +101,7 @@ func (n *Network) keptOfAll() ([]*libcni.NetworkAttachment, error) {
 	return append(pending, cached...), nil
 }
 
-// lacksCommand recognises the answer that the specification's code table gives
-// to a CNI_COMMAND that a plugin does not know.
+// lacksCommand reports whether a plugin answered with the specification's code for a CNI_COMMAND that it does not know.
 func lacksCommand(err error) bool {
 	var reported *types.Error
 	return errors.As(err, &reported) && reported.Code == types.ErrInvalidEnvironmentVariables

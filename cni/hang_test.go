@@ -106,8 +106,8 @@ func TestJoined(t *testing.T) {
 	testutil.Assert(t, err != nil, "a path is taken for an id")
 }
 
-// With DelOnly, Del uses the configuration that the pod was joined with, even after a change to another network plugin.
-// The directory is not watched.
+// With DelOnly, Del uses the configuration with which the pod was joined, even after a change to another network
+// plugin. The directory is not watched.
 func TestDelOnly(t *testing.T) {
 	s, n := scripted(t)
 	for _, id := range []string{"cached", "lost"} {

@@ -75,8 +75,8 @@ func decodeResult(t testing.TB, result *Result) types100.Result {
 const scriptedResult = `{"cniVersion":"1.0.0","interfaces":[{"name":"host0"},{"name":"eth0","mac":"02:00:00:00:00:01","sandbox":"/x"}],` +
 	`"ips":[{"address":"10.9.0.2/24","interface":1},{"address":"fd09::2/64","interface":1}],"dns":{"nameservers":["10.9.0.1"],"domain":"example"}}`
 
-// plugin installs a scripted plugin: it writes down every call with its
-// environment and input, and then does what the test asked for with script.
+// plugin installs a scripted plugin. It records every call with its environment and input, and then runs the lines that
+// the test set with script.
 func (s *sandbox) plugin(name string) {
 	s.t.Helper()
 	testutil.WriteFile(s.t, filepath.Join(s.bin, name), fmt.Sprintf(`#!/bin/sh

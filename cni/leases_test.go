@@ -44,7 +44,7 @@ func TestSweepLeases(t *testing.T) {
 	testutil.Equal(t, strings.Join(left, " "), "10.1.0.4 10.1.0.5 last_reserved_ip.0 lock", "left are")
 }
 
-// TestLeasesOfADirectory: a missing directory has no leases. One that cannot be read is an error.
+// TestLeasesOfADirectory checks that a missing directory has no leases, and that an unreadable one is an error.
 func TestLeasesOfADirectory(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "10-pods.conf")

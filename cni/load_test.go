@@ -109,7 +109,7 @@ func TestAnotherNetworkStaysReachableByName(t *testing.T) {
 		"got %+v", snap.byName)
 }
 
-// The text of a list is what libcni keeps for DEL.
+// libcni keeps the text of a list for DEL.
 func TestPluginsOfADirAreKeptForDel(t *testing.T) {
 	dir := t.TempDir()
 	testutil.WriteFile(t, filepath.Join(dir, "1.conflist"), `{"cniVersion":"1.1.0","name":"a","disableCheck":true,"plugins":[{"type":"one"}]}`)

@@ -41,7 +41,7 @@ func newSpace(t testing.TB) *space {
 	return s
 }
 
-// remove makes the namespace go away, path and all.
+// remove removes the namespace and its path.
 func (s *space) remove(t testing.TB) {
 	s.once.Do(func() {
 		testutil.Check(t, s.handle.Close())

@@ -14,8 +14,8 @@ import (
 	"github.com/containernetworking/cni/libcni"
 )
 
-// interfaceName is the name of a pod's interface inside its namespace. The
-// kubelet and network policies take it for granted.
+// interfaceName is the name of a pod's interface inside its namespace. The kubelet and network policies rely on this
+// name.
 const interfaceName = "eth0"
 
 // Defaults of Options.
@@ -32,22 +32,23 @@ const (
 type Options struct {
 	// ConfDir is the directory of network configurations. It need not exist yet.
 	ConfDir string
-	// BinDirs are searched for plugins, the first hit wins.
+	// BinDirs are searched for plugins in this order.
 	BinDirs []string
-	// CacheDir keeps what Del needs of every attachment. It must survive restarts and belong to this program alone.
+	// CacheDir keeps the data that Del needs, for every attachment. It must survive restarts and belong to this program
+	// alone.
 	CacheDir string
 	// DelOnly is for a node whose new pods do not join a CNI network, while earlier pods may still be attached. ConfDir
 	// is read once and not watched.
 	DelOnly bool
-	// Timeout bounds an ADD with all its plugins. A DEL has half of it: a client with the same timeout then still gets
-	// the error that names the hanging plugin.
+	// Timeout bounds an ADD with all its plugins. A DEL has half of it, so that a client with the same timeout still
+	// gets the error that names the hanging plugin.
 	Timeout time.Duration
 	// undoTimeout bounds the DEL that follows a failed ADD.
 	undoTimeout time.Duration
-	// statusTTL is how long an answer of the plugins' STATUS is repeated before they are asked again. The default is
-	// above the kubelet's five seconds between two Status calls.
+	// statusTTL is how long Status repeats the plugins' last answer before it asks them again. The default is longer
+	// than the kubelet's five seconds between two Status calls.
 	statusTTL time.Duration
-	// Observe, when not nil, is called at the beginning of every ADD, DEL, STATUS and GC, for metrics and traces. The
+	// Observe is called at the beginning of every ADD, DEL, STATUS and GC, for metrics and traces. It may be nil. The
 	// operation runs with the returned context, and passes its error to the returned function.
 	Observe func(ctx context.Context, operation string) (context.Context, func(error))
 }
@@ -65,8 +66,8 @@ type Network struct {
 	watch *watcher
 }
 
-// New loads the configuration and starts to watch its directory. It succeeds without a directory and without a valid
-// configuration; Status then says what is missing and Add fails with errdefs.ErrUnavailable until one appears. It fails
+// New loads the configuration and starts to watch its directory. It succeeds without a directory or a valid
+// configuration. Until one appears, Status says what is missing, and Add fails with errdefs.ErrUnavailable. New fails
 // with errdefs.ErrInvalidArgument for a relative path.
 //
 // The watching goroutine belongs to the Network and ends with Close.
@@ -136,13 +137,13 @@ type Config struct {
 	Skipped []SkippedFile `json:"skipped,omitempty"`
 }
 
-// SkippedFile is a configuration file that was passed over.
+// SkippedFile is a configuration file that is not valid.
 type SkippedFile struct {
 	File   string `json:"file"`
 	Reason string `json:"reason"`
 }
 
-// Config returns what is loaded now, for a verbose Status. It reads memory only.
+// Config returns the loaded configuration, for a verbose Status. It reads memory only.
 func (n *Network) Config() Config {
 	snap := n.current.Load()
 	c := Config{File: snap.file, Skipped: append([]SkippedFile(nil), snap.skipped...)}

@@ -15,7 +15,7 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// loopbackNetwork is what dockershim and cri-dockerd call the network whose only plugin sets lo up.
+// loopbackNetwork is the name that dockershim and cri-dockerd give to the network whose only plugin sets lo up.
 const loopbackNetwork = "cni-loopback"
 
 // maxCached is the size of the largest cache entry that is read, in bytes. Usual entries have a few kilobytes.

@@ -18,12 +18,13 @@ import (
 // endPause is the time between two looks at processes that were killed.
 const endPause = 20 * time.Millisecond
 
-// endAdd kills all processes of the pod's ADD, and returns when they have ended. It gives them killDelay, and then
-// fails with one process id. DEL must not run before: what the ADD does afterwards would stay on the node.
+// endAdd kills all processes of the pod's ADD, and returns when they have ended. After killDelay it fails, and the
+// error names one process. DEL must not run while the ADD does, because later changes by the ADD would stay on the
+// node.
 //
-// Plugins outlive this program when it is killed. Their environment tells which ADD they belong to: the plugin has
-// CNI_COMMAND and CNI_CONTAINERID from libcni, and the programs that it starts inherit them. A process id on the
-// disk could later belong to another process. The environment cannot, and it costs nothing while an ADD runs.
+// Plugins outlive this program when it is killed. Their environment shows which ADD they belong to: the plugin has
+// CNI_COMMAND and CNI_CONTAINERID from libcni, and the programs that it starts inherit them. A process id on the disk
+// could later belong to another process. The environment cannot, and it costs nothing while an ADD runs.
 func endAdd(ctx context.Context, id string) error {
 	late := time.Now().Add(killDelay)
 	for first := true; ; first = false {
@@ -62,7 +63,7 @@ func killWithGroup(pid int) {
 	}
 }
 
-// look is processesOfAdd, but returns when ctx ends: while the kernel blocks a process, it may also block a reader of
+// look is processesOfAdd, but returns when ctx ends. While the kernel blocks a process, it may also block a reader of
 // the process's environment.
 func look(ctx context.Context, proc, id string) ([]int, error) {
 	var pids []int
@@ -81,8 +82,8 @@ func look(ctx context.Context, proc, id string) ([]int, error) {
 	}
 }
 
-// processesOfAdd returns the processes that run the pod's ADD. It looks at the processes of this PID namespace alone,
-// where plugins are, and containers are not. proc is the root of procfs.
+// processesOfAdd returns the processes that run the pod's ADD. It looks only at processes in this PID namespace, which
+// has the plugins and not the containers. proc is the root of procfs.
 func processesOfAdd(proc, id string) ([]int, error) {
 	namespace, err := os.Readlink(filepath.Join(proc, "self/ns/pid"))
 	if err != nil {
@@ -113,8 +114,8 @@ func belongsToAdd(environ []string, id string) bool {
 	return slices.Contains(environ, "CNI_COMMAND=ADD") && slices.Contains(environ, "CNI_CONTAINERID="+id)
 }
 
-// environ returns the environment of a process, without variables if it has ended. The main thread of a killed process
-// may have ended before a thread that the kernel holds, and then that thread has the environment.
+// environ returns the environment of a process, without variables if it has ended. The kernel may hold a thread of a
+// killed process whose main thread has ended. Then that thread has the environment.
 func environ(dir string) []string {
 	content, err := os.ReadFile(filepath.Join(dir, "environ"))
 	if err == nil && len(content) == 0 {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// slowAdd is an ADD whose child gives the pod its address once the test lets it. The child writes its pid first.
+// slowAdd is an ADD whose child writes its process id, and gives the pod its address when the test allows it.
 const slowAdd = `%s sh -c '
 	echo $$ > "$1/child.new"
 	mv "$1/child.new" "$1/child"
@@ -84,8 +84,8 @@ func runs(pid int) bool {
 	return len(environ) > 0
 }
 
-// A plugin goes on when the server is killed in the middle of an ADD. The next server kills the plugin before DEL. What
-// the plugin did after DEL would stay on the node without a record.
+// A plugin goes on when the server is killed in the middle of an ADD. The next server kills the plugin before DEL.
+// Later changes by the plugin would stay on the node without a record.
 func TestAddThatOutlivesItsServerEndsBeforeDel(t *testing.T) {
 	tests := []struct {
 		name, launcher string
@@ -119,8 +119,8 @@ func TestAddThatOutlivesItsServerEndsBeforeDel(t *testing.T) {
 	}
 }
 
-// The kernel may hold a killed process of a plugin; here a freezer does. DEL fails until that process has ended, and
-// its error names the process.
+// The kernel may hold a killed process of a plugin. The test does so with a freezer. DEL fails until that process has
+// ended, and its error names the process.
 func TestDelRefusesWhileAnAddCannotBeKilled(t *testing.T) {
 	freezer, thaw := newFreezer(t)
 	s := withFake(t, "1.0.0")
@@ -139,7 +139,7 @@ func TestDelRefusesWhileAnAddCannotBeKilled(t *testing.T) {
 	}
 }
 
-// A child in a session of its own is not killed with its plugin when an ADD is cancelled; it ends before DEL as well.
+// If an ADD is cancelled, a child in a session of its own is not killed with its plugin. It also ends before DEL.
 func TestCancelledAddHasEndedBeforeDel(t *testing.T) {
 	s := withFake(t, "1.0.0")
 	s.script("fake.ADD", fmt.Sprintf(slowAdd, "setsid"))

@@ -134,7 +134,7 @@ func TestUndoThatFailsIsReportedAndRepeated(t *testing.T) {
 		strings.Contains(notUndone.Undo.Error(), "second fault"), "got %v", err)
 	_, err = n.Add(ctx, testPod("p"))
 	testutil.Fails(t, err, errdefs.IsAlreadyExists, "Add over what is not undone")
-	// The configuration is gone, yet Del knows what to run.
+	// The configuration is gone. Del still runs the right plugins.
 	must(t, os.Remove(filepath.Join(s.conf, "net.conflist")))
 	s.expect(n, "")
 	err = n.Del(ctx, Pod{ID: "p"}, "")

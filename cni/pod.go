@@ -13,7 +13,7 @@ import (
 
 // Pod is the data about one pod that the plugins get.
 type Pod struct {
-	// ID is the sandbox's id. All that is kept about the pod has it as the key.
+	// ID is the sandbox's id. It is the key of everything that is kept about the pod.
 	ID string
 	// Name, Namespace and UID are the pod's Kubernetes metadata.
 	Name, Namespace, UID string
@@ -35,7 +35,7 @@ type Pod struct {
 type PortMapping struct {
 	// HostPort is 1 to 65535, or 0 for no port on the host.
 	HostPort int32
-	// ContainerPort is 1 to 65535, or 0 where there is no host port either.
+	// ContainerPort is 1 to 65535. It may be 0 if HostPort is 0.
 	ContainerPort int32
 	// Protocol is tcp (also when empty), udp or sctp, in upper or lower case.
 	Protocol string

@@ -6,8 +6,8 @@ import (
 	"github.com/containerd/log"
 )
 
-// reload reads the directory and publishes what it found. Only the watcher calls
-// it, once from New and then from its goroutine, never twice at a time.
+// reload reads the directory and publishes the result. Only the watcher calls it: once from New, and then from its
+// goroutine, one call at a time.
 func (n *Network) reload(ctx context.Context) {
 	next, previous := loadDir(n.opts.ConfDir), n.current.Load()
 	if next.sameAs(previous) {

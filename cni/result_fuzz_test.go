@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// FuzzResult reads what a plugin may print: it becomes a result with addresses and JSON, or an error.
+// FuzzResult reads a plugin's output. Any output becomes a result with addresses and JSON, or an error.
 func FuzzResult(f *testing.F) {
 	f.Add([]byte(`{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"/run/netns/x"}],"ips":[{"address":"10.0.0.2/24","interface":0}]}`))
 	f.Add([]byte(`{"cniVersion":"0.2.0","ip4":{"ip":"10.0.0.2/24"}}`))

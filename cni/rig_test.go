@@ -23,8 +23,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// node is a host of its own for one test: a network namespace, and a Network over the real plugins. Its state lies in
-// the test's directory.
+// node is the host of one test: a network namespace, and a Network with the real plugins. Its state is in the test's
+// directory.
 type node struct {
 	*sandbox
 	host   *space

@@ -34,13 +34,13 @@ func newStatusCache() statusCache {
 	return c
 }
 
-// Status returns nil when pods can be joined to the network. Otherwise it returns errdefs.ErrUnavailable with the
-// reason: no configuration (with the fault of every skipped file), a plugin that is not installed, or what a plugin's
-// STATUS says.
+// Status returns nil if pods can be joined to the network. Otherwise it returns errdefs.ErrUnavailable with the reason.
+// Either there is no configuration (with the fault of every skipped file), or a plugin is not installed, or a plugin's
+// STATUS reports an error.
 //
-// The configuration and the plugins' files are looked at on every call. STATUS, for configurations of version 1.1.0 and
-// later, is run at most once per Options.statusTTL and configuration, and takes at most five seconds; a plugin that
-// does not know STATUS passes.
+// Each call looks at the configuration and at the plugins' files. For configurations of version 1.1.0 and later it also
+// runs STATUS, at most once per Options.statusTTL and configuration, and for at most five seconds. A plugin that does
+// not know STATUS counts as ready.
 func (n *Network) Status(ctx context.Context) error {
 	snap := n.current.Load()
 	if snap.list == nil {
@@ -72,9 +72,9 @@ func (n *Network) noConfig(snap *snapshot) error {
 		errdefs.ErrUnavailable)
 }
 
-// findPlugins checks that the program of every plugin in the chain exists. The type of an ipam section is not looked
-// for, because only the plugin knows whether that type names a program. A plugin that runs such a program reports a
-// missing one in its STATUS.
+// findPlugins checks that the program of every plugin in the chain exists. It does not look for the type of an ipam
+// section, because only the plugin knows whether that type names a program. A plugin that runs such a program reports
+// in its STATUS if the program is missing.
 func (n *Network) findPlugins(list *libcni.NetworkConfigList, file string) error {
 	for _, p := range list.Plugins {
 		if _, err := n.exec.FindInPath(p.Network.Type, n.opts.BinDirs); err != nil {
@@ -98,7 +98,7 @@ func (n *Network) pluginStatus(ctx context.Context, snap *snapshot) error {
 	bounded, end := n.begin(ctx, "STATUS", statusTimeout)
 	err := n.askPlugins(bounded, snap)
 	end(err)
-	// Later calls get this answer, unless the caller gave up: then the error says nothing about the network.
+	// Later calls get this answer. But if the caller gave up, the error says nothing about the network.
 	if ctx.Err() == nil {
 		last = statusAnswer{of: snap, at: time.Now(), err: err}
 	}
@@ -107,8 +107,7 @@ func (n *Network) pluginStatus(ctx context.Context, snap *snapshot) error {
 
 func (n *Network) askPlugins(ctx context.Context, snap *snapshot) error {
 	for _, p := range snap.list.Plugins {
-		// One plugin at a time, because libcni stops at the first error and
-		// one plugin without STATUS would hide the others.
+		// One plugin at a time: libcni stops at the first error, so that a plugin without STATUS would hide the others.
 		err := n.cni.GetStatusNetworkList(ctx, single(snap.list, p))
 		if err == nil || lacksCommand(err) {
 			continue

@@ -9,11 +9,11 @@ import (
 type Plugin struct {
 	// Type is its name in the configuration.
 	Type string
-	// Path is where it was found, empty when it was not.
+	// Path is the path of its program, empty if it was not found.
 	Path string
-	// Versions are the versions of the CNI specification that it says it speaks.
+	// Versions are the versions of the CNI specification that it reports.
 	Versions []string
-	// Err is why it was not found or did not answer.
+	// Err says why it was not found or did not answer.
 	Err error
 }
 

@@ -18,15 +18,15 @@ const (
 	// quiet is how long the directory must rest before it is read: an installer
 	// writes a file in several steps and often several files.
 	quiet = 50 * time.Millisecond
-	// maxDelay is the longest that a directory that never rests can put off its reading.
+	// maxDelay bounds the time from a change to the reading if the directory never rests.
 	maxDelay = 500 * time.Millisecond
 	// retryDelay is the pause after a watch could not be set.
 	retryDelay = 5 * time.Second
 )
 
-// watcher calls a function after every change that may matter to a configuration directory. There is no polling, and
-// between changes it costs nothing, unless the kernel has no inotify instance or watch left: then it reads the
-// directory periodically until there is one again.
+// watcher calls a function after every change that may matter to a configuration directory. It does not poll, so it
+// costs nothing between changes. If the kernel has no inotify instance or watch left, it reads the directory
+// periodically until there is one again.
 //
 // Its goroutine is started by startWatcher and ended by close.
 type watcher struct {
@@ -37,7 +37,7 @@ type watcher struct {
 	// asked holds a request to read the directory now.
 	asked chan struct{}
 
-	// The rest is the goroutine's alone.
+	// Only the goroutine uses the fields below.
 	notify  *fsnotify.Watcher // nil for none
 	logged  bool              // whether the last failure to set the watches was logged
 	watched targets           // what renew set last
@@ -53,7 +53,7 @@ func startWatcher(ctx context.Context, dir string, reload func(context.Context))
 	return w
 }
 
-// ask has the directory read soon, whatever has changed.
+// ask has the directory read soon, even if nothing has changed.
 func (w *watcher) ask() {
 	select {
 	case w.asked <- struct{}{}:
@@ -142,8 +142,8 @@ func (w *watcher) unwatch() {
 	}
 }
 
-// matters reports whether an event can change what loadDir finds. In a directory with content, each event except Chmod
-// matters. In a parent directory, an event matters only for the next directory on the path to the configuration
+// matters reports whether an event can change the result of loadDir. In a directory with content, each event except
+// Chmod matters. In a parent directory, an event matters only for the next directory on the path to the configuration
 // directory.
 func (w *watcher) matters(event fsnotify.Event) bool {
 	if event.Op == fsnotify.Chmod {
@@ -194,10 +194,11 @@ func (w *watcher) renew() error {
 
 // targets are the directories to watch.
 type targets struct {
-	// path tells when the configuration directory appears or is replaced: its parent, or the nearest one that exists.
+	// path has the directory whose events show that the configuration directory appears or is replaced. It is the
+	// nearest existing parent.
 	path []string
-	// content holds configuration: the directory, the plugin directories in it, and the directories that symlinked
-	// files lie in. A mounted ConfigMap changes there, not beside the link.
+	// content has the directories with configuration: the directory itself, the plugin directories in it, and the
+	// directories of files that symlinks lead to. A mounted ConfigMap changes there, not beside the link.
 	content []string
 }
 
@@ -233,7 +234,7 @@ func findTargets(dir string) targets {
 	return found
 }
 
-// linkDirs returns the directory that a symlink names and the one that its target really lies in, when they exist.
+// linkDirs returns the directory that a symlink names and the real directory of its target, if they exist.
 func linkDirs(link string) []string {
 	var dirs []string
 	if target, err := os.Readlink(link); err == nil {
