@@ -6,9 +6,9 @@ import (
 	"github.com/criadapter/criadapter/image/trust"
 )
 
-// Allow returns nil if the policy lets containers be made of the image with this id. name is the client's name for the
-// image, and may be the id. A refusal is ErrSignatureValidationFailed of the CRI API. Allow fails with ErrNotFound if
-// the image is not present.
+// Allow returns nil if the policy allows containers of the image with this id. name is the client's name for the image,
+// and may be the id. A refusal is ErrSignatureValidationFailed of the CRI API. Allow fails with ErrNotFound if the
+// image is not present.
 func (s *Service) Allow(ctx context.Context, id, name string) error {
 	if s.trust == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// cache has the engine's images in memory. The package comment says what it guarantees.
+// cache has the engine's images in memory. The package comment has its guarantees.
 type cache struct {
 	engine docker.Images
 	// now is replaced only under mu.
@@ -23,7 +23,7 @@ type cache struct {
 	listing, writing turn
 
 	mu sync.Mutex
-	// seq counts the writes. written has the value of seq at the last write of each image id, even of a removed image.
+	// seq counts the writes. written has the value of seq at the last write of each image id, even for a removed image.
 	// A list that was requested after the write removes the id from written.
 	seq     uint64
 	written map[string]uint64
@@ -62,7 +62,7 @@ func (c *cache) snapshot(ctx context.Context) (*snapshot, error) {
 	return c.now.Load(), nil
 }
 
-// refresh inspects an image and publishes the answer, so that the caller reads what it has just changed. It fails with
+// refresh inspects an image and publishes the answer, so that the caller reads its own change. It fails with
 // ErrNotFound, and publishes that, too, if the engine does not have the image.
 func (c *cache) refresh(ctx context.Context, ref string) (*entry, error) {
 	if err := c.writing.take(ctx); err != nil {
@@ -84,8 +84,8 @@ func (c *cache) refresh(ctx context.Context, ref string) (*entry, error) {
 	return e, nil
 }
 
-// publish publishes an image. It leaves out an unknown image without a name. Such an image may be a layer of another
-// image, and the engine does not list layers.
+// publish publishes an image, except an unknown image without a name. Such an image may be a layer of another image,
+// and the engine does not list layers.
 func (c *cache) publish(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -26,7 +26,7 @@ import (
 type node struct {
 	*Service
 	engine *dockertest.Engine
-	// deaf drops all events while it is set. Tests set it before the first event that they want dropped.
+	// deaf drops all events while it is set. Tests set it before the first event to drop.
 	deaf bool
 }
 
@@ -76,7 +76,7 @@ func (n *node) follow(t *testing.T) (stop func()) {
 	return func() { cancel(); group.Wait() }
 }
 
-// settle waits for as long as a foreign change with an event may take to become visible.
+// settle waits for the longest time in which a foreign change with an event becomes visible.
 func settle() {
 	time.Sleep(time.Second)
 	synctest.Wait()
@@ -265,7 +265,7 @@ func TestBurstsOfEventsShareLists(t *testing.T) {
 	})
 }
 
-// staleLists is an engine whose lists arrive late: they lack what happened since they were made.
+// staleLists is an engine whose lists arrive late. They lack the changes since they were made.
 type staleLists struct {
 	docker.Engine
 	mu sync.Mutex

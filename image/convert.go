@@ -32,7 +32,7 @@ func isArtifact(inspect *image.InspectResponse) bool {
 	return inspect.Os == "" && len(inspect.RootFS.Layers) == 0
 }
 
-// fromSummary converts a listed image that could not be inspected. The user and the info come from old, the image's
+// fromSummary converts a listed image that could not be inspected. The user and the info are from old, the image's
 // earlier entry, which may be nil.
 func fromSummary(summary image.Summary, old *entry) *entry {
 	img := &runtimeapi.Image{

@@ -21,11 +21,11 @@
 //
 //   - A snapshot is immutable. Reading one costs an atomic load and never waits for a writer or the engine, once the
 //     cache is filled.
-//   - After Pull, Remove or EnsureSandboxImage has returned, every answer contains what the call changed.
+//   - After Pull, Remove or EnsureSandboxImage has returned, every answer includes the call's changes.
 //   - Own changes are published one at a time. The inspect of a change is sent after the previous change was published.
 //     A list never overwrites an image that was published after the list was requested.
 //   - A foreign change with an event is visible after one list, at most about a second later. Bursts of events share a
-//     list. Relists take at most half of the time.
+//     list. After a relist comes a pause as long as the relist, but at most 300 ms.
 //   - A foreign change without an event is visible within a minute.
 //   - While the engine is away, answers stay as they were.
 //   - An image that the engine cannot inspect is listed without its user. Each relist tries it again. A status of it

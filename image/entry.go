@@ -59,8 +59,8 @@ func (e *entry) unnamed(taken []string) *entry {
 	return next
 }
 
-// agrees reports whether the entry is still right, by the names in the engine's list. A list may lack some of an
-// image's digests. An entry without an inspect never agrees.
+// agrees reports whether the entry still agrees with the names in the engine's list. A list may lack some of an image's
+// digests. An entry without an inspect never agrees.
 func (e *entry) agrees(summary image.Summary) bool {
 	for _, digested := range summary.RepoDigests {
 		if !slices.Contains(e.img.GetRepoDigests(), digested) {

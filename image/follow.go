@@ -18,7 +18,7 @@ const (
 	relistPeriod = 45 * time.Second
 	// burstPause is the time between an event and its relist. The relist also serves the events during the pause.
 	burstPause = 20 * time.Millisecond
-	// longestRest bounds the pause after a relist, which is otherwise as long as the relist.
+	// longestRest bounds the pause after a relist. A shorter relist is followed by a pause of its own length.
 	longestRest = 300 * time.Millisecond
 )
 

@@ -166,7 +166,8 @@ func TestRigForeignChangesAreVisible(t *testing.T) {
 	testutil.Must(t, r.Remove(ctx, spec(full)))
 }
 
-// TestRigUntaggedBuildIsFound: engines below API 1.46 send no event for it. A relist finds it.
+// TestRigUntaggedBuildIsFound checks that a relist finds a build without a tag, for which engines below API 1.46 send
+// no event.
 func TestRigUntaggedBuildIsFound(t *testing.T) {
 	r := newRig(t, image.Options{})
 	r.follow(t)
@@ -202,8 +203,8 @@ func TestRigUntaggedBuildIsFound(t *testing.T) {
 	})
 }
 
-// TestRigChangeByContainerdIsFound: the engine sends no event for what containerd's own clients change in its store. A
-// relist finds it.
+// TestRigChangeByContainerdIsFound checks that a relist finds changes by containerd's own clients. The engine sends no
+// event for them.
 func TestRigChangeByContainerdIsFound(t *testing.T) {
 	r := newRig(t, image.Options{})
 	features, err := r.engine.Features(t.Context())

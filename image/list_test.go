@@ -50,8 +50,8 @@ func TestListLeavesOutWhatIsBeingRemoved(t *testing.T) {
 	})
 }
 
-// An image that the engine cannot inspect is listed from its summary, said once in the log, and looked at again by each
-// relist.
+// An image that the engine cannot inspect is listed from its summary. The log has one warning, and each relist inspects
+// the image again.
 func TestListWithAnImageThatCannotBeInspected(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a"}, User: "1004"}, {Names: []string{"b"}, User: "1005"}}
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
@@ -75,7 +75,7 @@ func TestListWithAnImageThatCannotBeInspected(t *testing.T) {
 	})
 }
 
-// A kubelet takes an image without a user for root's, so its status must not leave the user out.
+// For a kubelet, an image without a user runs as root, so a status must not leave out the user.
 func TestStatusOfAnImageThatCannotBeInspected(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a"}, User: "1004"}}
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {

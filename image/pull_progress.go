@@ -58,7 +58,7 @@ func (w *pullWatch) begin(ctx context.Context) (context.Context, *watchedPull) {
 	return ctx, pull
 }
 
-// progress records a step of the transfer. It is docker.PullOptions.Progress.
+// progress records progress of the transfer. It is docker.PullOptions.Progress.
 func (p *watchedPull) progress(phase docker.PullPhase) {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *watchedPull) expire() {
 	}
 }
 
-// excuse returns the reason why the transfer may be silent, empty without one. The caller holds the lock.
+// excuse returns the reason for which the transfer may be silent, empty without a reason. The caller holds the lock.
 func (p *watchedPull) excuse() string {
 	switch {
 	case p.phase == docker.PullUnpacks:

@@ -78,7 +78,7 @@ func TestQueuedPullOutlivesAStalledOne(t *testing.T) {
 		stalled.end()
 		synctest.Wait()
 		testutil.Require(t, queuedCtx.Err() == nil, "the pull behind it ended too: %v", context.Cause(queuedCtx))
-		// The queued pull waits for slots that no pull of this service holds any more.
+		// The queued pull waits for slots that no pull of this service holds now.
 		checkExpires(t, queuedCtx, time.Minute, "no progress for 1m0s")
 	})
 }
@@ -133,7 +133,7 @@ func TestQueuedPullsWithoutAnotherPullEnd(t *testing.T) {
 	})
 }
 
-// An engine that unpacks without a word gets an hour for it, and no longer.
+// An engine that unpacks layers silently gets an hour, and no longer.
 func TestSilentUnpackingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, pull := newPullWatch(time.Minute).begin(t.Context())

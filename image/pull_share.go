@@ -9,7 +9,7 @@ import (
 )
 
 // pullKey identifies pulls that may share one transfer. It includes the credentials, so that a caller without the right
-// ones does not get another caller's image.
+// credentials does not get another caller's image.
 type pullKey struct {
 	ref       string
 	anonymous bool

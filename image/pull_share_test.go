@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// outcome is what a caller of pulls.do got.
+// outcome has the results of a call of pulls.do.
 type outcome struct {
 	id  string
 	err error

@@ -16,8 +16,8 @@ const (
 	// inspectsAtOnce is the number of images that a relist inspects concurrently. An inspect costs the engine up to
 	// 10 ms, and the first list of a node may need hundreds.
 	inspectsAtOnce = 4
-	// inspectPatience bounds one inspect of a relist, so that an image that hangs the engine delays the others by this
-	// time only.
+	// inspectPatience bounds one inspect of a relist. If an image hangs the engine, it delays the others only by this
+	// time.
 	inspectPatience = 10 * time.Second
 )
 
@@ -94,7 +94,8 @@ func suspected(summary image.Summary, suspects map[string]bool) bool {
 }
 
 // inspectListed inspects a listed image. It returns nil if the image was removed meanwhile. If the engine answers, but
-// cannot inspect the image, inspectListed returns what the list says. So one damaged image does not hide the others.
+// cannot inspect the image, inspectListed returns the image from the list. So one damaged image does not hide the
+// others.
 func (c *cache) inspectListed(ctx context.Context, summary image.Summary, old *entry) (*entry, error) {
 	look, cancel := context.WithTimeout(ctx, inspectPatience)
 	defer cancel()

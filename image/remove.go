@@ -20,7 +20,7 @@ const removalTimeout = 2 * time.Minute
 //
 // Remove fails with ErrFailedPrecondition if a container, even a stopped one, was made from the image or has mounted
 // it. The image then keeps all its names. Remove refuses the sandbox image, too. CRI lets a client remove a pinned
-// image on purpose, but the next pod would bring the sandbox image back at once.
+// image on purpose, but the next pod would load the sandbox image again.
 //
 // The engine finishes a removal even if ctx ends first: the image is gone, or it has all its tags and digests.
 func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error {

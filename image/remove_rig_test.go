@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestRigInterruptedRemovalIsWholeOrNothing: after the first change that the engine makes, the image has all its names
-// or is gone.
+// TestRigInterruptedRemovalIsWholeOrNothing interrupts a removal after the engine's first change. The image must then
+// have all its names, or be gone.
 func TestRigInterruptedRemovalIsWholeOrNothing(t *testing.T) {
 	r := newRig(t, image.Options{})
 	for what, tags := range map[string][]string{

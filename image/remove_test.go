@@ -16,8 +16,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// dying is an engine whose caller is killed as soon as the engine has changed an
-// image: no later call arrives.
+// dying is an engine whose caller is killed as soon as the engine has changed an image. No later call arrives.
 type dying struct {
 	docker.Engine
 	killed bool
@@ -102,7 +101,7 @@ func TestInterruptedRemovalIsWholeOrNothing(t *testing.T) {
 	})
 }
 
-// TestRemovalOutlastsItsCaller: what the engine began is not cancelled half way.
+// TestRemovalOutlastsItsCaller checks that the end of the caller does not cancel the engine's removal half way.
 func TestRemovalOutlastsItsCaller(t *testing.T) {
 	eachEngine(t, func(t *testing.T, engine *dockertest.Engine) {
 		engine.Inject("ForceRemoveImage", dockertest.Fault{Delay: 100 * time.Millisecond})
@@ -157,7 +156,7 @@ func (c creating) RemoveImage(ctx context.Context, ref string) error {
 	return errors.Join(err, c.Engine.RemoveImage(ctx, ref))
 }
 
-// TestContainerMadeDuringRemovalKeepsItsImage: a forced removal would not spare it.
+// TestContainerMadeDuringRemovalKeepsItsImage checks that no forced removal takes the image of a new container.
 func TestContainerMadeDuringRemovalKeepsItsImage(t *testing.T) {
 	eachEngine(t, func(t *testing.T, engine *dockertest.Engine) {
 		before := inspect(t, engine)

@@ -29,7 +29,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// rig is the private engine with images that this test made and pushed, so that their removal disturbs no other test.
+// rig is the private engine with images that this test made and pushed. Their removal disturbs no other test.
 type rig struct {
 	*image.Service
 	env    rigenv.Env

@@ -77,7 +77,7 @@ func (i *sandboxImage) found(id string) {
 	i.present, i.id = true, id
 }
 
-// lost records that the image is missing. The id stays, because the image has the same id when it is back.
+// lost records that the image is missing. It keeps the id, because the restored image has the same id.
 func (i *sandboxImage) lost() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

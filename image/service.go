@@ -33,7 +33,7 @@ type Options struct {
 	// Kept are the directories of criadapter with content of images: artifacts, and the files of image volumes. FsInfo
 	// counts them as images. A file that is linked into several of them counts once.
 	Kept []string
-	// Mounted returns the ids of the images that a container of the engine's list has mounted. They are in use like the
+	// Mounted returns the ids of the images that a listed container of the engine has mounted. They are in use like the
 	// container's own image. It may be nil.
 	Mounted func(container.Summary) []string
 	// PodImages returns the images of all sandbox containers, by id. They are pinned like the sandbox image itself: an
@@ -48,8 +48,8 @@ type Options struct {
 	ObservePull func(ctx context.Context) (context.Context, func(error))
 }
 
-// Service is the image service of one engine. All methods are safe for concurrent use; the package comment says what
-// they guarantee.
+// Service is the image service of one engine. All methods are safe for concurrent use. The package comment has their
+// guarantees.
 type Service struct {
 	engine          docker.Engine
 	credentialsFile string

@@ -23,7 +23,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// flavors are the engines that differ in what an image's id is.
+// flavors are the engines with different kinds of image ids.
 var flavors = map[string]dockertest.Flavor{"20.10": dockertest.Docker20, "29": dockertest.Docker29}
 
 // eachFlavor runs a test on an engine in memory of each flavor.
@@ -49,7 +49,7 @@ func newService(t *testing.T, opts Options) *Service {
 
 func spec(ref string) *runtimeapi.ImageSpec { return &runtimeapi.ImageSpec{Image: ref} }
 
-// statusOf returns the image of a reference, nil when there is none.
+// statusOf returns the image of a reference, nil without one.
 func statusOf(t *testing.T, s *Service, ref string) *runtimeapi.Image {
 	t.Helper()
 	response, err := s.Status(t.Context(), spec(ref), StatusOptions{})
@@ -178,7 +178,7 @@ func TestPullErrorsForTheKubelet(t *testing.T) {
 	})
 }
 
-// A registry redirects to URLs whose query is all that a download needs. The kubelet puts the error into an event.
+// A registry redirects to URLs whose query suffices for a download. The kubelet puts the error into an event.
 func TestPullErrorsHideTheQueriesOfURLs(t *testing.T) {
 	for text, want := range map[string]string{
 		`Get "https://s3.example/blob?X-Amz-Signature=hunter2&X-Amz-Date=1": dial tcp: i/o timeout`: `Get ` +

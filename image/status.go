@@ -23,8 +23,8 @@ type StatusOptions struct {
 // image it returns an answer without an image and no error, as the CRI text says.
 //
 // The answer is from memory, see the package comment. Callers share the image and must not change it. If the engine
-// could not inspect the image yet, Status inspects it, and returns the error: a kubelet takes an image without a user
-// for root's.
+// could not inspect the image yet, Status inspects it, and returns an error of the inspect. It does not leave out the
+// user: for a kubelet, an image without a user runs as root.
 func (s *Service) Status(
 	ctx context.Context, spec *runtimeapi.ImageSpec, opts StatusOptions,
 ) (*runtimeapi.ImageStatusResponse, error) {

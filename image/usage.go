@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/pace"
 )
 
-// firstMeasurement bounds a call's wait for the first measurement. On a small node, the measurement ends in this time.
+// firstMeasurement bounds a call's wait for the first measurement. On a small node, the measurement takes less.
 const firstMeasurement = time.Second
 
 // measurePace spaces the measurements, because walking a million files must not keep the disk busy all day.
@@ -26,7 +26,7 @@ type footprint struct {
 	bytes, inodes uint64
 }
 
-// usage is one measurement. Both values are equal if image layers and container layers cannot be distinguished.
+// usage is one measurement. If image layers and container layers cannot be distinguished, its two values are equal.
 type usage struct {
 	taken              time.Time
 	images, containers footprint
@@ -62,8 +62,8 @@ func (m *usageMeter) close() {
 	m.work.Wait()
 }
 
-// get returns the last measurement, and begins another if it is too old. It waits up to firstMeasurement for the first
-// one. It returns false if there is none.
+// get returns the last measurement, and begins another one if it is too old. It waits up to firstMeasurement for the
+// first one. It returns false without a measurement.
 func (m *usageMeter) get(ctx context.Context, place storage) (usage, bool) {
 	if len(place.layers) == 0 {
 		return usage{}, false

@@ -21,7 +21,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// write makes a file of so many bytes below the directory given.
+// write makes a file with this number of bytes.
 func write(t *testing.T, bytes int, elements ...string) string {
 	t.Helper()
 	path := filepath.Join(elements...)
@@ -45,8 +45,8 @@ func TestMeasureTellsImagesFromContainers(t *testing.T) {
 		"the storage is %+v", place)
 	got, err := new(layerSizes).measure(t.Context(), place)
 	testutil.Must(t, err)
-	// Directories take blocks too on some filesystems, so the files' bytes are the
-	// lower bound and a little more the upper one.
+	// On some filesystems directories take blocks, too. So the files' bytes are the lower bound, and the upper bound is
+	// a little more.
 	checkBytes(t, "images", got.images.bytes, 1<<20)
 	checkBytes(t, "containers", got.containers.bytes, 2<<20+1<<19)
 	// overlay2, image-layer, diff, and one file of two names.
@@ -164,7 +164,7 @@ func TestMeterMeasuresOnceInAWhile(t *testing.T) {
 	meter.mu.Lock()
 	meter.due = time.Time{}
 	meter.mu.Unlock()
-	// The due call answers with what is known and measures in the background.
+	// The due call answers with the last measurement, and measures in the background.
 	testutil.Until(t, "the new file is counted", func() bool {
 		now, _ := meter.get(t.Context(), place)
 		return now.images.bytes >= 1<<20

@@ -21,8 +21,8 @@ import (
 	"github.com/criadapter/criadapter/image/registry"
 )
 
-// Engine is an engine whose images include artifacts. The store gets each artifact that the engine refuses to pull. If
-// the engine and the store have the same tag, the tag is the store's until this Engine pulls an image by it.
+// Engine is an engine whose images include artifacts. It pulls artifacts into the store if the engine refuses them. If
+// the engine and the store have the same tag, the store's artifact has it, until this Engine pulls an image by the tag.
 type Engine struct {
 	docker.Engine
 	Store *Store

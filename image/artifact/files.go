@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// dirMode and fileMode let all users of a container read the files, whatever the umask says.
+// dirMode and fileMode let all users of a container read the files, with any umask.
 const (
 	dirMode  = 0o755
 	fileMode = 0o644

@@ -41,8 +41,8 @@ type Options struct {
 	Certs string
 }
 
-// Open returns the store in a directory. It removes the remains of a crash. It leaves out an artifact that is damaged,
-// with a warning; another pull replaces it.
+// Open returns the store in a directory. It removes the remains of a crash. It leaves out a damaged artifact, with a
+// warning. Another pull replaces the artifact.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	names, err := wholedir.Open(opts.Root)
 	if err != nil {

@@ -142,7 +142,7 @@ func TestTagsMove(t *testing.T) {
 	}
 }
 
-// TestSmallFilesAreProgress: a pull that gets file after file is not taken for a silent one.
+// TestSmallFilesAreProgress checks that each file of a pull counts as progress.
 func TestSmallFilesAreProgress(t *testing.T) {
 	f := newFixture(t)
 	f.push(artifacts.New(t, artifacts.Empty, "a", "1", "b", "2", "c", "3"), "x:1")
@@ -151,8 +151,8 @@ func TestSmallFilesAreProgress(t *testing.T) {
 	testutil.Assert(t, reports >= 3, "%d reports of progress for three files", reports)
 }
 
-// TestTagHasOneArtifactAfterAFailure: a pull fails because the old artifact cannot lose its tag. No second artifact
-// gets the tag.
+// TestTagHasOneArtifactAfterAFailure has a pull that fails because the old artifact cannot lose its tag. No second
+// artifact may get the tag.
 func TestTagHasOneArtifactAfterAFailure(t *testing.T) {
 	f := newFixture(t)
 	f.push(artifacts.New(t, artifacts.Empty, "a", "1"), "x:1")

@@ -34,7 +34,7 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // explain adds the remedy to the error about a certificate, if this system has no certificates of authorities at all.
-// criadapter's image has none, because its container gets the node's, which the engine trusts, too.
+// criadapter's image has none: its container gets the node's certificates, which the engine trusts, too.
 func explain(err error) error {
 	var unknown x509.UnknownAuthorityError
 	var none x509.SystemRootsError

@@ -13,13 +13,13 @@
 //
 // A Verifier decides twice. Before a pull it resolves the image's tag to a digest, verifies the digest's signatures,
 // and returns the digest. The caller pulls this digest, even if the tag has moved by then. Before a container is
-// created it judges the image by its names at the engine, because the image may have come another way. Signatures that
-// were verified at the pull are kept on disk, and are verified again by the current keys. For an image without kept
-// signatures, the Verifier asks the registry, without credentials.
+// created, it judges the image by its names at the engine, because the image may not have been pulled through CRI.
+// Signatures that were verified at the pull are kept on disk, and are verified again by the current keys. For an image
+// without kept signatures, the Verifier asks the registry, without credentials.
 //
-// Signatures are read as cosign stores them beside the image: in the tag sha256-….sig (simple signing), and as
-// bundles among the digest's referrers (OCI distribution 1.1). A signature vouches for content. It does not say for
-// which repository. So repositories with different signers need different keys.
+// Signatures are read as cosign stores them beside the image: in the tag sha256-….sig (simple signing), and as bundles
+// among the digest's referrers (OCI distribution 1.1). A signature vouches for content, in any repository. So
+// repositories with different signers need different keys.
 //
 // The policy file and its keys are read at each decision. A file that is missing or invalid refuses all images.
 package trust

@@ -96,7 +96,7 @@ func FuzzPolicy(f *testing.F) {
 	})
 }
 
-// FuzzEvidence feeds signatures that no key made: none may be valid.
+// FuzzEvidence verifies signatures that no key made. None may be valid.
 func FuzzEvidence(f *testing.F) {
 	key, err := filepath.Abs("testdata/cosign/cosign.pub")
 	testutil.Must(f, err)

@@ -237,7 +237,7 @@ func (v *Verifier) rule(repository string) (rule, []signature.Verifier, error) {
 // by adds the rule to the error of its decision.
 func (v *Verifier) by(r rule, err error) error { return fmt.Errorf("%s in %s: %w", r, v.policy, err) }
 
-// judge returns nil if one of the signatures is valid, and otherwise says what is wrong with each.
+// judge returns nil if one of the signatures is valid. Otherwise the error has the fault of each signature.
 func judge(image digest.Digest, found []evidence, keys []signature.Verifier) error {
 	if len(found) == 0 {
 		return fmt.Errorf("%s has no signature", image)

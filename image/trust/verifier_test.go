@@ -129,9 +129,8 @@ func TestKindsOfKeys(t *testing.T) {
 	}
 }
 
-// TestCosignsSignatures verifies what cosign 3.1.3 wrote: signature and payload.json by
-// `cosign sign --new-bundle-format=false`, bundle.json by `cosign sign`, both with `--tlog-upload=false` and the key
-// pair of cosign.pub.
+// TestCosignsSignatures verifies files of cosign 3.1.3. `cosign sign --new-bundle-format=false` wrote signature and
+// payload.json, and `cosign sign` wrote bundle.json. Both had `--tlog-upload=false` and the key pair of cosign.pub.
 func TestCosignsSignatures(t *testing.T) {
 	const image = digest.Digest("sha256:36474c67861f8befdb79976aac62ebfe055509c48f485bc80d156294a54dc861")
 	file := func(name string) []byte { return []byte(testutil.ReadFile(t, filepath.Join("testdata/cosign", name))) }

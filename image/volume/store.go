@@ -67,7 +67,7 @@ type Store struct {
 
 // imageDir is the state of one image's directory.
 type imageDir struct {
-	// holders is the number of calls whose container the engine may not list yet.
+	// holders is the number of calls that use the directory for a container that the engine may not list yet.
 	holders int
 	// used is Store.uses at the end of the directory's last use.
 	used uint64
