@@ -9,8 +9,8 @@ import (
 	"github.com/moby/moby/api/types/network"
 )
 
-// Addresses returns the IP addresses that the engine gave a container on its own networks, IPv4 before IPv6. The
-// networks are in the order in which the engine chooses the default gateway's network: by priority, then by name.
+// Addresses returns the IP addresses that the engine gave a container on its own networks, IPv4 before IPv6. Networks
+// are sorted as the engine sorts them to choose the default gateway: by priority, then by name.
 func Addresses(inspect *container.InspectResponse) []string {
 	if inspect.NetworkSettings == nil {
 		return nil

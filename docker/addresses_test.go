@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestAddressesHaveAnOrder has a container on three networks with addresses.
+// TestAddressesHaveAnOrder uses a container with addresses on three networks.
 func TestAddressesHaveAnOrder(t *testing.T) {
 	on := func(priority int, v4, v6 string) *network.EndpointSettings {
 		return &network.EndpointSettings{GwPriority: priority, IPAddress: netip.MustParseAddr(v4),

@@ -42,7 +42,7 @@ func TestConformanceOfAPIVersions(t *testing.T) {
 	}
 }
 
-// proxyAPI serves the rig's engine on another socket, as one whose newest API version is the one given.
+// proxyAPI serves the rig's engine on another socket, as an engine whose newest API version is version.
 func proxyAPI(t *testing.T, env rigenv.Env, version string) (host string) {
 	t.Helper()
 	return engine.Proxy(t, env, func(proxy *httputil.ReverseProxy) http.Handler {

@@ -7,10 +7,10 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// noDetachKeys is a key sequence that users do not type. The engine ends a terminal's stream at a detach sequence, by
-// default ctrl-p,ctrl-q, and this cannot be turned off. It holds back keys that may begin the sequence: each ctrl-p of
-// a shell's history would show no effect until the next key. The first key of this sequence sets a mark in editors,
-// which has no visible effect.
+// noDetachKeys is a key sequence that users do not type. The engine ends a terminal's stream at a detach sequence,
+// which cannot be turned off. The default is ctrl-p,ctrl-q. The engine holds back keys that may begin the sequence, so
+// a shell would get ctrl-p only with the next key. The first key of this sequence sets a mark in editors, which has no
+// visible effect.
 const noDetachKeys = "ctrl-@,ctrl-^,ctrl-@,ctrl-_,ctrl-@,ctrl-^,ctrl-@,ctrl-_"
 
 // AttachContainer implements Attachments. The stream lives until it is closed

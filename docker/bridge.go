@@ -7,8 +7,7 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// The names of Docker's default bridge and of its options, which daemon.json's
-// "icc" and "ip" set.
+// The names of Docker's default bridge and of its options. "icc" and "ip" of daemon.json set the options.
 const (
 	defaultBridge = "bridge"
 	optionICC     = "com.docker.network.bridge.enable_icc"

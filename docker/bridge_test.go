@@ -15,9 +15,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestBridgeDaemonJSON connects to engines whose default bridge an administrator
-// has changed: pods get what Kubernetes promises there, or the bridge is refused
-// with the setting's name.
+// TestBridgeDaemonJSON connects to engines whose default bridge an administrator has changed. Either pods have the
+// network that Kubernetes promises, or the error of the refused bridge names the setting.
 func TestBridgeDaemonJSON(t *testing.T) {
 	env := rigenv.Require(t)
 	for name, row := range map[string]struct {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// do makes one request on the current session, connecting first if needed, and types its error. f gets a context with
-// the request's bound. An impossible name fails before anything is sent. A request that finds the engine away drops the
-// session.
+// do makes one request on the current session, and gives its error a type. If there is no session, it connects first. f
+// gets a context with the request's bound. An impossible name fails before anything is sent. A request that finds the
+// engine away drops the session.
 func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session) error) (err error) {
 	if err := o.kind.check(o.object); err != nil {
 		return typed(ctx, o, err)
@@ -39,7 +39,7 @@ func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session)
 }
 
 // silence is how long a request may wait before LastTimeout reports it. A deadline cannot replace it: a CRI request's
-// deadline is often the earlier one, and minutes away. silence is less than the ten seconds that package state gives an
+// own deadline often comes first, and is minutes away. silence is less than the ten seconds that package state gives an
 // inspect.
 const silence = 9 * time.Second
 
@@ -49,7 +49,7 @@ func (c *Client) reportSilence(o op) (answered func()) {
 	return func() { timer.Stop() }
 }
 
-// short is do for a request that is not long by nature.
+// short is do for a request that the request timeout bounds.
 func (c *Client) short(ctx context.Context, o op, f func(context.Context, *session) error) error {
 	o.bound = c.timeout
 	return c.do(ctx, o, f)
@@ -70,7 +70,7 @@ func (c *Client) onImage(ctx context.Context, verb, ref string, f func(context.C
 	return c.short(ctx, op{verb: verb, kind: anImage, object: ref}, f)
 }
 
-// long is do for a request about one container that takes as long as its context.
+// long is do for a request about one container that only its context bounds.
 func (c *Client) long(ctx context.Context, verb, id string, f func(context.Context, *session) error) error {
 	return c.do(ctx, op{verb: verb, kind: aContainer, object: id}, f)
 }

@@ -19,8 +19,7 @@ import (
 const (
 	// defaultHost is where Docker Engine listens by default.
 	defaultHost = "unix:///var/run/docker.sock"
-	// defaultRequestTimeout bounds the calls that are not long by nature; it
-	// is the default of cri-dockerd's --runtime-request-timeout.
+	// defaultRequestTimeout is the default of Options.RequestTimeout, and of cri-dockerd's --runtime-request-timeout.
 	defaultRequestTimeout = 2 * time.Minute
 
 	// idleConnections is the number of connections kept open between calls, so that a burst of pods reuses them.
@@ -29,36 +28,33 @@ const (
 	idleTimeout = 90 * time.Second
 )
 
-// Options are the options of Dial. The zero value is the local engine at its
-// usual place.
+// Options are the options of Dial. The zero value stands for the local engine at its default socket.
 type Options struct {
 	// Host is the engine's address, unix:///path/to/docker.sock. Empty means
 	// defaultHost. The environment (DOCKER_HOST and the like) is not read.
 	Host string
-	// RequestTimeout bounds every call that is not long by nature (pulls,
-	// loads, event and exec streams), and stops in addition to their grace
-	// period. Zero means defaultRequestTimeout.
+	// RequestTimeout bounds the wait for the answer to a request. A stop gets its grace period in addition. It does not
+	// bound transfers (pulls, loads, saves, copies), checkpoints and open streams. Zero means defaultRequestTimeout.
 	RequestTimeout time.Duration
 	// LogDriver is the engine's log driver for containers, used in the mode blocking. An engine whose daemon.json makes
-	// that impossible is refused. Empty skips the check.
+	// this mode impossible is refused. Empty skips the check.
 	LogDriver string
-	// Bridge says that pods use the engine's default bridge, which is then checked, see Features.BridgeFault.
+	// Bridge says that pods use the engine's default bridge. The bridge is then checked, see Features.BridgeFault.
 	Bridge bool
 	// OCIRuntime says whether criadapter-oci is used, see Features.OCIRuntime. Empty is
 	// OCIRuntimeOff.
 	OCIRuntime OCIRuntimeMode
-	// Observe, when not nil, is called at the beginning of every request, for
-	// metrics and traces. call is one of a few fixed phrases, such as "create
-	// container". The request uses the context that it returns, and its error
-	// goes to the function that it returns. The event stream is not a request.
+	// Observe is called at the beginning of every request, for metrics and traces. It may be nil. call is one of a few
+	// fixed phrases, such as "create container". The request uses the returned context, and passes its error to the
+	// returned function. The event stream is not a request.
 	Observe func(ctx context.Context, call string) (context.Context, func(error))
 }
 
-// Client is an Engine on a real Docker Engine behind a unix socket. It connects on the first call, and again after the
-// engine was away, so it may be made before the engine runs. All methods are safe for concurrent use.
+// Client is an Engine on a real Docker Engine behind a unix socket. It connects at the first call, and again after the
+// engine was away. So it may be made before the engine runs. All methods are safe for concurrent use.
 //
-// A connection is refused with ErrFailedPrecondition when the engine is too old, runs elsewhere or cannot run pods, see
-// checkEngine. Each call that needs a connection gets this error; the next one tries again.
+// A connection is refused with ErrFailedPrecondition if the engine is too old, runs elsewhere or cannot run pods, see
+// checkEngine. A call that needs a connection gets this error, and the next call tries again.
 type Client struct {
 	host    string
 	timeout time.Duration
@@ -81,10 +77,9 @@ type Client struct {
 
 var _ Engine = (*Client)(nil)
 
-// Dial returns a client of the engine at opts.Host without connecting to it.
-// An address that is not a unix socket fails with ErrFailedPrecondition:
-// criadapter shares files, namespaces and process ids with its engine, which
-// must therefore be on the same machine.
+// Dial returns a client of the engine at opts.Host without connecting to it. An address that is not a unix socket fails
+// with ErrFailedPrecondition. criadapter shares files, namespaces and process ids with its engine, so the engine must
+// be on the same machine.
 func Dial(opts Options) (*Client, error) {
 	opts.Host = cmp.Or(opts.Host, defaultHost)
 	if opts.RequestTimeout <= 0 {
@@ -112,8 +107,7 @@ func Dial(opts Options) (*Client, error) {
 	return c, api.Close()
 }
 
-// Close closes the idle connections to the engine. Calls that are under way go
-// on; a later call connects again.
+// Close closes the idle connections to the engine. Calls that are under way go on, and a later call connects again.
 func (c *Client) Close() error {
 	if s := c.current.Swap(nil); s != nil {
 		return s.api.Close()
@@ -141,11 +135,11 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// newAPI makes a moby client with a connection pool of its own. Its own negotiation would race with readers of the
-// version. So connect fixes the version before it hands the client out.
+// newAPI makes a moby client with a connection pool of its own. If that client negotiated its version itself, this
+// would race with readers of the version. So connect sets the version before other goroutines get the client.
 func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
-	// moby copies the transport. If it may use HTTP/2, the copy gets TLS
-	// settings, and then talks TLS to the socket.
+	// moby copies the transport. If the transport allows HTTP/2, the copy gets TLS settings, and uses TLS on the
+	// socket.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	httpClient := &http.Client{

@@ -33,7 +33,7 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 	return c.open(ctx, bounded)
 }
 
-// notConnected gives the error of a connect its type, see typed. A nil error stays nil.
+// notConnected gives a type to the error of a connect, see typed. A nil error stays nil.
 func (c *Client) notConnected(ctx context.Context, err error) error {
 	return typed(ctx, op{verb: "connect to Docker Engine at", object: c.host, bound: c.timeout}, err)
 }
@@ -126,7 +126,7 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 	case ping.APIVersion == "" && err != nil:
 		return nil, err
 	case ping.APIVersion == "":
-		return nil, refusal("what listens there names no Docker API version, so it is not Docker Engine")
+		return nil, refusal("the server there reports no Docker API version, so it is not Docker Engine")
 	case versionLess(ping.APIVersion, minAPIVersion):
 		return nil, c.tooOld(ctx, ping.APIVersion)
 	case err != nil:

@@ -70,7 +70,7 @@ func (s *session) create(
 	return created, err
 }
 
-// logWarnings logs what the engine left out of an accepted request, such as a limit that this kernel does not have.
+// logWarnings logs the engine's warnings about an accepted request, such as a limit that this kernel does not have.
 func logWarnings(ctx context.Context, call, containerID string, warnings []string) {
 	for _, warning := range warnings {
 		log.G(ctx).WithFields(log.Fields{"call": call, "containerID": containerID, "warning": warning}).
@@ -78,8 +78,8 @@ func logWarnings(ctx context.Context, call, containerID string, warnings []strin
 	}
 }
 
-// StopContainer implements Containers. The grace period is rounded up to whole
-// seconds, the engine's unit; a negative one counts as none.
+// StopContainer implements Containers. The grace period is rounded up to whole seconds, the engine's unit. A negative
+// grace period counts as zero.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	defer step.At("engine: stop container")()
 	seconds := graceSeconds(grace)
@@ -91,8 +91,7 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	})
 }
 
-// maxGrace keeps a grace period plus the request timeout within a Duration; it
-// is 68 years.
+// maxGrace keeps a grace period plus the request timeout within a Duration. It is 68 years.
 const maxGrace = math.MaxInt32
 
 func graceSeconds(grace time.Duration) int {
@@ -120,8 +119,8 @@ var removalBackoff = wait.Backoff{
 }
 
 // RemoveContainer implements Containers. A forced removal has one conflict: a removal that is already under way. Then
-// it waits until the container is gone, so that its name is free when the call succeeds. A failed removal that leaves
-// no container counts as a success, because no caller would repeat it.
+// it waits until the container is gone, so that its name is free when the call succeeds. If a removal fails and no
+// container is left, it counts as a success, because no caller would repeat it.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	defer step.At("engine: remove container")()
 	return c.onContainer(ctx, "remove container", id, func(ctx context.Context, s *session) (err error) {

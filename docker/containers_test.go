@@ -24,8 +24,7 @@ func TestGraceSeconds(t *testing.T) {
 	}
 }
 
-// TestErrorTexts shows that an error says once what was asked, and then the
-// engine's own words.
+// TestErrorTexts shows that an error names the request once, and then has the engine's own text.
 func TestErrorTexts(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("POST /containers/x/start", answer(400, `{"message":"exec: \"sh\": executable file not found in $PATH"}`))
@@ -40,8 +39,8 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-// TestCreateNamesThePlatform shows that only engines with the containerd image store get a platform. An image without
-// it is asked for once more; other errors are not retried.
+// TestCreateNamesThePlatform shows that only engines with the containerd image store get a platform. If the image lacks
+// that platform, the request is repeated without it. Other errors are not retried.
 func TestCreateNamesThePlatform(t *testing.T) {
 	store := [][2]string{{"driver-type", "io.containerd.snapshotter.v1"}}
 	const named, missing = "linux/amd64",
@@ -92,8 +91,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopOutlastsItsGrace shows that the bound of a stop is its grace period
-// and the request timeout.
+// TestStopOutlastsItsGrace shows that the grace period plus the request timeout bounds a stop.
 func TestStopOutlastsItsGrace(t *testing.T) {
 	const timeout = 2 * time.Second // enough for the other requests on a busy machine
 	f := newFakeServer(t)

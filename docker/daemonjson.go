@@ -49,7 +49,7 @@ func confinesNothing(text []byte) bool {
 }
 
 const (
-	// maxBufferSize is the log option that goes with the mode non-blocking only.
+	// maxBufferSize is a log option that only the mode non-blocking allows.
 	maxBufferSize = "max-buffer-size"
 	// noLogOption is a log option that no log driver has.
 	noLogOption = "criadapter-asks"
@@ -82,8 +82,7 @@ func checkLogOptions(ctx context.Context, host, logDriver, apiVersion string) er
 // maxAnswer bounds the size of an answer, in bytes.
 const maxAnswer = 64 << 10
 
-// postRaw sends a request that moby's client refuses to send, and returns the
-// text of the answer, whatever its status.
+// postRaw sends a request that moby's client refuses to send. It returns the text of the answer, with any status.
 func postRaw(ctx context.Context, host, path string, body any) (string, error) {
 	encoded, err := json.Marshal(body)
 	if err != nil {

@@ -1,18 +1,14 @@
 // Package docker is the client of Docker Engine, and the only importer of Docker's own client.
 //
-// Engine is the small, context-first set of calls that criadapter makes;
-// Client implements it on a real Docker Engine (API 1.41, that is 20.10, and
-// newer) and reconnects by itself; package dockertest implements it in memory.
-// Features says what the connected engine can do, Event is the engine's event
-// in one form whatever the engine's version.
+// Engine is the small set of calls that criadapter makes. Client implements it on a real Docker Engine 20.10 (API 1.41)
+// or newer, and reconnects by itself. Package dockertest implements it in memory. Features has the abilities of the
+// connected engine. Event has the same form for all versions of the engine.
 //
-// Every error is typed with github.com/containerd/errdefs: ErrNotFound,
-// ErrConflict, ErrInvalidArgument, ErrUnavailable (the engine is away),
-// ErrFailedPrecondition (the engine cannot run pods here), ErrNotImplemented
-// (the connected engine is too old for a field), and so on;
-// ErrRegistryUnavailable is this package's own. The type follows from the HTTP
-// status of the engine's answer. The one exception are pulls, where 20.10 has
-// nothing but the registry's words: see pullerrors.go.
+// Every error has a type of github.com/containerd/errdefs, such as ErrNotFound, ErrConflict and ErrInvalidArgument.
+// ErrUnavailable means that the engine is away. ErrFailedPrecondition means that the engine cannot run pods here.
+// ErrNotImplemented means that the connected engine is too old for a field. ErrRegistryUnavailable and ErrMediaType are
+// this package's own types. The type follows from the HTTP status of the engine's answer. Pulls are the exception,
+// because 20.10 returns only the registry's text: see pullerrors.go.
 //
 // Files use each other in one direction. The calls (images.go, containers.go and others) use call.go, which uses
 // connect.go. connect.go uses the files that look at an engine, and these use the types of engine.go and features.go.

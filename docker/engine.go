@@ -14,8 +14,8 @@ import (
 
 // Engine is the part of Docker Engine that criadapter uses. All methods are safe for concurrent use, end when their
 // context ends, and return errors typed with github.com/containerd/errdefs. From any call, ErrUnavailable means that
-// the engine could not be reached or did not answer. ErrFailedPrecondition means that it cannot run pods here; its text
-// says why.
+// the engine could not be reached or did not answer. ErrFailedPrecondition means that the engine cannot run pods here,
+// and the error's text says why.
 type Engine interface {
 	System
 	Containers
@@ -27,49 +27,45 @@ type Engine interface {
 
 // System is the part of Engine for the engine itself.
 type System interface {
-	// Features returns what the engine of the current connection can do. The
-	// value is read once per connection and answered from memory; while the
-	// engine is away the call fails with ErrUnavailable and the reason.
+	// Features returns the features of the engine on the current connection. It reads them once per connection, and
+	// then answers from memory. While the engine is away, it fails with ErrUnavailable and the reason.
 	Features(ctx context.Context) (Features, error)
 	// Ping asks the engine whether it answers.
 	Ping(ctx context.Context) error
-	// LastAnswer returns when the engine last answered any request, an error included; zero before the first time.
-	// Events are no answers.
+	// LastAnswer returns when the engine last answered any request, even with an error. It is zero before the first
+	// answer. Events are not answers.
 	LastAnswer() time.Time
-	// LastTimeout returns when a request last waited nine seconds for its answer (half of RequestTimeout where that is
-	// less), zero before the first time. Requests that Options.RequestTimeout does not bound do not count; a stop's
-	// wait begins after its grace period. A later answer or a nearer deadline of the caller changes nothing.
+	// LastTimeout returns when a request last waited nine seconds for its answer, or half of RequestTimeout if that is
+	// less. It is zero before the first time. Only requests that Options.RequestTimeout bounds count. A stop's wait
+	// begins after its grace period. A later answer or a nearer deadline of the caller changes nothing.
 	LastTimeout() time.Time
 	// Events passes container, exec and image events since opts.Since (zero: from now on) to opts.Handle, one at a time
 	// and in the engine's order. It ends when ctx ends, the connection breaks, or Handle is tens of thousands of events
-	// behind. It always returns a non-nil error: the caller must then look up what happened since the last event.
+	// behind. It always returns a non-nil error. The caller must then look up the changes since the last event.
 	Events(ctx context.Context, opts EventsOptions) error
 }
 
 // EventsOptions are the options of Engine.Events.
 type EventsOptions struct {
-	// Since asks the engine to replay events from that time on. Engines keep
-	// only their last 256 events and forget them on a restart.
+	// Since asks the engine to replay events from that time on. Engines keep only their last 256 events, and forget
+	// them at a restart.
 	Since time.Time
-	// Subscribed, when not nil, is called once the engine has accepted the subscription, before the first event: no
-	// later event is missed.
+	// Subscribed is called when the engine has accepted the subscription, before the first event. No later event is
+	// missed. It may be nil.
 	Subscribed func()
 	// Handle is called for each event, in the goroutine that called Events.
 	Handle func(Event)
 }
 
-// Containers is the part of Engine for containers. An id may be a
-// container's full id or its name.
+// Containers is the part of Engine for containers. An id may be a container's full id or its name.
 type Containers interface {
-	// CreateContainer creates a container and returns its full id. A name in
-	// use fails with ErrConflict, a missing image with ErrNotFound.
+	// CreateContainer creates a container and returns its full id. It fails with ErrConflict for a name in use, and
+	// with ErrNotFound for a missing image.
 	CreateContainer(ctx context.Context, spec ContainerSpec) (string, error)
-	// StartContainer starts a created or exited container. Starting a running
-	// one succeeds.
+	// StartContainer starts a created or exited container. It succeeds for a running container.
 	StartContainer(ctx context.Context, id string) error
-	// StopContainer sends the container's stop signal, waits up to grace,
-	// then kills. It returns when the container has stopped. Stopping one
-	// that does not run succeeds.
+	// StopContainer sends the container's stop signal, waits up to grace, and then kills the container. It returns when
+	// the container has stopped. It succeeds for a container that does not run.
 	StopContainer(ctx context.Context, id string, grace time.Duration) error
 	// KillContainer sends a signal such as "SIGKILL". A container that does
 	// not run fails with ErrConflict.
@@ -79,37 +75,36 @@ type Containers interface {
 	RemoveContainer(ctx context.Context, id string) error
 	// UpdateContainer changes the resources of a container.
 	UpdateContainer(ctx context.Context, id string, resources container.Resources) error
-	// LimitNote replaces the limits in the container's note and returns the old ones. They apply from its next start
-	// on. It does nothing for a container without a note. LimitNote, Adjust and Adjustment find a note by the
-	// container's full id only, not by its name.
+	// LimitNote replaces the limits in the container's note and returns the old ones. They apply from the container's
+	// next start on. It does nothing for a container without a note. LimitNote, Adjust and Adjustment find a note by
+	// the container's full id only, not by its name.
 	LimitNote(ctx context.Context, id string, limits NoteLimits) (NoteLimits, error)
 	// Adjust puts the changes of plugins into the note of a container that has not started. A container without a note
 	// fails with errdefs.ErrNotImplemented.
 	Adjust(ctx context.Context, id string, adjustment ocinote.Adjustment) error
-	// Adjustment returns what plugins have changed in a container, nil for nothing.
+	// Adjustment returns the changes of plugins in a container, nil for none.
 	Adjustment(ctx context.Context, id string) (*ocinote.Adjustment, error)
-	// InspectContainer returns the engine's state of one container. It is right at any time, whereas a list may lag
+	// InspectContainer returns the engine's state of one container. The state is always current, whereas a list may lag
 	// behind a die event.
 	InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error)
-	// ListContainers lists all containers, in any state, that carry the label
-	// key given (with value when not empty).
+	// ListContainers lists the containers that have all labels, in any state. A label with an empty value matches any
+	// value.
 	ListContainers(ctx context.Context, labels map[string]string) ([]container.Summary, error)
 }
 
-// ContainerSpec is a container to create. Its three parts are sent as they
-// are; fields that the connected engine is too old for are refused with
-// ErrNotImplemented before anything is sent, because old engines ignore
-// unknown fields silently.
+// ContainerSpec is a container to create. Config, Host and Network are sent as they are. If the connected engine is too
+// old for a field, the field is refused with ErrNotImplemented before anything is sent. Old engines ignore unknown
+// fields silently.
 type ContainerSpec struct {
 	Name    string
 	Config  *container.Config
 	Host    *container.HostConfig
 	Network *network.NetworkingConfig
-	// Note tells Features.OCIRuntime what the Docker API cannot express. The container then gets this runtime in front
-	// of its own. Nil means no note.
+	// Note has settings that the Docker API cannot express, for Features.OCIRuntime. The container then gets this
+	// runtime in front of its own. Nil means no note.
 	Note *ocinote.Note `json:",omitempty"`
-	// NetworkPath, when not nil, returns the path of the network namespace that the container with this id joins.
-	// CreateContainer writes the path into the note.
+	// NetworkPath returns the path of the network namespace that the container with this id joins. CreateContainer
+	// writes the path into the note. It may be nil.
 	NetworkPath func(id string) string `json:"-"`
 }
 
@@ -166,14 +161,13 @@ type ExecState struct {
 	PID int
 }
 
-// Attachments is the part of Engine that joins the terminals and streams of
-// processes.
+// Attachments is the part of Engine for the streams and terminals of processes.
 type Attachments interface {
 	// AttachContainer joins the streams of a running container, from now on. The stream ends when the container does,
 	// or when it is closed. CloseWrite ends the container's standard input if it was created with StdinOnce, and the
-	// attachment otherwise. An ended container is joined as well, and its stream is silent until the next start. So the
-	// caller must check afterwards whether the container runs. If the container ends during the call, the stream may
-	// stay open with its input.
+	// attachment otherwise. It also succeeds for an ended container, whose stream is silent until the next start. So
+	// the caller must check afterwards whether the container runs. If the container ends during the call, the stream
+	// may stay open with its input.
 	AttachContainer(ctx context.Context, id string, opts AttachOptions) (Stream, error)
 	// ContainerLogs returns the container's log of the streams in opts, in the form of Stream.Read. The caller closes
 	// it.
@@ -196,8 +190,8 @@ type TerminalSize struct {
 	Width, Height uint16
 }
 
-// Stream is a bidirectional connection to a process. Without a TTY what Read
-// returns is multiplexed (see Demultiplex). Close ends both directions.
+// Stream is a bidirectional connection to a process. Without a TTY, Read returns multiplexed output (see Demultiplex).
+// Close ends both directions.
 type Stream interface {
 	io.ReadWriteCloser
 	// CloseWrite ends the standard input and leaves the output open.
@@ -206,42 +200,39 @@ type Stream interface {
 
 // Images is the part of Engine for images.
 type Images interface {
-	// ListImages lists the top-level images (no intermediate layers), each once.
-	// Here and in InspectImage, names by digest are among RepoDigests alone, and
-	// no name is listed twice.
+	// ListImages lists the images without intermediate layers, each once. In its results and in the results of
+	// InspectImage, only RepoDigests has names by digest, and no name is listed twice.
 	ListImages(ctx context.Context) ([]image.Summary, error)
 	// InspectImage looks an image up by id, tag or digest.
 	InspectImage(ctx context.Context, ref string) (*image.InspectResponse, error)
-	// PullImage pulls ref ("name:tag" or "name@digest") and returns when the
-	// image is complete. An image that the registry does not have fails with
-	// ErrNotFound, refused credentials with ErrUnauthenticated, a registry that
-	// cannot be reached with ErrRegistryUnavailable. Content that the engine does
-	// not keep fails with ErrMediaType.
+	// PullImage pulls ref ("name:tag" or "name@digest") and returns when the image is complete. It fails with
+	// ErrNotFound if the registry does not have the image, and with ErrUnauthenticated if it refuses the credentials.
+	// It fails with ErrRegistryUnavailable if the registry cannot be reached, and with ErrMediaType for content that
+	// the engine does not keep.
 	PullImage(ctx context.Context, ref string, opts PullOptions) error
 	// LoadImage loads an archive in the format of docker save.
 	LoadImage(ctx context.Context, archive io.Reader) error
 	// SaveImage writes an image to archive, in the format of docker save: its layers as they were pulled, and
-	// manifest.json with their order. After an error the archive is unusable. An error of archive is wrapped.
+	// manifest.json with their order. After an error the archive is unusable. If a write to archive fails, the error
+	// wraps the write error.
 	SaveImage(ctx context.Context, ref string, archive io.Writer) error
 	// TagImage gives an image one more name.
 	TagImage(ctx context.Context, source, target string) error
-	// RemoveImage removes one name of an image, or the image when ref is an
-	// id with at most one tag. A used image fails with ErrConflict, and so does
-	// an id with more names.
+	// RemoveImage removes one name of an image, or the image if ref is an id with at most one tag. It fails with
+	// ErrConflict for a used image, and for an id with more names.
 	RemoveImage(ctx context.Context, ref string) error
 	// ForceRemoveImage removes the image with that id ("sha256:…") and all its names in one operation of the engine.
-	// Stopped containers do not prevent it. The image of a running container, or one that is the parent of another,
-	// fails with ErrConflict and keeps its names.
+	// Stopped containers do not prevent it. It fails with ErrConflict for the image of a running container and for the
+	// parent of another image. Such an image keeps its names.
 	ForceRemoveImage(ctx context.Context, id string) error
 }
 
 // PullOptions are the options of Engine.PullImage.
 type PullOptions struct {
-	// Auth are the credentials for the registry, nil for none. They are never
-	// logged.
+	// Auth has the credentials for the registry, nil for none. They are never logged.
 	Auth *Auth
-	// Progress, when not nil, is called on progress of a layer: with each MiB of its download, while it is extracted,
-	// and on each new step. A stalled transfer is silent.
+	// Progress is called when a layer makes progress: with each MiB of its download, while it is extracted, and at each
+	// new step. It is not called while a transfer stalls. It may be nil.
 	Progress func(PullPhase)
 }
 
@@ -250,14 +241,14 @@ type PullPhase int
 
 // The phases of a pull.
 const (
-	// PullMoves is a transfer that has stalled if it is silent.
+	// PullMoves is the phase of a transfer that reports its progress. If it is silent, it has stalled.
 	PullMoves PullPhase = iota
 	// PullQueued is a transfer whose unfinished layers all wait for other pulls: the engine limits its downloads over
 	// all pulls (max-concurrent-downloads). It is silent until its turn comes. With the containerd image store it may
 	// be queued from the beginning, and counts as queued whenever no layer makes progress.
 	PullQueued
-	// PullUnpacks is a transfer with all layers, on an engine that extracts them silently (containerd image store
-	// before API 1.48).
+	// PullUnpacks is a transfer that has downloaded all layers, on an engine that extracts them silently (containerd
+	// image store before API 1.48).
 	PullUnpacks
 )
 

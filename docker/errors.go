@@ -23,13 +23,11 @@ var ErrMediaType = errors.New("unsupported media type")
 // op is a request: its name in error messages, and its time limit.
 type op struct {
 	verb, object string
-	// kind is the kind of object, noObject for one that is not checked.
+	// kind is the kind of the object. With noObject, the object's name is not checked.
 	kind objectKind
-	// bound is the longest that the request may take, zero for as long as its
-	// caller's context lasts.
+	// bound is the longest time that the request may take. With zero, only the caller's context bounds the request.
 	bound time.Duration
-	// grace is the part of bound in which a missing answer is normal: a stop
-	// waits for its container.
+	// grace is the part of bound in which a missing answer is normal, because a stop waits for its container.
 	grace time.Duration
 	// endless marks a request that lasts as long as the connection and is not
 	// observed.
@@ -43,15 +41,15 @@ func (o op) String() string {
 	return o.verb + " " + o.object
 }
 
-// typed turns the moby client's errors into the ones that Engine promises:
+// typed turns the moby client's errors into the errors that Engine promises:
 //
-//   - an answer of the engine keeps the type that its HTTP status has,
+//   - an answer of the engine keeps the type of its HTTP status,
 //   - the end of the caller's context stays a context error,
 //   - an engine that cannot be reached, cuts its answer short or does not
 //     answer within the request timeout becomes ErrUnavailable,
 //   - anything else (an answer that is not understood) becomes ErrInternal.
 //
-// ctx is the caller's context, not the one derived from it for the request.
+// ctx is the caller's context, not the request's context that is derived from it.
 func typed(ctx context.Context, o op, err error) error {
 	switch {
 	case err == nil:
@@ -61,7 +59,7 @@ func typed(ctx context.Context, o op, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", o, ctx.Err())
 	case errors.Is(err, context.DeadlineExceeded):
-		// Not wrapped: the caller's deadline has not passed, ours has.
+		// Not wrapped: the request's own deadline has passed, and the caller's has not.
 		return fmt.Errorf("%s: %w: no answer within %s", o, errdefs.ErrUnavailable, o.bound)
 	case isDisconnect(err):
 		return fmt.Errorf("%s: %w: %w", o, errdefs.ErrUnavailable, err)
@@ -70,7 +68,7 @@ func typed(ctx context.Context, o op, err error) error {
 	}
 }
 
-// engineAnswer is an error that the engine answered, in the engine's own words alone.
+// engineAnswer is an error from the engine, with the engine's own text alone.
 type engineAnswer struct{ error }
 
 // clientPrefix is the moby client's prefix of the engine's error text.
@@ -126,8 +124,8 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// refusal is the error of an engine that criadapter does not work with. Its
-// sentence goes to the operator, in Status and in every call's error.
+// refusal is the error of an engine with which criadapter does not work. Operators read its sentence in Status, and in
+// the error of every call.
 func refusal(format string, args ...any) error {
 	return errdefs.ErrFailedPrecondition.WithMessage(fmt.Sprintf(format, args...))
 }

@@ -58,8 +58,7 @@ func (q *eventQueue) signal() {
 	}
 }
 
-// take waits for events and returns all there are, with the error that ended
-// the queue after them.
+// take waits for events and returns all events in the queue. The error is the one that ended the queue after them.
 func (q *eventQueue) take(ctx context.Context) ([]Event, error) {
 	select {
 	case <-q.changed:

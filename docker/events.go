@@ -15,8 +15,8 @@ import (
 
 // Events implements System.
 //
-// A goroutine takes events off the connection as fast as the engine writes them, because the engine drops what a slow
-// reader does not take. Handle runs in the caller's goroutine. When it is maxQueuedEvents behind, the stream ends with
+// A goroutine reads events as fast as the engine writes them, because the engine drops events that a slow reader does
+// not read. Handle runs in the caller's goroutine. If it is maxQueuedEvents behind, the stream ends with
 // ErrUnavailable, so that no event is lost silently.
 func (c *Client) Events(ctx context.Context, opts EventsOptions) error {
 	o := op{verb: "watch events", endless: true}
@@ -49,8 +49,8 @@ func (c *Client) Events(ctx context.Context, opts EventsOptions) error {
 	})
 }
 
-// subscribe asks for the stream and waits until the engine has accepted it, no longer than the request timeout. The
-// engine sends the HTTP status a moment before it subscribes the connection. So the request always names a time to
+// subscribe requests the stream and waits until the engine has accepted the request, at most for the request timeout.
+// The engine sends the HTTP status a moment before it subscribes the connection. So the request always names a time to
 // replay from, and no event is lost in between.
 func (c *Client) subscribe(
 	ctx context.Context, cancel context.CancelFunc, s *session, since time.Time,
@@ -77,8 +77,8 @@ func (c *Client) subscribe(
 	return result, nil
 }
 
-// pump moves events into the queue until the stream ends, and then its error. The stream ends with its context. A
-// reload of the engine's configuration is not passed on.
+// pump moves events into the queue until the stream ends, and then adds the stream's error. The stream ends with its
+// context. pump calls reloaded for a reload of the engine's configuration, and does not queue that event.
 func pump(stream client.EventsResult, queue *eventQueue, reloaded func()) {
 	for {
 		select {
@@ -98,7 +98,7 @@ func pump(stream client.EventsResult, queue *eventQueue, reloaded func()) {
 	}
 }
 
-// deliver hands events over until the queue ends, and returns its error.
+// deliver passes events to handle until the queue ends, and returns the queue's error.
 func deliver(ctx context.Context, queue *eventQueue, handle func(Event)) error {
 	for {
 		batch, err := queue.take(ctx)
@@ -114,8 +114,7 @@ func deliver(ctx context.Context, queue *eventQueue, handle func(Event)) error {
 	}
 }
 
-// eventKinds are the event names of the API that criadapter acts on. It is
-// never written to.
+// eventKinds has the API's names of the events that criadapter uses. It is read-only.
 var eventKinds = map[events.Type]map[events.Action]EventKind{
 	events.ContainerEventType: {
 		events.ActionCreate:  ContainerCreated,

@@ -184,7 +184,7 @@ func TestEventsOutlastRequestTimeout(t *testing.T) {
 	wantType(t, "Events", err, context.DeadlineExceeded)
 }
 
-// TestSlowHandler checks that the client reads events while the handler is busy. Otherwise the engine would drop
+// TestSlowHandler checks that the client reads events while the handler is busy. If it did not, the engine would drop
 // events.
 func TestSlowHandler(t *testing.T) {
 	const count = 20_000

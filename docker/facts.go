@@ -11,7 +11,7 @@ import (
 	"github.com/moby/moby/client/pkg/security"
 )
 
-// facts is the engine's description of itself, unjudged.
+// facts is the engine's description of itself.
 type facts struct {
 	version client.ServerVersionResult
 	info    system.Info
@@ -35,10 +35,10 @@ func readFacts(ctx context.Context, api *client.Client) (facts, error) {
 // directories.
 const apiCDI = "1.44"
 
-// containerdStore is the mark that engines with the containerd image store put into the storage driver's status.
+// containerdStore is the entry in the storage driver's status that only engines with the containerd image store have.
 var containerdStore = [2]string{"driver-type", "io.containerd.snapshotter.v1"}
 
-// features condenses the facts for the other packages.
+// features derives the engine's features from the facts.
 func (f facts) features(apiVersion string) Features {
 	info := f.info
 	cgroupVersion, err := strconv.Atoi(info.CgroupVersion)

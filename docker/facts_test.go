@@ -66,7 +66,8 @@ func TestFeatures(t *testing.T) {
 			got := f.features(c.api)
 			testutil.Assert(t, strings.Contains(got.NoCheckpoint, "experimental"),
 				"without experimental features it lacks %q", got.NoCheckpoint)
-			// Of this machine; see TestCanLowerOOMScore, TestReadLimits, TestNoCheckpoint, TestLimitedHugePages.
+			// These depend on this machine. TestCanLowerOOMScore, TestReadLimits, TestNoCheckpoint and
+			// TestLimitedHugePages test them.
 			got.NegativeOOMScore, got.Limits, got.NoCheckpoint, got.HugePages, got.Process = false, nil, "", nil, 0
 			testutil.Assert(t, reflect.DeepEqual(got, c.want), "got  %+v\nwant %+v", got, c.want)
 		})

@@ -19,8 +19,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// fakeServer serves as much of Docker's API on a unix socket as a connection
-// needs. The answers are fields that a test changes, or handlers that it adds.
+// fakeServer serves the part of Docker's API that a connection needs, on a unix socket. A test changes the answers by
+// fields, or adds handlers.
 type fakeServer struct {
 	t      *testing.T
 	socket string
@@ -36,8 +36,7 @@ type fakeServer struct {
 	served     chan struct{}
 }
 
-// newFakeServer starts a server that looks like 20.10 with its data root in a
-// directory of the test.
+// newFakeServer starts a server that answers like Docker 20.10. Its data root is in a directory of the test.
 func newFakeServer(t *testing.T) *fakeServer {
 	t.Helper()
 	f := &fakeServer{

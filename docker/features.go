@@ -24,8 +24,8 @@ type Features struct {
 	// StorageDriver is the driver of container layers, "overlay2" or, with the
 	// containerd image store, the snapshotter.
 	StorageDriver string
-	// ContainerdImageStore says whether images live in containerd, whose image
-	// ids are manifest digests instead of config digests.
+	// ContainerdImageStore says whether containerd keeps the images. Their ids are then manifest digests instead of
+	// config digests.
 	ContainerdImageStore bool
 	// Root is the engine's data directory, "/var/lib/docker".
 	Root string
@@ -47,7 +47,7 @@ type Features struct {
 	// RecursiveReadOnly are the runtimes that make a mount read-only with all mounts below it. The engine and the
 	// kernel support it, too.
 	RecursiveReadOnly []string
-	// OCIRuntime is the runtime for ContainerSpec.Note, which says what the API cannot.
+	// OCIRuntime is the runtime that reads ContainerSpec.Note.
 	OCIRuntime OCIRuntime
 	// DefaultRuntime is the runtime of containers without one.
 	DefaultRuntime string
@@ -62,12 +62,13 @@ type Features struct {
 	BridgeAddress string
 	// BridgeIPv6 says that the default bridge gives containers IPv6 addresses, too. It is false without Options.Bridge.
 	BridgeIPv6 bool
-	// BridgeFault says why the default bridge cannot connect pods, empty where it can
-	// and for an engine that was dialed without Options.Bridge.
+	// BridgeFault says why the default bridge cannot connect pods. It is empty if the bridge can, and without
+	// Options.Bridge.
 	BridgeFault string
 	// CDI says whether the engine injects CDI devices.
 	CDI bool
-	// NoCheckpoint says what the engine lacks to checkpoint containers and to restore them, empty when it can.
+	// NoCheckpoint says what the engine lacks to checkpoint and restore containers. It is empty if the engine can do
+	// both.
 	NoCheckpoint string
 	// HugePages are the sizes of huge pages ("2MB") that the controller hugetlb limits on this node, in lexical order.
 	HugePages []string
@@ -76,9 +77,8 @@ type Features struct {
 	// NegativeOOMScore says whether containers can get a negative
 	// oom_score_adj. It is false when the engine lacks CAP_SYS_RESOURCE.
 	NegativeOOMScore bool
-	// Limits are the resource limits of the engine's own process, in lexical
-	// order of their names: what its containers inherit. Without
-	// CAP_SYS_RESOURCE no container can get a higher hard limit.
+	// Limits are the resource limits of the engine's own process, which its containers inherit, in lexical order of
+	// their names. Without CAP_SYS_RESOURCE, no container can get a higher hard limit.
 	Limits []Limit
 }
 
@@ -119,8 +119,8 @@ func (f Features) MissingProgramCode() int {
 	return 127
 }
 
-// CheckCheckpoint fails with ErrFailedPrecondition, saying what is missing, where engine cannot checkpoint and restore
-// containers.
+// CheckCheckpoint fails with ErrFailedPrecondition if engine cannot checkpoint and restore containers. The error says
+// what is missing.
 func CheckCheckpoint(ctx context.Context, engine System) error {
 	features, err := engine.Features(ctx)
 	if err != nil || features.NoCheckpoint == "" {

@@ -19,8 +19,8 @@ type newerField struct {
 	used  func(ContainerSpec) bool
 }
 
-// newerFields are all fields of POST /containers/create that came after API
-// 1.41, from the API's version history. It is never written to.
+// newerFields has all fields of POST /containers/create that came after API 1.41, by the API's version history. It is
+// read-only.
 var newerFields = []newerField{
 	{"HostConfig.ConsoleSize", "1.42",
 		onHost(func(h *container.HostConfig) bool { return h.ConsoleSize != [2]uint{} })},
@@ -86,9 +86,8 @@ func requestsCDI(h *container.HostConfig) bool {
 	return slices.ContainsFunc(h.DeviceRequests, func(r container.DeviceRequest) bool { return r.Driver == "cdi" })
 }
 
-// CheckSpec refuses the fields of a container that an engine with those features
-// would ignore silently, with ErrNotImplemented and the API version that each
-// needs. Engine.CreateContainer does so by itself.
+// CheckSpec refuses the fields of a container that an engine with these features would ignore silently. The error is
+// ErrNotImplemented and has the API version that each field needs. Engine.CreateContainer calls it.
 func CheckSpec(spec ContainerSpec, features Features) error {
 	if spec.Note != nil && features.OCIRuntime.Name == "" {
 		return fmt.Errorf("%w: this container needs the runtime criadapter-oci, which the engine does not have",
@@ -103,8 +102,8 @@ func CheckSpec(spec ContainerSpec, features Features) error {
 	return tooNew(missing, features)
 }
 
-// CheckUpdate is CheckSpec for Engine.UpdateContainer: up to API 1.54 an update
-// ignored the limits per block device, although a create took them.
+// CheckUpdate is CheckSpec for Engine.UpdateContainer. Up to API 1.54, an update ignored the limits per block device,
+// although a create applied them.
 func CheckUpdate(r container.Resources, features Features) error {
 	const since = "1.55"
 	if features.Supports(since) {

@@ -80,7 +80,7 @@ func TestCheckSpec(t *testing.T) {
 	}
 }
 
-// TestCheckSpecPlain shows that fields which the oldest engine has are accepted.
+// TestCheckSpecPlain shows that fields of the oldest engine are accepted.
 func TestCheckSpecPlain(t *testing.T) {
 	for name, spec := range map[string]ContainerSpec{
 		"empty": {},
@@ -141,7 +141,7 @@ func TestCheckUpdateHasOneText(t *testing.T) {
 	}
 }
 
-// TestRefusedFieldIsNotSent shows that nothing reaches the engine.
+// TestRefusedFieldIsNotSent shows that a request with a refused field does not reach the engine.
 func TestRefusedFieldIsNotSent(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("POST /containers/create", func(w http.ResponseWriter, _ *http.Request) {

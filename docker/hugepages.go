@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/internal/hugepages"
 )
 
-// limitedHugePages returns the sizes of huge pages that the controller hugetlb limits, as
-// its files name them: 2MB, 1GB. It returns none where the controller is not in use.
+// limitedHugePages returns the sizes of huge pages that the controller hugetlb limits, in the spelling of its files:
+// 2MB, 1GB. It returns none if the controller is not in use.
 func limitedHugePages(root string, cgroupVersion int) []string {
 	if !hasHugetlb(root, cgroupVersion) {
 		return nil

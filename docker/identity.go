@@ -12,10 +12,10 @@ import (
 	"github.com/criadapter/criadapter/internal/shimdir"
 )
 
-// Identity is who a process runs as.
+// Identity is the user and the groups of a process.
 type Identity struct {
 	UID, GID uint32
-	// Groups are the supplementary groups, the primary one among them.
+	// Groups are the supplementary groups, including the primary group.
 	Groups []uint32
 }
 
@@ -38,8 +38,8 @@ func initialIdentity(proc, containerID string, pid int) (Identity, error) {
 	return parseIdentity(text)
 }
 
-// RuntimeSpec returns the OCI specification that a running container was started with, from the same place as
-// InitialIdentity and with its errors.
+// RuntimeSpec returns the OCI specification with which a running container was started. It reads the same file as
+// InitialIdentity, and fails like it.
 func RuntimeSpec(containerID string, pid int) ([]byte, error) {
 	text, err := runtimeSpec("/proc", containerID, pid)
 	if err != nil {

@@ -159,7 +159,7 @@ func (c *Client) RemoveImage(ctx context.Context, ref string) error {
 // ForceRemoveImage implements Images. The engine also removes untagged parents that are no longer used.
 func (c *Client) ForceRemoveImage(ctx context.Context, id string) error {
 	if _, err := digest.Parse(id); err != nil {
-		// Given a name, the engine would remove only that name.
+		// If id were a name, the engine would remove only that name.
 		err = fmt.Errorf("%w: image id %q: %w", errdefs.ErrInvalidArgument, id, err)
 		return typed(ctx, op{verb: "remove image", object: id}, err)
 	}

@@ -40,8 +40,7 @@ func TestParseLimits(t *testing.T) {
 	testutil.Assert(t, slices.Equal(got, want), "got %+v, want %+v", got, want)
 }
 
-// TestWitness shows whose limits count: dockerd's, or ours where another
-// program holds the socket.
+// TestWitness shows whose limits count: dockerd's, or this process's if another program has the socket.
 func TestWitness(t *testing.T) {
 	proc := t.TempDir()
 	for pid, name := range map[int]string{7: "dockerd", 1: "systemd"} {

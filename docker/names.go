@@ -18,7 +18,7 @@ const (
 	anImage    objectKind = "image"
 )
 
-// check returns an error if no object of this kind can have the name.
+// check returns an error if objects of this kind cannot have the name.
 func (k objectKind) check(name string) error {
 	switch k {
 	case noObject:

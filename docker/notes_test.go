@@ -95,7 +95,7 @@ func TestLimitsOfANote(t *testing.T) {
 	testutil.Assert(t, err == nil && reflect.DeepEqual(got, note), "the note is %+v, %v", got, err)
 }
 
-// What plugins adjust is a part of the note, and the rest of the note stays.
+// The adjustments of plugins become a part of the note, and the rest of the note stays.
 func TestAdjustNote(t *testing.T) {
 	id := strings.Repeat("0a", 32)
 	c, notes := newNotedClient(t)

@@ -82,7 +82,7 @@ func TestCallsAreObserved(t *testing.T) {
 	}
 	wantType(t, "inspect", second(c.InspectContainer(testContext(t), "unknown")), errdefs.ErrNotFound)
 	check("inspect container: not found")
-	// What never reaches the engine is no call.
+	// A request that never reaches the engine is not a call.
 	wantType(t, "start", c.StartContainer(testContext(t), ""), errdefs.ErrNotFound)
 	check()
 	f.stop()
@@ -94,7 +94,8 @@ func TestCallsAreObserved(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestEventStreamIsNoCall: the event stream lasts for weeks, so its duration is no latency of a call.
+// TestEventStreamIsNoCall checks that the event stream is not observed: it lasts for weeks, so its duration is not the
+// latency of a call.
 func TestEventStreamIsNoCall(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("GET /events", answer(http.StatusOK, ""))

@@ -31,7 +31,8 @@ const (
 	probeGroup = 4_242_424
 	// probeMount is where a probe mounts the notes' directory.
 	probeMount = "/notes"
-	// probeSubmounts is a directory of every node with a writable mount below it, /dev/pts. A probe mounts it twice.
+	// probeSubmounts is a directory that has a writable mount below it on every node: /dev/pts. A probe mounts the
+	// directory twice.
 	probeSubmounts = "/dev"
 	probeWritable  = "/mnt/writable"
 	probeRecursive = "/mnt/recursive"
@@ -73,7 +74,7 @@ func (p probe) tidyNotes(ctx context.Context, notes ocinote.Dir) error {
 	return err
 }
 
-// tidyProbes removes probe containers whose maker has ended, and those older than probeAge.
+// tidyProbes removes probe containers whose maker has ended, and probe containers older than probeAge.
 func (p probe) tidyProbes(ctx context.Context) error {
 	list, err := p.api.ContainerList(ctx,
 		client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", probeLabel)})
@@ -187,7 +188,7 @@ func checkRecursive(mountinfo string) error {
 			continue
 		}
 		if !slices.Contains(options, "ro") {
-			return fmt.Errorf("the mount at %s is writable below a recursive read-only one", place)
+			return fmt.Errorf("the mount at %s is writable below a recursively read-only mount", place)
 		}
 		if isBelow {
 			readOnly = append(readOnly, below)
@@ -238,7 +239,7 @@ func (p probe) run(ctx context.Context, note ocinote.Note, mounts []mount.Mount,
 	return look(inspect.Container.State.Pid)
 }
 
-// lookForGroup fails when the process lacks the group of its note.
+// lookForGroup fails if the process lacks the group of its note.
 func (p probe) lookForGroup(pid int) error {
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -248,8 +249,8 @@ func (p probe) lookForGroup(pid int) error {
 	if slices.Contains(strings.Fields(groups), strconv.Itoa(probeGroup)) {
 		return nil
 	}
-	return fmt.Errorf("a container of the runtime %s was started without what its note in %s holds", p.runtime.Name,
-		p.runtime.Notes)
+	return fmt.Errorf("a container of the runtime %s was started without the settings of its note in %s",
+		p.runtime.Name, p.runtime.Notes)
 }
 
 func (p probe) remove(ctx context.Context, id string) error {

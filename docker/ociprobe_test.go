@@ -112,7 +112,7 @@ func (p *probed) dialAuto() *Client {
 	return c
 }
 
-// What did not work is tried again, and what worked is not.
+// Features that did not work are tried again, and features that worked are not.
 func TestProofIsCompletedLater(t *testing.T) {
 	p := newProbed(t)
 	p.failing.Store(1)

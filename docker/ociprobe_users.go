@@ -64,7 +64,7 @@ func lookForUsers(pid int) error {
 		}
 		owner, ok := stat.Sys().(*syscall.Stat_t)
 		if !ok {
-			return errors.New("the system does not tell the owner of a file")
+			return errors.New("the system does not report the owner of a file")
 		}
 		if owner.Uid != probeUsers || owner.Gid != probeUsers {
 			return fmt.Errorf("%s of a container is of the user %d and the group %d, want %d", path, owner.Uid,

@@ -31,7 +31,7 @@ const (
 
 // proof is the result of probes of an engine's runtime. It is immutable.
 type proof struct {
-	// of is the digest of all that the proof depends on.
+	// of is the digest of everything that the proof depends on.
 	of     string
 	proven OCIRuntime
 	// retry is the pause before failed probes are repeated, and until is its end. Both are zero for a complete proof.
@@ -99,7 +99,7 @@ func loadProof(of string, found OCIRuntime) *proof {
 	return p
 }
 
-// proofKey is what a proof depends on.
+// proofKey has everything that a proof depends on.
 type proofKey struct {
 	EngineID, Version, Kernel, Driver, Root string
 	Found                                   OCIRuntime
@@ -128,15 +128,15 @@ func (k proofKey) digest() (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// programID tells a program from one that replaces it.
+// programID identifies a program. A program that replaces it has another programID.
 type programID struct {
 	Path     string
 	Size     int64
 	Modified time.Time
 }
 
-// identifyPrograms looks programs up as the engine's process would; dir is its directory in /proc. A missing program
-// has only a path.
+// identifyPrograms looks programs up as the engine's process would. dir is that process's directory in /proc. A missing
+// program has only a path.
 func identifyPrograms(dir string, programs ...string) []programID {
 	var ids []programID
 	for _, program := range programs {
@@ -157,8 +157,8 @@ func identifyPrograms(dir string, programs ...string) []programID {
 	return ids
 }
 
-// prove tests what is not proven yet. Fault in the result says why the runtime does not work at all, and is empty
-// otherwise.
+// prove tests the features that are not proven yet. Fault in the result says why the runtime does not work at all, and
+// is empty otherwise.
 func (p probe) prove(ctx context.Context, proven OCIRuntime) OCIRuntime {
 	if err := p.tidyProbes(ctx); err != nil {
 		log.G(ctx).WithError(err).Warn("cannot remove containers of earlier proofs of the OCI runtime")
@@ -167,8 +167,8 @@ func (p probe) prove(ctx context.Context, proven OCIRuntime) OCIRuntime {
 		if err := p.proveRecursive(ctx); err == nil {
 			proven.RecursiveReadOnly, proven.Fault = true, ""
 		} else {
-			log.G(ctx).WithError(err).Info("OCI runtime criadapter-oci was not seen to make mounts read-only " +
-				"recursively")
+			log.G(ctx).WithError(err).Info("no test has shown that OCI runtime criadapter-oci can make mounts " +
+				"read-only recursively")
 		}
 	}
 	if !proven.Works() {

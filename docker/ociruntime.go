@@ -49,7 +49,7 @@ func (r OCIRuntime) Works() bool { return r.Name != "" && r.Fault == "" }
 
 const ociProgram = "criadapter-oci"
 
-// installRuntime tells an operator how to give an engine the runtime.
+// installRuntime is the advice on how to give an engine the runtime.
 const installRuntime = `install criadapter-oci and, for an engine before 23, add "runtimes": {"criadapter": ` +
 	`{"path": "/usr/bin/criadapter-oci"}} ` +
 	"to daemon.json (systemctl reload docker), or use --oci-runtime=auto"

@@ -63,7 +63,7 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 	}{
 		"works": {nil, true, ""},
 		"reads no notes": {map[string]any{"criadapter": map[string]any{"path": broken}}, false,
-			"was started without what its note"},
+			"was started without the settings of its note"},
 		"is not there": {map[string]any{"criadapter": map[string]any{"path": "/nonesuch/criadapter-oci"}}, false,
 			"/nonesuch/criadapter-oci"},
 		"is none": {map[string]any{}, false, "no runtime whose program is criadapter-oci"},
@@ -123,7 +123,7 @@ exec runc "$@"
 	testutil.Assert(t, !r.RecursiveReadOnly, "got %+v", r)
 }
 
-// TestRigNotesLiveAsLongAsContainers: a note goes with its container, whichever client removes the container.
+// TestRigNotesLiveAsLongAsContainers checks that a note is removed with its container, by any client.
 func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	own, env := startEngine(t, rigenv.Require(t), nil)
 	client := dialOCI(t, own, docker.OCIRuntimeRequired)

@@ -81,7 +81,8 @@ func TestNoteNeedsTheRuntime(t *testing.T) {
 	testutil.Check(t, CheckSpec(spec, Features{OCIRuntime: OCIRuntime{Name: "c"}}), "with it")
 }
 
-// TestMissingRuntimeThatIsRequired: an engine without the runtime is refused, even if the caller has just left.
+// TestMissingRuntimeThatIsRequired checks that an engine without the runtime is refused, even if the caller has just
+// left.
 func TestMissingRuntimeThatIsRequired(t *testing.T) {
 	f := newFakeServer(t)
 	c, err := Dial(Options{Host: "unix://" + f.socket, OCIRuntime: OCIRuntimeRequired})

@@ -66,8 +66,8 @@ func (s *session) distrust(ctx context.Context, reason error) {
 		s.until = time.Now().Add(maxProofRetry)
 	}
 	log.G(ctx).WithError(reason).WithField("again", time.Until(s.until).Round(time.Second)).
-		Warn("OCI runtime criadapter-oci does not work on this engine and is used for nothing new, trying it again " +
-			"later")
+		Warn("OCI runtime criadapter-oci does not work on this engine, new pods and containers do without it, " +
+			"trying it again later")
 }
 
 // proveOCIRuntime probes the runtime, unless this process or an earlier one has left a valid proof. It fails if the
@@ -97,9 +97,10 @@ func (c *Client) proveOCIRuntime(ctx context.Context, s *session, p probe, f fac
 	return nil
 }
 
-// makeProof repeats a proof, or waits for the one that is under way. A caller that leaves does not end it: health
-// checks wait for a second only, and an engine under load takes longer. A proof that hangs does not make the engine
-// unavailable: after proofTimeout the last proof counts until a later look. The caller holds the token of c.connecting.
+// makeProof repeats a proof, or waits for the one that is under way. A caller that leaves does not end the proof:
+// health checks wait only for a second, and an engine under load takes longer. A proof that hangs does not make the
+// engine unavailable: after proofTimeout the last proof counts until a later look. The caller holds the token of
+// c.connecting.
 func (c *Client) makeProof(ctx context.Context, last *proof, p probe) (*proof, error) {
 	run := c.proving
 	if run == nil || run.of != last.of {

@@ -32,7 +32,7 @@ func hasShim(dir, program string) bool {
 	return false
 }
 
-// searchPath is the PATH of a process, nil where it cannot be read.
+// searchPath returns the PATH of a process, nil if it cannot be read.
 func searchPath(dir string) []string {
 	environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
 	for variable := range bytes.SplitSeq(environ, []byte{0}) {
@@ -43,7 +43,7 @@ func searchPath(dir string) []string {
 	return nil
 }
 
-// programDir is the directory of a process's program.
+// programDir returns the directory of a process's program.
 func programDir(dir string) string {
 	program, _ := os.Readlink(filepath.Join(dir, "exe"))
 	return filepath.Dir(program)

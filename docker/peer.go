@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// capSysResource is CAP_SYS_RESOURCE's number in linux/capability.h. Lowering
-// an oom_score_adj needs it.
+// capSysResource is the number of CAP_SYS_RESOURCE in linux/capability.h. This capability allows a process to lower an
+// oom_score_adj.
 const capSysResource = 24
 
 func socketPath(host string) string {
@@ -22,9 +22,8 @@ func socketPath(host string) string {
 	return path
 }
 
-// readPeer returns the process that listens on the unix socket of host, in our
-// PID namespace: dockerd, or systemd where that passes the socket on. It is 0
-// when the process is outside our PID namespace.
+// readPeer returns the process that listens on the unix socket of host, in our PID namespace: dockerd, or systemd if it
+// has passed the socket on. It returns 0 if the process is outside our PID namespace.
 func readPeer(ctx context.Context, host string) (int, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", socketPath(host))
 	if err != nil {
@@ -74,8 +73,8 @@ func canLowerOOMScore(dir string) bool {
 	return hasCapability(string(status), capSysResource)
 }
 
-// hasCapability looks a capability up in the text of /proc/PID/status; it is
-// true when the text does not say.
+// hasCapability looks a capability up in the text of /proc/PID/status. It returns true if the text does not show
+// capabilities.
 func hasCapability(status string, number uint) bool {
 	mask, found := statusField(status, "CapEff")
 	if !found {

@@ -9,8 +9,8 @@ import (
 	"github.com/moby/moby/api/types/jsonstream"
 )
 
-// transferError types an error that came inside a progress stream. Engines may
-// put a status code next to it; 20.10 has only the text.
+// transferError gives a type to an error from a progress stream. Engines may add a status code, but 20.10 has only the
+// text.
 func transferError(e *jsonstream.Error) error {
 	if kind := errhttp.ToNative(e.Code); hasType(kind) && !errdefs.IsInternal(kind) {
 		return described{kind, e.Message}
@@ -18,8 +18,9 @@ func transferError(e *jsonstream.Error) error {
 	return registryError(e.Message)
 }
 
-// pullError types the refusal of a pull before its progress stream began. A missing repository or tag has the status
-// 404. Any other error of the registry or the way to it has 500 on 20.10, with the text that registryError reads.
+// pullError gives a type to the refusal of a pull before its progress stream. A missing repository or tag has the
+// status 404. On 20.10, any other error of the registry or of the network has the status 500, and registryError reads
+// its text.
 func pullError(err error) error {
 	if err == nil || !errdefs.IsInternal(err) {
 		return err
@@ -27,8 +28,8 @@ func pullError(err error) error {
 	return registryError(engineAnswer{err}.Error())
 }
 
-// registryMessage recognises a registry's refusal by the beginning or the end
-// of the engine's message, whichever is set.
+// registryMessage recognises a registry's refusal by the beginning or the end of the engine's message. One of them is
+// set.
 type registryMessage struct {
 	prefix, suffix string
 	kind           error
@@ -36,7 +37,7 @@ type registryMessage struct {
 
 // registryMessages is the only place where the text of an error decides its type. It has the texts of the registry's
 // error codes (OCI distribution specification), of net/http's status lines and of Go's network errors. Each text was
-// seen on 20.10 unless its comment names other engines. The table is never written to.
+// seen on 20.10 unless its comment names other engines. The table is read-only.
 var registryMessages = []registryMessage{
 	{suffix: "no basic auth credentials", kind: errdefs.ErrUnauthenticated},
 	{prefix: "unauthorized", kind: errdefs.ErrUnauthenticated},
@@ -67,8 +68,7 @@ var registryMessages = []registryMessage{
 	{suffix: "(Client.Timeout exceeded while awaiting headers)", kind: ErrRegistryUnavailable},
 }
 
-// registryCodes are the error codes of the OCI distribution specification that
-// say something about the caller's request. It is never written to.
+// registryCodes has the error codes of the OCI distribution specification about the caller's request. It is read-only.
 var registryCodes = map[string]error{
 	"MANIFEST_UNKNOWN": errdefs.ErrNotFound,
 	"NAME_UNKNOWN":     errdefs.ErrNotFound,
@@ -95,7 +95,8 @@ func registryDocument(message string) error {
 	return registryCodes[document.Errors[0].Code]
 }
 
-// registryError types a message of the registry or of the way to it, ErrUnknown for an unknown message.
+// registryError returns the error type for a message of the registry or of the network, ErrUnknown for an unknown
+// message.
 func registryError(message string) error {
 	if kind := registryDocument(message); kind != nil {
 		return described{kind, message}

@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestRecursiveReadOnly: a recursive read-only mount needs the engine, the kernel and the runtime. A runtime that
-// reports no mount options counts as one without.
+// TestRecursiveReadOnly checks that recursive read-only mounts need the engine, the kernel and the runtime. A runtime
+// that reports no mount options counts as a runtime without this option.
 func TestRecursiveReadOnly(t *testing.T) {
 	runtimes := map[string]system.RuntimeWithStatus{
 		"runc": {

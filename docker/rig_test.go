@@ -78,8 +78,7 @@ func TestPullWithCredentials(t *testing.T) {
 	testutil.Check(t, c.RemoveImage(rigContext(t), ref))
 }
 
-// TestPullFromRegistryInTrouble shows that a pull that fails leaves no image,
-// and which type its error has.
+// TestPullFromRegistryInTrouble checks that a failed pull leaves no image, and checks the type of its error.
 func TestPullFromRegistryInTrouble(t *testing.T) {
 	// The shared engine may have layers from other tests' pulls.
 	_, env := startEngine(t, rigenv.Require(t), nil)
@@ -102,8 +101,7 @@ func TestPullFromRegistryInTrouble(t *testing.T) {
 	}
 }
 
-// TestPullCancelled shows that a transfer that stands still ends with its
-// caller.
+// TestPullCancelled checks that a stalled transfer ends with its caller.
 func TestPullCancelled(t *testing.T) {
 	_, env := startEngine(t, rigenv.Require(t), nil)
 	c := dialRig(t, env)

@@ -73,8 +73,8 @@ func ownShims(runtimes map[string]system.RuntimeWithStatus, dir string) map[stri
 	return shims
 }
 
-// isSandboxed judges a runtime by its program and its shim, whatever name an operator gave it. A runtime with neither
-// of them is a shim, and name is the shim's name.
+// isSandboxed judges a runtime by its program and its shim, and not by the operator's name for it. A runtime with
+// neither of them is a shim, and name is the shim's name.
 func isSandboxed(name string, runtime system.Runtime) bool {
 	if runtime.Path == "" && runtime.Type == "" {
 		return hasSandboxedWord(name)

@@ -10,14 +10,14 @@ import (
 )
 
 // session is one connection to one engine: a client with its negotiated API version, and the engine's features. It is
-// immutable. It is dropped as a whole when a call finds the engine away, because the engine that comes back may be
+// immutable. If a call finds the engine away, the whole session is dropped, because the engine may come back with
 // another version.
 type session struct {
 	api      *client.Client
 	features Features
 	// engineID is the engine's own id.
 	engineID string
-	// notes is the directory of its containers' notes, also when notes are switched off.
+	// notes is the directory of its containers' notes, even if notes are switched off.
 	notes ocinote.Dir
 	// shim says whether the engine's containerd finds the runtime by itself.
 	shim bool
@@ -25,8 +25,7 @@ type session struct {
 	real ocinote.Runtime
 	// runtimes are all runtimes of the engine, by name.
 	runtimes map[string]system.RuntimeWithStatus
-	// until, when not zero, is when the engine is looked at again, because its OCI
-	// runtime did not work.
+	// until is the time of the next look at the engine, because its OCI runtime did not work. Zero means none.
 	until time.Time
 }
 

@@ -40,8 +40,7 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// TestRefusals shows that an engine that cannot run pods is refused by every
-// call with a sentence that says why.
+// TestRefusals checks that every call refuses an engine that cannot run pods, with a sentence that says why.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*fakeServer)
@@ -116,7 +115,7 @@ func TestRefusalOfInvisibleProcess(t *testing.T) {
 	testutil.Assert(t, err == nil || strings.Contains(err.Error(), "--pid=host"), "%q does not say what to do", err)
 }
 
-// TestRefusalEndsWithItsCause shows that a refused engine is asked again.
+// TestRefusalEndsWithItsCause checks that a refused engine is accepted when the cause is gone.
 func TestRefusalEndsWithItsCause(t *testing.T) {
 	f := newFakeServer(t)
 	f.change(func() { f.info.SecurityOptions = []string{"name=rootless"} })
@@ -126,7 +125,8 @@ func TestRefusalEndsWithItsCause(t *testing.T) {
 	testutil.Check(t, c.Ping(testContext(t)), "Ping")
 }
 
-// TestForwardedSocket shows that an engine of another machine is recognised: a container that it runs is not here.
+// TestForwardedSocket checks that an engine of another machine is recognised, because its running container is not on
+// this machine.
 func TestForwardedSocket(t *testing.T) {
 	const id = "0123456789abcdef"
 	inspect := func(pid int, running bool) string {
@@ -161,8 +161,8 @@ func TestForwardedSocket(t *testing.T) {
 	}
 }
 
-// TestEngineComesAndGoes shows a client that is made before the engine runs,
-// and an engine that comes back as another version.
+// TestEngineComesAndGoes uses a client that is made before the engine runs, and an engine that comes back with another
+// version.
 func TestEngineComesAndGoes(t *testing.T) {
 	f := newFakeServer(t)
 	f.stop()
@@ -188,8 +188,7 @@ func TestEngineComesAndGoes(t *testing.T) {
 		!features.Supports("1.99"), "Features of the next engine: %+v, %v", features, err)
 }
 
-// TestOneConnectAtATime shows that callers who wait for a connection are not
-// held longer than their contexts.
+// TestOneConnectAtATime checks that callers that wait for a connection leave when their contexts end.
 func TestOneConnectAtATime(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("GET /info", f.hang())
@@ -209,8 +208,8 @@ func TestOneConnectAtATime(t *testing.T) {
 	testutil.Check(t, c.Ping(testContext(t)), "Ping after an abandoned connect")
 }
 
-// TestNoRequestWaitsForAnotherLook shows that an engine whose OCI runtime did not work is looked at again while
-// requests go on, even if the look hangs.
+// TestNoRequestWaitsForAnotherLook checks that requests go on during another look at an engine whose OCI runtime did
+// not work, even if the look hangs.
 func TestNoRequestWaitsForAnotherLook(t *testing.T) {
 	f := newFakeServer(t)
 	c := f.dial(time.Minute)
@@ -279,7 +278,7 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// TestTooSlow tells the caller's deadline from the client's own bound.
+// TestTooSlow distinguishes the caller's deadline from the client's own bound.
 func TestTooSlow(t *testing.T) {
 	f := newFakeServer(t)
 	c := f.dial(time.Second) // enough to connect on a busy machine
@@ -298,8 +297,7 @@ func TestTooSlow(t *testing.T) {
 	testutil.Assert(t, c.current.Load() == connected, "a slow answer ends the connection")
 }
 
-// TestConnectionsAreKept shows that a second burst of calls needs no new
-// connection.
+// TestConnectionsAreKept checks that a second burst of calls needs no new connection.
 func TestConnectionsAreKept(t *testing.T) {
 	f := newFakeServer(t)
 	const burst = 40

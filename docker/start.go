@@ -16,7 +16,7 @@ import (
 // busy machine within seconds.
 var startBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 11}
 
-// StartContainer implements Containers. The engine answers 304 for a container that runs, which is not an error.
+// StartContainer implements Containers. The engine answers 304 for a running container, which is not an error.
 //
 // The containers of a pod share a shim, which ends with the last of them. A start at that moment may be given the
 // ending shim. Then the engine has created no process, and the start is repeated.
@@ -35,8 +35,8 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 	})
 }
 
-// endingShim are texts in the engine's errors. The shim's socket was closed, or the shim did not listen any more. It
-// ran no more programs, or its end removed the directory of the new container.
+// endingShim has texts in the engine's errors for an ending shim. Its socket was closed, or it no longer listened. It
+// no longer ran programs, or its end removed the directory of the new container.
 var endingShim = []string{"ttrpc: closed", "connect: connection refused", "): shutdown",
 	"start failed: failed to write bootstrap.json"}
 

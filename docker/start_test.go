@@ -42,7 +42,7 @@ func TestStartMeetsAnEndingShim(t *testing.T) {
 	}
 }
 
-// TestStartAtAShimThatNeverEnds gives up and returns what the engine said.
+// TestStartAtAShimThatNeverEnds checks that a start gives up and returns the engine's error.
 func TestStartAtAShimThatNeverEnds(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("POST /containers/x/start", func(w http.ResponseWriter, _ *http.Request) {

@@ -33,7 +33,8 @@ type stream struct {
 	detach func() bool
 }
 
-// newStream ties the connection to ctx. Moby's client closes it only if the request's context ends in the handshake.
+// newStream closes the connection when ctx ends. Moby's client closes it only if the request's context ends during the
+// handshake.
 func newStream(ctx context.Context, conn client.HijackedResponse) *stream {
 	return &stream{ctx: ctx, conn: conn, detach: context.AfterFunc(ctx, conn.Close)}
 }
@@ -66,8 +67,8 @@ func (s *stream) explain(err error) error {
 	return fmt.Errorf("stream: %w", s.ctx.Err())
 }
 
-// refusedUpgrade types the error of a refused take-over by the HTTP status of
-// the refusal, which moby's error only spells out.
+// refusedUpgrade gives the error of a refused take-over the type of its HTTP status. Moby's error has the status only
+// in its text.
 func refusedUpgrade(err error, status int) error {
 	if err == nil || status == 0 || status == http.StatusSwitchingProtocols {
 		return err

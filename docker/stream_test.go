@@ -14,8 +14,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// takeOver lets the server take the connection of an exec over and hand it to
-// the test.
+// takeOver lets the server take over the connection of an exec, and passes it to the test.
 func (f *fakeServer) takeOver() <-chan io.ReadWriteCloser {
 	conns := make(chan io.ReadWriteCloser, 1)
 	f.handle("POST /exec/e/start", func(w http.ResponseWriter, r *http.Request) {
@@ -54,8 +53,7 @@ func TestAttach(t *testing.T) {
 	testutil.Check(t, stream.Close())
 }
 
-// TestAttachEnds shows that a read that waits ends with the context, with Close
-// and with the engine.
+// TestAttachEnds checks that a waiting read ends with the context, with Close and with the engine.
 func TestAttachEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(cancel func(), stream Stream, conn io.Closer)

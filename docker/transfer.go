@@ -10,8 +10,8 @@ import (
 	"github.com/moby/moby/api/types/jsonstream"
 )
 
-// followTransfer reads the progress of a pull or a load to its end, and returns the error in it: the HTTP status was
-// sent before the transfer began. progress, when not nil, is PullOptions.Progress.
+// followTransfer reads the progress of a pull or a load to its end, and returns the error in it. The HTTP status cannot
+// show this error, because it was sent before the transfer began. progress is PullOptions.Progress, and may be nil.
 func followTransfer(messages iter.Seq2[jsonstream.Message, error], steps transferred, progress func(PullPhase)) error {
 	for message, err := range messages {
 		if err != nil {
@@ -49,8 +49,8 @@ type transferred struct {
 	// layers has the last step of each layer, by the layer's short id. Messages about no layer have the id "" or the
 	// tag.
 	layers map[string]transferStep
-	// waitsSilently says that the engine does not report which layers wait. With the containerd image store the
-	// transfer is reported before there is a slot for it, and even the manifest is not fetched.
+	// waitsSilently says that the engine does not report which layers wait. With the containerd image store, the engine
+	// reports the transfer before it has a slot, and before it has even fetched the manifest.
 	waitsSilently bool
 	// unpacksSilently says that the engine does not report that it extracts layers.
 	unpacksSilently bool
@@ -74,7 +74,7 @@ type transferStep struct {
 }
 
 // update records a message, and reports whether it is another step than the last one of its layer. Engines with the
-// containerd image store repeat every layer's step each 100 ms, also when nothing arrives.
+// containerd image store repeat every layer's step each 100 ms, even if nothing arrives.
 func (t transferred) update(message jsonstream.Message) bool {
 	now := transferStep{status: message.Status}
 	if message.Progress != nil {
@@ -86,7 +86,7 @@ func (t transferred) update(message jsonstream.Message) bool {
 }
 
 // phase reports whether a transfer makes progress, waits for one of the engine's download slots, or is being extracted
-// silently. A layer waits until its first bytes arrive. A layer that is complete is extracted, or waits for one below
+// silently. A layer waits until its first bytes arrive. A complete layer is being extracted, or waits for a layer below
 // it.
 func (t transferred) phase() PullPhase {
 	waiting, complete, untouched := t.waitsSilently, false, false

@@ -17,8 +17,8 @@ type attachment struct {
 	output    *output
 }
 
-// AttachContainer implements docker.Attachments. The stream has what the container writes by Print. A container with an
-// Echo program also writes its input.
+// AttachContainer implements docker.Attachments. The stream has the text that Print lets the container write. A
+// container with an Echo program also writes its input.
 func (e *Engine) AttachContainer(ctx context.Context, id string, opts docker.AttachOptions) (docker.Stream, error) {
 	a, err := ask(ctx, e, "AttachContainer", id, func() (*attachment, error) { return e.attach(id, opts) })
 	if err != nil {
@@ -36,7 +36,7 @@ func (e *Engine) attach(id string, opts docker.AttachOptions) (*attachment, erro
 	if err != nil {
 		return nil, err
 	}
-	// A stopped container can be attached as well, for its next start.
+	// A client can also attach to a stopped container, for its next start.
 	a := &attachment{container: c, opts: opts, output: newOutput(opts.Stdout, opts.Stderr, c.config.Tty)}
 	c.attached = append(c.attached, a)
 	return a, nil
@@ -117,7 +117,7 @@ func (e *Engine) ResizeExec(ctx context.Context, execID string, size docker.Term
 	})
 }
 
-// ContainerTerminal returns the last size set for a container's terminal, or zero.
+// ContainerTerminal returns the last size of a container's terminal, zero if none was set.
 func (e *Engine) ContainerTerminal(id string) docker.TerminalSize {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,7 +1,7 @@
 package dockertest
 
-// Away takes the engine away: calls fail with ErrUnavailable, also waiting ones, and event and exec streams break.
-// Containers go on. No event reports what happens to them while the engine is away (Exit).
+// Away takes the engine away: new and waiting calls fail with ErrUnavailable, and event and exec streams break.
+// Containers go on. No event reports their changes while the engine is away (Exit).
 func (e *Engine) Away() {
 	e.disconnect()
 	e.log.breakStreams()
@@ -23,7 +23,7 @@ func (e *Engine) disconnect() {
 	}
 }
 
-// Back brings the engine back. Containers that ended meanwhile are ended, and the events from before are forgotten. A
+// Back brings the engine back. It shows containers that ended meanwhile as ended, and has forgotten earlier events. A
 // closed engine stays away.
 func (e *Engine) Back() {
 	e.log.forget()

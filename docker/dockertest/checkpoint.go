@@ -63,7 +63,7 @@ func (e *Engine) RestoreContainer(ctx context.Context, id, name string) error {
 	})
 }
 
-// ListChanges implements docker.Checkpoints; SetChanges says which there are.
+// ListChanges implements docker.Checkpoints. SetChanges sets the changes.
 func (e *Engine) ListChanges(ctx context.Context, id string) (changes []api.FilesystemChange, err error) {
 	err = e.onAny(ctx, "ListChanges", id, func(c *container) error {
 		changes = c.changes
@@ -72,7 +72,7 @@ func (e *Engine) ListChanges(ctx context.Context, id string) (changes []api.File
 	return changes, err
 }
 
-// SetChanges says what a container has changed of its image's files.
+// SetChanges sets a container's changes to its image's files.
 func (e *Engine) SetChanges(id string, changes ...api.FilesystemChange) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -81,7 +81,7 @@ func (e *Engine) SetChanges(id string, changes ...api.FilesystemChange) {
 	}
 }
 
-// CopyToContainer implements docker.Checkpoints; Copied returns what it got.
+// CopyToContainer implements docker.Checkpoints. Copied returns the archive.
 func (e *Engine) CopyToContainer(ctx context.Context, id string, archive io.Reader) error {
 	content, err := io.ReadAll(archive)
 	if err != nil {

@@ -24,16 +24,15 @@ type Subject struct {
 	Image string
 	// Pullable is the name of an image in a registry without credentials.
 	Pullable string
-	// Absent is a name that the same registry does not have.
+	// Absent is the name of an image that this registry does not have.
 	Absent string
-	// Prefix begins the names of all that the suite makes, so that it can share
-	// an engine with others.
+	// Prefix begins the names of everything that the suite makes, so that the suite can share an engine.
 	Prefix string
-	// Needs skips a test when cgroup controllers that it needs ("cpu") are missing; nil if none can be missing.
+	// Needs skips a test if the named cgroup controllers ("cpu") are missing. It is nil if none can be missing.
 	Needs func(t testing.TB, controllers ...string)
 }
 
-// Commands of the suite's containers, and what they do as a Program.
+// Commands of the suite's containers. ConformancePrograms has a Program for each.
 const (
 	obedientCommand  = `trap 'exit 7' TERM; : > /trapped; while :; do sleep 0.1; done`
 	trappedCommand   = `until [ -e /trapped ]; do sleep 0.1; done`
@@ -58,8 +57,8 @@ func ConformancePrograms() []Program {
 	}
 }
 
-// Conformance checks what docker.Engine promises. It is run on Engine and on
-// the client of a real engine, so that neither can drift from the other.
+// Conformance checks the promises of docker.Engine. It runs on Engine and on the client of a real engine, so that the
+// two stay alike.
 func Conformance(t *testing.T, subject Subject) {
 	s := &suite{Subject: subject}
 	for _, scenario := range []struct {
@@ -111,13 +110,13 @@ func Conformance(t *testing.T, subject Subject) {
 	}
 }
 
-// suite is a subject with helpers that make and remove what a scenario needs.
+// suite is a subject with helpers that make and remove the objects of a scenario.
 type suite struct {
 	Subject
 	named atomic.Int64
 }
 
-// patience is how long the suite waits for what must happen.
+// patience bounds each wait of the suite.
 const patience = testutil.Patience
 
 // withPatience bounds a call. Cleanups make calls, too, when the test's own context has ended.
@@ -127,7 +126,7 @@ func withPatience(t *testing.T) context.Context {
 	return ctx
 }
 
-// name returns a name that nothing else has.
+// name returns a unique name.
 func (s *suite) name() string {
 	return fmt.Sprintf("%s-%d", s.Prefix, s.named.Add(1))
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// ConformanceAbsence checks what docker.Engine promises of an engine with
-// LiveRestore that is killed and started again. away and back do that. kill kills a container's process meanwhile, and
-// returns when it has ended.
+// ConformanceAbsence checks the promises of docker.Engine for an engine with LiveRestore that is killed and started
+// again. away kills the engine, and back starts it. kill kills a container's process meanwhile, and returns when the
+// process has ended.
 func ConformanceAbsence(t *testing.T, subject Subject, away func(), kill func(pid int), back func()) {
 	s := &suite{Subject: subject}
 	began := time.Now()
@@ -51,7 +51,7 @@ func ConformanceAbsence(t *testing.T, subject Subject, away func(), kill func(pi
 	testutil.Assert(t, got[0] == docker.ContainerDied, "events from before the absence are reported: %v", got)
 }
 
-// wantUnavailable shows that every kind of call says that the engine is away.
+// wantUnavailable checks that every kind of call reports that the engine is away.
 func (s *suite) wantUnavailable(t *testing.T, id string) {
 	t.Helper()
 	ctx := withPatience(t)

@@ -95,7 +95,8 @@ func testAttachRefused(t *testing.T, s *suite) {
 		"a container that does not run is resized")
 }
 
-// A client can also attach to a container that has ended. That stream stays silent. The container's log has its output.
+// A client can also attach to a container that has ended. The stream stays silent, and the container's log has the
+// output.
 func testAttachEnded(t *testing.T, s *suite) {
 	spec := s.reader(false)
 	id := s.start(t, spec)

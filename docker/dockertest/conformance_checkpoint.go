@@ -24,7 +24,7 @@ func testPause(t *testing.T, s *suite) {
 	wantError(t, "no such container", s.Engine.PauseContainer(ctx, s.Prefix+"-none"), errdefs.ErrNotFound)
 }
 
-// testNoCheckpoint checks that an engine that cannot checkpoint refuses to, and that any engine copies files.
+// testNoCheckpoint checks that an engine that cannot checkpoint refuses a checkpoint, and that any engine copies files.
 func testNoCheckpoint(t *testing.T, s *suite) {
 	id := s.start(t, s.shell(longCommand))
 	ctx := withPatience(t)

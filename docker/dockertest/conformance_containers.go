@@ -56,7 +56,7 @@ func testCreate(t *testing.T, s *suite) {
 	testCreateNewer(t, s)
 }
 
-// testCreateNewer asks for what came with API 1.43.
+// testCreateNewer uses a field that came with API 1.43.
 func testCreateNewer(t *testing.T, s *suite) {
 	features, err := s.Engine.Features(withPatience(t))
 	testutil.Must(t, err)
@@ -99,7 +99,7 @@ func testLifecycle(t *testing.T, s *suite) {
 		"StartedAt is %s", started)
 	testutil.Check(t, s.Engine.StartContainer(withPatience(t), id), "starting a running container")
 
-	// The shell sets its trap after the start; until then it ignores SIGTERM.
+	// The shell sets its trap after the start. Until then it ignores SIGTERM.
 	s.exec(t, id, docker.ExecOptions{Command: []string{"sh", "-c", trappedCommand}, Stdout: true})
 	testutil.Must(t, s.Engine.StopContainer(withPatience(t), id, 10*time.Second), "StopContainer")
 	stopped := s.inspect(t, id).State

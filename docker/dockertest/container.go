@@ -39,7 +39,7 @@ type container struct {
 	stopped    chan struct{}
 	// listedUntil is until when lists show the container as running.
 	listedUntil time.Time
-	// owed is a die event that is yet to be published.
+	// owed is a die event that is not published yet.
 	owed      *docker.Event
 	owedTimer *time.Timer
 
@@ -125,8 +125,8 @@ func (c *container) inspect(features docker.Features) *api.InspectResponse {
 	return out
 }
 
-// logPath is the file of the driver json-file, which is the daemon's default
-// here. Engines keep the files of other drivers to themselves.
+// logPath returns the file of the driver json-file, which is the default here. Engines do not report the files of other
+// drivers.
 func (c *container) logPath(dir string) string {
 	switch c.host.LogConfig.Type {
 	case "", "json-file":
@@ -136,7 +136,7 @@ func (c *container) logPath(dir string) string {
 	}
 }
 
-// stamp writes a time as the engine does, the zero time included.
+// stamp writes a time as the engine does. This includes the zero time.
 func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
@@ -194,7 +194,7 @@ func (c *container) mounts() []api.MountPoint {
 	return out
 }
 
-// matches reports whether the container carries the labels of a list's filter.
+// matches reports whether the container has the labels of a list's filter.
 func (c *container) matches(labels map[string]string) bool {
 	for key, value := range labels {
 		got, ok := c.config.Labels[key]

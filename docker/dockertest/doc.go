@@ -4,14 +4,14 @@
 //	engine := dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"busybox"}}}})
 //	defer engine.Close()
 //
-// It behaves like Docker 20.10 or like 29 (Options.Flavor) wherever criadapter can see a difference between them.
+// It behaves like Docker 20.10 or like Docker 29 (Options.Flavor) wherever the difference matters to criadapter.
 // Programs (Options.Programs) define what its containers do. By default a container runs until it is signalled, and a
 // command in a container ends at once without output.
 //
-// Tests steer it from outside. Exit ends a process, Away and Back take the engine away and bring it back, and Crash
-// takes it away like a kill of dockerd. Inject makes calls fail, wait or fail after they took effect. All of its
-// functions are safe for concurrent use. Its process ids are above any that Linux gives out, so that no real process
-// can be signalled by mistake.
+// Tests control it with these functions. Exit ends a process. Away and Back take the engine away and bring it back.
+// Crash takes it away like a kill of dockerd. Inject makes calls fail, wait, or fail after they took effect. All
+// functions are safe for concurrent use. Its process ids are larger than any process id of Linux, so that no real
+// process is signalled by mistake.
 //
 // Conformance runs the same scenarios against it and against the real engine.
 package dockertest

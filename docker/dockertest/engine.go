@@ -17,25 +17,24 @@ import (
 type Flavor int
 
 const (
-	// Docker20 is Docker 20.10 (API 1.41): image ids are config digests, the die
-	// event comes before a stop returns, and lists show a container that died as
-	// running for a moment.
+	// Docker20 is Docker 20.10 (API 1.41). Image ids are config digests, the die event comes before a stop returns, and
+	// lists show a dead container as running for a moment.
 	Docker20 Flavor = iota
-	// Docker29 is Docker 29 (API 1.52) with the containerd image store: image ids are manifest digests, the die event
-	// may come after the stop returned, and lists never lag.
+	// Docker29 is Docker 29 (API 1.52) with the containerd image store. Image ids are manifest digests, the die event
+	// may come after the stop has returned, and lists never lag.
 	Docker29
 )
 
 // Options are the options of New. The zero value is an empty Docker 20.10.
 type Options struct {
 	Flavor Flavor
-	// Features are what the engine reports about itself. Without an APIVersion they are DefaultFeatures(Flavor).
+	// Features are the features that the engine reports. Without an APIVersion they are DefaultFeatures(Flavor).
 	Features docker.Features
 	// Images are in the engine from the start.
 	Images []Image
 	// Registry are the images that can be pulled.
 	Registry []Image
-	// Programs say how containers and the commands in them behave. The first match counts.
+	// Programs describe the processes of containers and of commands in them. The first match counts.
 	Programs []Program
 	// EventLag is the time from a change until the list of Docker20 shows it, or until the die event of Docker29. Zero
 	// means 20 ms, and a negative value means no lag.
@@ -155,8 +154,8 @@ func (e *Engine) Ping(ctx context.Context) error {
 	return e.call(ctx, "Ping", "", func() error { return nil })
 }
 
-// enter begins a call. It fails if the context has ended, if the engine is away, or by an injected fault. leave turns
-// the call's own result into what the caller sees.
+// enter begins a call. It fails if the context has ended, if the engine is away, or by an injected fault. leave
+// converts the call's own result to the caller's.
 func (e *Engine) enter(ctx context.Context, call, object string) (leave func(error) error, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", call, object, err)

@@ -51,7 +51,7 @@ func (l *eventLog) breakStreams() {
 	clear(l.streams)
 }
 
-// forget drops the events that are kept, as an engine does when it restarts.
+// forget drops the kept events, like an engine that restarts.
 func (l *eventLog) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *eventLog) close(stream *eventStream) {
 	delete(l.streams, stream)
 }
 
-// take returns the events that wait, and whether the stream goes on.
+// take returns the waiting events, and whether the stream goes on.
 func (l *eventLog) take(stream *eventStream) ([]docker.Event, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -52,9 +52,8 @@ func (e *Engine) createExec(containerID string, opts docker.ExecOptions) (string
 	return x.id, nil
 }
 
-// AttachExec implements docker.Execs. As with the real engine, a command that
-// cannot be started (Program.Start) has its error as output and 126 as exit
-// code.
+// AttachExec implements docker.Execs. For a command that cannot be started (Program.Start), the output is the error and
+// the exit code is 126, as with Docker Engine before 28.0.
 func (e *Engine) AttachExec(ctx context.Context, execID string, _ docker.ExecOptions) (docker.Stream, error) {
 	x, err := ask(ctx, e, "AttachExec", execID, func() (*execution, error) { return e.startExec(execID) })
 	if err != nil {
@@ -140,7 +139,7 @@ type stream struct {
 	detach func() bool
 }
 
-// newStream ties the stream to ctx, as the real client does.
+// newStream ends the stream with ctx, as the real client does.
 func newStream(ctx context.Context, e *Engine, x *execution) *stream {
 	s := &stream{ctx: ctx, engine: e, exec: x}
 	s.detach = context.AfterFunc(ctx, x.output.end)

@@ -8,30 +8,26 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// Fault is what goes wrong with a call. The zero value makes every call of the
-// kind fail with ErrUnavailable.
+// Fault is a fault of a call. The zero value makes every call of the kind fail with ErrUnavailable.
 type Fault struct {
-	// Object limits the fault to calls about this object: the id or name as the
-	// call gives it, the reference of an image, the name of a container to
-	// create. Empty means any.
+	// Object limits the fault to calls about this object. It is the id or name in the call, the reference of an image,
+	// or the name of a container to create. Empty means any.
 	Object string
 	// Times limits the fault to that many calls. Zero means every call until
 	// the fault is removed.
 	Times int
-	// Err is the error of the call; nil means errdefs.ErrUnavailable, unless
-	// Delay or Block is set.
+	// Err is the error of the call. Nil means errdefs.ErrUnavailable, or no error if Delay or Block is set.
 	Err error
 	// AfterEffect lets the call take effect before it fails.
 	AfterEffect bool
-	// Delay is how long the call takes before anything else.
+	// Delay is the time that the call waits first.
 	Delay time.Duration
 	// Block lets the call wait until its context ends.
 	Block bool
 }
 
-// Inject makes calls of Engine's method with that name ("CreateContainer") go
-// wrong, until the function that it returns is called. Of several faults that
-// fit a call, the oldest counts.
+// Inject injects a fault into calls of Engine's method with that name ("CreateContainer"), until remove is called. If
+// several faults fit a call, the oldest one counts.
 func (e *Engine) Inject(call string, fault Fault) (remove func()) {
 	return e.faults.add(call, fault)
 }
@@ -74,7 +70,7 @@ func (f *faults) remove(gone *injection) {
 	}
 }
 
-// next counts a call and returns the fault that it meets, nil for none.
+// next counts a call and returns its fault, nil for none.
 func (f *faults) next(call, object string) *Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()

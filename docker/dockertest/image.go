@@ -73,7 +73,7 @@ func normal(name string) string {
 	return reference.FamiliarString(reference.TagNameOnly(named))
 }
 
-// repositoryOf returns a name without tag or digest, or the fallback when it is not a valid name.
+// repositoryOf returns a name without tag or digest, or the fallback for an invalid name.
 func repositoryOf(name, fallback string) string {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {

@@ -50,7 +50,7 @@ func (e *Engine) create(spec docker.ContainerSpec) (string, error) {
 	return c.id, nil
 }
 
-// checkCreate refuses what the engine refuses.
+// checkCreate refuses containers that the engine refuses.
 func (e *Engine) checkCreate(c *container) error {
 	c.name = cmp.Or(c.name, "unnamed_"+c.id[:12])
 	if strings.ContainsFunc(c.name, notInName) || len(c.name) < 2 {
@@ -72,7 +72,7 @@ func notInName(r rune) bool {
 	return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", r)
 }
 
-// inherit takes from the image what the configuration leaves open.
+// inherit sets the unset values of the configuration to the image's.
 func (c *container) inherit(image *Image) {
 	labels := maps.Clone(image.Labels)
 	if labels == nil {
@@ -196,8 +196,7 @@ func (e *Engine) exit(c *container, code int) {
 	}
 }
 
-// settle publishes a die event that is still owed. It comes before any later
-// event of the container. The caller holds the lock.
+// settle publishes the container's owed die event, which must come before any later event. The caller holds the lock.
 func (e *Engine) settle(c *container) {
 	e.cancel(c.owedTimer)
 	if owed := c.owed; owed != nil {
@@ -227,5 +226,5 @@ func (e *Engine) emit(event docker.Event, c *container) {
 	e.log.add(event)
 }
 
-// now is a time as it arrives over the API, without a monotonic clock.
+// now returns the time as the API has it, without a monotonic clock.
 func now() time.Time { return time.Unix(0, time.Now().UnixNano()) }

@@ -15,8 +15,7 @@ import (
 // maxArchiveFile is the size of the longest file in an archive that the engine accepts.
 const maxArchiveFile = 64 << 20
 
-// LoadImage implements docker.Images. It reads the archive as the engine does:
-// manifest.json names the configuration and the tags.
+// LoadImage implements docker.Images. Like the engine, it reads the configuration and the tags from manifest.json.
 func (e *Engine) LoadImage(ctx context.Context, archive io.Reader) error {
 	return e.call(ctx, "LoadImage", "", func() error { return e.load(archive) })
 }

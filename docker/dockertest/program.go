@@ -9,14 +9,13 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// Program says what a process does: the process of a container, or of a command in a container. With the zero value, a
-// container runs until it is signalled, and a command ends at once.
+// Program describes the process of a container, or of a command in a container. With the zero value, a container runs
+// until it is signalled, and a command ends at once.
 type Program struct {
-	// Command is the whole command line, joined by single blanks; empty fits
-	// any.
+	// Command is the whole command line, joined by single blanks. An empty Command fits any.
 	Command string
-	// Image limits the program to containers created from an image of that name; empty fits any. A command in a
-	// container has the container's image.
+	// Image limits the program to containers created from an image of that name. An empty Image fits any. A command in
+	// a container has the container's image.
 	Image string
 
 	// Exits says that the process ends by itself, after ExitAfter with ExitCode.
@@ -27,10 +26,10 @@ type Program struct {
 	OOMKilled bool
 	// Ignores are signals without effect ("SIGTERM").
 	Ignores []string
-	// Handles are the exit codes of signals that the process answers by ending
-	// in order; any other signal kills it with 128 and the signal's number.
+	// Handles has the exit codes for signals at which the process ends in order. Any other signal kills it, with the
+	// exit code 128 plus the signal's number.
 	Handles map[string]int
-	// Start, when not nil, is the error of the start, which sets exit code 127.
+	// Start is the error of the start, which sets exit code 127. Nil means that the start succeeds.
 	Start error
 
 	// Stdout and Stderr are written when the process starts.
@@ -39,7 +38,7 @@ type Program struct {
 	Echo bool
 }
 
-// Behave puts programs before the existing ones; they apply from the next start on.
+// Behave adds programs before the existing ones. They apply from the next start on.
 func (e *Engine) Behave(programs ...Program) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,7 +60,7 @@ func (e *Engine) program(image string, command []string) (Program, bool) {
 // killed is the exit code of a process that got SIGKILL.
 const killed = 128 + 9
 
-// answer reports whether a signal ends the process, and the exit code then.
+// answer reports whether a signal ends the process, and the exit code.
 func (p Program) answer(name string) (ends bool, code int) {
 	number := signals[name]
 	switch {
@@ -76,14 +75,14 @@ func (p Program) answer(name string) (ends bool, code int) {
 	return true, 128 + number
 }
 
-// signals are the signals that tests use, with their numbers on Linux. It is never written to.
+// signals has the signals that tests use, with their numbers on Linux. It is read-only.
 var signals = map[string]int{
 	"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "SIGUSR1": 10, "SIGSEGV": 11, "SIGUSR2": 12,
 	"SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15, "SIGCHLD": 17, "SIGCONT": 18, "SIGSTOP": 19, "SIGURG": 23,
 	"SIGWINCH": 28, "SIGRTMIN": 34,
 }
 
-// harmless are the signals that do not end a process which has no handler for them. It is never written to.
+// harmless has the signals that do not end a process without a handler for them. It is read-only.
 var harmless = map[string]bool{"SIGCHLD": true, "SIGCONT": true, "SIGSTOP": true, "SIGURG": true, "SIGWINCH": true}
 
 // parseSignal accepts the same forms as the engine: "SIGTERM", "TERM", "15".

@@ -88,9 +88,8 @@ func (e *Engine) kill(id, signal string) error {
 	}))
 }
 
-// SignalPID sends a signal to the process with that id, of a container or of a
-// command in one, as kill(2) would. It fails with ErrNotFound when there is
-// none.
+// SignalPID sends a signal to a process of a container or of a command, as kill(2) would. It fails with ErrNotFound if
+// no process has this id.
 func (e *Engine) SignalPID(pid int, signal string) error {
 	name, err := parseSignal(signal)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// BenchmarkSandbox is what RunPodSandbox pays before its first engine call.
+// BenchmarkSandbox measures the translation in RunPodSandbox, before its first engine call.
 func BenchmarkSandbox(b *testing.B) {
 	in := sandboxInput()
 	b.ReportAllocs()
@@ -16,7 +16,7 @@ func BenchmarkSandbox(b *testing.B) {
 	}
 }
 
-// BenchmarkContainer is what CreateContainer pays.
+// BenchmarkContainer measures the translation in CreateContainer.
 func BenchmarkContainer(b *testing.B) {
 	in := containerInput()
 	b.ReportAllocs()
@@ -26,8 +26,8 @@ func BenchmarkContainer(b *testing.B) {
 	}
 }
 
-// BenchmarkContainerConfig reads a container back from its labels, once for each
-// container at a start.
+// BenchmarkContainerConfig measures reading a container back from its labels. The server does this once for each
+// container at its start.
 func BenchmarkContainerConfig(b *testing.B) {
 	in := containerInput()
 	labels := mustContainer(b, in).Config.Labels

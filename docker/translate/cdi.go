@@ -14,12 +14,12 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// ReadCDI returns what devices of the Container Device Interface, given by their full names, change in a container.
-// ReadCDIDevices implements it.
+// ReadCDI returns the edits of a container by devices of the Container Device Interface. The devices are given by their
+// full names. ReadCDIDevices implements it.
 type ReadCDI func(devices []string) (CDIEdits, error)
 
-// CDIEdits is what CDI devices change in a container. The names, units and meanings are from the CDI specification's
-// containerEdits, 1.1.
+// CDIEdits has the changes that CDI devices make in a container. Names, units and meanings are as in containerEdits of
+// the CDI specification 1.1.
 type CDIEdits struct {
 	// env replaces variables of the same name. Each is NAME=value.
 	env     []string
@@ -67,8 +67,8 @@ func cdiRequests(config *runtimeapi.ContainerConfig) ([]cdiRequest, error) {
 	return once, nil
 }
 
-// cdiDevices sets the container's CDI devices. An engine that injects them does so, for
-// any runtime; for others the edits are made here and go into the note.
+// cdiDevices sets the container's CDI devices. An engine that injects CDI devices does so, for any runtime. For other
+// engines the edits are made here and go into the note.
 func cdiDevices(in ContainerInput, config *container.Config, host *container.HostConfig, more *extra) error {
 	requests, err := cdiRequests(in.Config)
 	if err != nil || len(requests) == 0 {
@@ -150,7 +150,7 @@ func checkCDIName(field, name string) error {
 	return checkText(field, name)
 }
 
-// Adjust adds the edits to what plugins adjust.
+// Adjust adds the edits to the adjustment of plugins.
 func (e CDIEdits) Adjust(a *ocinote.Adjustment) {
 	a.Process.Env = append(a.Process.Env, e.env...)
 	a.Process.Groups = append(a.Process.Groups, e.groups...)

@@ -15,14 +15,12 @@ const (
 	noDriver      = "none"
 	sliceSuffix   = ".slice"
 
-	// The engine's own defaults. They are named so that the option
-	// cgroup-parent of daemon.json does not move pods elsewhere.
+	// The engine's own defaults. Requests name them, so that cgroup-parent of daemon.json does not move pods elsewhere.
 	defaultCgroupParent = "/docker"
 	defaultSlice        = "system.slice"
 )
 
-// cgroupParent turns CRI's cgroup parent, written as for cgroupfs, into what
-// the engine's driver takes.
+// cgroupParent converts CRI's cgroup parent, which is written as for cgroupfs, to the notation of the engine's driver.
 func cgroupParent(field, parent string, f docker.Features) (string, error) {
 	if parent == "" {
 		return defaultParent(f), nil
@@ -36,8 +34,8 @@ func cgroupParent(field, parent string, f docker.Features) (string, error) {
 	if f.CgroupDriver != systemdDriver {
 		return parent, nil
 	}
-	// The names of slices spell out their ancestors, so the last element says
-	// it all: /a.slice/a-b.slice is a-b.slice.
+	// The name of a slice has the names of its ancestors, so the last element is enough: /a.slice/a-b.slice is
+	// a-b.slice.
 	slice := path.Base(parent)
 	if !strings.HasSuffix(slice, sliceSuffix) || slice == sliceSuffix {
 		return "", invalid(field,

@@ -8,22 +8,21 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// HugetlbController is the cgroup controller of version 1 whose files
-// CgroupFiles names.
+// HugetlbController is the controller of cgroup v1 whose files CgroupFiles names.
 const HugetlbController = "hugetlb"
 
-// CgroupFile is a file in a container's cgroup and what is to be written there.
+// CgroupFile is a file in a container's cgroup, with the value to write.
 type CgroupFile struct {
 	Name, Value string
 	// Field is the request's field that set the limit, relative to its resources.
 	Field string
-	// Optional says that a kernel without this file needs no such limit.
+	// Optional says that a missing file is not an error: a kernel without the file needs no such limit.
 	Optional bool
 }
 
-// CgroupFiles returns the limits for which the Docker API has no field, as cgroup files. They are in the container's
-// cgroup of version 2 (unified), or of version 1's controller hugetlb, where unified keys mean nothing. The kubelet
-// sends a limit for every size of huge pages of the node, and memory.high=max.
+// CgroupFiles returns the limits for which the Docker API has no field, as cgroup files. The files are in the
+// container's cgroup of version 2 (unified), or in its cgroup of version 1's controller hugetlb, which has no unified
+// keys. The kubelet sends a limit for every size of huge pages of the node, and memory.high=max.
 func CgroupFiles(r *runtimeapi.LinuxContainerResources, unified bool) []CgroupFile {
 	var files []CgroupFile
 	suffix := ".limit_in_bytes"

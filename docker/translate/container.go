@@ -10,29 +10,29 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// SandboxRef is the sandbox that a container is made in.
+// SandboxRef is the sandbox of a new container.
 type SandboxRef struct {
 	// ID is the sandbox's full id.
 	ID string
 	// Config is the pod's configuration.
 	Config *runtimeapi.PodSandboxConfig
-	// RuntimeHandler is the handler that the pod was made with.
+	// RuntimeHandler is the handler with which the pod was made.
 	RuntimeHandler string
-	// Runtime is the engine's runtime that RuntimeHandler stood for then, empty where that is not known.
+	// Runtime is the engine's runtime for RuntimeHandler at that time, empty if unknown.
 	Runtime string
 	// Namespaces are the namespaces of a pod without a sandbox container, nil for a pod with one.
 	Namespaces *PodNamespaces
 	// UserNamespace is the path of the pod's user namespace, empty for the node's.
 	UserNamespace string
-	// HostNetwork says that the pod uses the node's network, also when Config was rebuilt from labels and does not show
-	// it.
+	// HostNetwork says that the pod uses the node's network. It is right even if Config was rebuilt from labels, which
+	// do not show it.
 	HostNetwork bool
-	// ProcessLabel is the sandbox container's SELinux label, for containers of which NeedsProcessLabel says so. It is
-	// empty where the container has none.
+	// ProcessLabel is the sandbox container's SELinux label, for containers that need it (NeedsProcessLabel). It is
+	// empty if the sandbox container has none.
 	ProcessLabel string
 }
 
-// held reports whether containers join the pod by notes, and so cannot do without the OCI runtime.
+// held reports whether containers join the pod by notes, and so need the OCI runtime.
 func (s SandboxRef) held() bool { return s.Namespaces != nil || s.UserNamespace != "" }
 
 // runtime returns the runtime of a container of the pod. Containers that join the pod by notes keep the pod's runtime,
@@ -49,8 +49,7 @@ func (s SandboxRef) runtime(features docker.Features) (name string, kept bool, e
 
 func (s SandboxRef) usesHostNetwork() bool { return s.HostNetwork || UsesHostNetwork(s.Config) }
 
-// ContainerInput is what a container is made from. Config, Sandbox, ImageID and
-// Features are required.
+// ContainerInput has the input for a container's specification. Config, Sandbox, ImageID and Features are required.
 type ContainerInput struct {
 	// Config is the container as the client sent it.
 	Config  *runtimeapi.ContainerConfig
@@ -63,10 +62,10 @@ type ContainerInput struct {
 	// ImageSources has the source of each of ImageVolumes, by ImageVolume.Index. An image volume without a source is
 	// refused.
 	ImageSources map[int]ImageSource
-	// EngineLogOnly makes the engine's own log file, in its driver json-file, the container's only one. Otherwise it is
-	// a buffer in front of the CRI log.
+	// EngineLogOnly makes the engine's own log file, of the driver json-file, the container's only log. Otherwise the
+	// engine's log is a buffer in front of the CRI log.
 	EngineLogOnly bool
-	// EngineLogSize is how large that buffer may grow in bytes, 30 MB when zero.
+	// EngineLogSize is the largest size of that buffer in bytes. Zero means 30 MB.
 	EngineLogSize int64
 	// ReadProfile reads seccomp profiles on the node. Without it they are
 	// refused.
@@ -85,8 +84,7 @@ type ContainerInput struct {
 
 // Container returns the specification of a pod's container. The caller must also prepare HostSources and ImageVolumes.
 //
-// It fails with errdefs.ErrInvalidArgument or errdefs.ErrNotImplemented, naming
-// the field.
+// It fails with errdefs.ErrInvalidArgument or errdefs.ErrNotImplemented, and the error names the field.
 func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	if err := checkContainer(in); err != nil {
 		return docker.ContainerSpec{}, err

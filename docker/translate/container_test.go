@@ -60,8 +60,8 @@ func TestContainerNamespaces(t *testing.T) {
 	}
 }
 
-// A pod's labels do not show that it uses the node's network. For a pod that
-// was rebuilt from them, the cache shows it.
+// A pod's labels do not show that it uses the node's network. For a pod that was rebuilt from its labels, the cache
+// shows it.
 func TestHostNetworkOfARebuiltPod(t *testing.T) {
 	in := containerInput()
 	in.Sandbox.Config = &runtimeapi.PodSandboxConfig{Metadata: podMetadata()}

@@ -31,13 +31,13 @@ type daemonJSON struct {
 	config settings
 	// since is the API version of the oldest engine that knows these settings.
 	since string
-	// before is the API version of the first engine that does not know them any more.
+	// before is the API version of the first engine that no longer knows them.
 	before string
 	// symlink runs the pod with --container-log-mode=symlink.
 	symlink bool
 	// refused is a part of the error that refuses such an engine, empty if the engine is accepted.
 	refused string
-	// differs are the beginnings of lines in a pod's description that may differ, because they show what the
+	// differs are the beginnings of lines in a pod's description that may differ, because they show a setting that the
 	// administrator may choose.
 	differs []string
 }
@@ -82,7 +82,7 @@ func daemonJSONs(env rigenv.Env, profiles string) []daemonJSON {
 		{name: "a seccomp profile", config: settings{"seccomp-profile": filepath.Join(profiles, "allow.json")}},
 		{name: "an empty seccomp profile", config: settings{"seccomp-profile": filepath.Join(profiles, "empty.json")},
 			refused: "seccomp-profile"},
-		// Pods are confined all the same, because they ask for it.
+		// Pods are still confined, because they ask for it.
 		{name: "seccomp-profile unconfined", since: "1.42", config: settings{"seccomp-profile": "unconfined"},
 			differs: []string{"asked "}},
 		{name: "systemd", refused: "native.cgroupdriver",
@@ -120,8 +120,8 @@ func daemonJSONs(env rigenv.Env, profiles string) []daemonJSON {
 	}
 }
 
-// TestDaemonJSON runs a pod on an engine with each daemon.json and compares it
-// with one on an engine without settings.
+// TestDaemonJSON runs a pod on an engine with each daemon.json, and compares it with a pod on an engine without
+// settings.
 func TestDaemonJSON(t *testing.T) {
 	env := rigenv.Require(t)
 	plain := map[bool]string{}
@@ -153,8 +153,7 @@ func TestDaemonJSON(t *testing.T) {
 	}
 }
 
-// seccompProfiles writes a profile that allows everything and one that says
-// nothing.
+// seccompProfiles writes a profile that allows everything, and an empty profile.
 func seccompProfiles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -180,8 +179,8 @@ func daemonNode(t *testing.T, env rigenv.Env, row daemonJSON) (*node, error) {
 	return n, client.PullImage(n.context(), env.Image(evilImage), docker.PullOptions{})
 }
 
-// describePod runs a pod and returns lines that describe its sandbox and its
-// container, the same for the same pod on any engine.
+// describePod runs a pod and returns lines that describe its sandbox and its container. The same pod has the same lines
+// on any engine.
 func (n *node) describePod(symlink bool) string {
 	n.Helper()
 	pod, app := n.pod(), n.app()

@@ -7,8 +7,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// devices sets the container's devices. A directory of the host stands for all
-// devices in it, which the engine looks up at the start.
+// devices sets the container's devices. A directory of the host stands for all devices in it. The engine looks them up
+// at the start.
 func devices(config *runtimeapi.ContainerConfig, host *container.HostConfig) error {
 	for i, d := range config.GetDevices() {
 		mapping, err := device(item("config.devices", i), d)

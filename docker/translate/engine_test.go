@@ -48,7 +48,7 @@ func newNode(t *testing.T, env rigenv.Env, host string, images ...string) *node 
 	return n
 }
 
-// evilNode is an engine whose daemon.json says everything that could leak.
+// evilNode is an engine whose daemon.json has every setting that could leak into pods.
 func evilNode(t *testing.T, images ...string) *node {
 	t.Helper()
 	env := rigenv.Require(t)
@@ -89,7 +89,7 @@ func (n *node) create(spec docker.ContainerSpec) string {
 	return id
 }
 
-// start creates and starts a container and returns what the engine says of it.
+// start creates and starts a container, and returns the engine's inspect of it.
 func (n *node) start(spec docker.ContainerSpec) *container.InspectResponse {
 	n.Helper()
 	id := n.create(spec)
@@ -175,7 +175,7 @@ func TestNothingLeaksIntoAPod(t *testing.T) {
 	checkMetadata(t, sandbox, pod, running, app)
 }
 
-// checkHost compares what the engine made with what was asked for.
+// checkHost compares the engine's configuration of the container with the requested one.
 func checkHost(t *testing.T, inspect *container.InspectResponse, want *container.HostConfig) {
 	t.Helper()
 	got := inspect.HostConfig
@@ -236,7 +236,7 @@ func checkMetadata(
 		"the engine no longer merges image labels: this test shows nothing")
 }
 
-// A container that a user starts from an image with our labels is none of ours.
+// A container that a user starts from an image with criadapter's labels is not criadapter's.
 func TestAnImageIsNoSandbox(t *testing.T) {
 	env := rigenv.Require(t)
 	n := newNode(t, env, env.DockerHost, evilImage)

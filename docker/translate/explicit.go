@@ -20,7 +20,7 @@ func explicitConfig(image string, labels map[string]string) *container.Config {
 	return &container.Config{
 		Image:  image,
 		Labels: labels,
-		// CRI has probes of its own; a HEALTHCHECK of the image must not run.
+		// CRI has probes of its own, so a HEALTHCHECK of the image must not run.
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 	}
 }
@@ -43,8 +43,8 @@ func explicitHost(f docker.Features, runtime string) *container.HostConfig {
 	}
 }
 
-// ulimits names every limit, because the engine fills in missing ones from default-ulimits of daemon.json. A container
-// gets what it would inherit: the limits of the engine's own process.
+// ulimits returns every limit, because the engine takes missing limits from default-ulimits of daemon.json. A container
+// gets the limits that it would inherit: the limits of the engine's own process.
 //
 // Three limits have other values. Processes and core files are unlimited, as in the systemd units of Docker and
 // containerd. The limit of open files is maxOpenFiles, which is low enough for programs that loop over all possible
@@ -65,8 +65,7 @@ func ulimits(f docker.Features) []*container.Ulimit {
 	return out
 }
 
-// raised returns the soft and hard limit that is nearest to want, given the
-// engine's own hard limit.
+// raised returns the soft and hard limit nearest to want that the engine's own hard limit allows.
 func raised(want, hard int64, f docker.Features) (int64, int64) {
 	if f.NegativeOOMScore || hard == docker.Unlimited || want != docker.Unlimited && want < hard {
 		return want, want

@@ -9,8 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestExplicit checks what every create must say, because otherwise the image
-// or daemon.json says it.
+// TestExplicit checks the values that every create must set, because otherwise the image or daemon.json would set them.
 func TestExplicit(t *testing.T) {
 	sandbox, app := mustSandbox(t, sandboxInput()), mustContainer(t, containerInput())
 	kinds := map[string]Kind{"sandbox": KindSandbox, "container": KindContainer}
@@ -46,8 +45,8 @@ func TestExplicit(t *testing.T) {
 	testutil.Assert(t, log.Type == "local" && maps.Equal(log.Config, want), "the container logs to %+v", log)
 }
 
-// TestUlimits shows that every limit is named, that files and processes get
-// plenty, and that nothing is asked for that would fail the start.
+// TestUlimits checks that every limit is set, that files and processes have high limits, and that no limit makes the
+// start fail.
 func TestUlimits(t *testing.T) {
 	const none = docker.Unlimited
 	for name, c := range map[string]struct {

@@ -27,7 +27,7 @@ func pickEngine(newer bool) docker.Features {
 	return oldEngine()
 }
 
-// checkSpec checks what holds for every spec that was not refused.
+// checkSpec checks properties of every spec that was not refused.
 func checkSpec(t *testing.T, spec docker.ContainerSpec, kind Kind) {
 	t.Helper()
 	testutil.Equal(t, Identify(spec.Name, spec.Config.Labels), kind, "%s is identified as", spec.Name)

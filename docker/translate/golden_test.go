@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// kubeletPod is a pod as the kubelet sends it, with what it usually sets.
+// kubeletPod is a pod as the kubelet sends it, with its usual fields.
 func kubeletPod() *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
 		Metadata:     podMetadata(),
@@ -120,8 +120,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// compareGolden compares what goes to the engine with testdata/NAME.json; run
-// the tests with -update after a change and read the difference.
+// compareGolden compares the specification for the engine with testdata/NAME.json. After a change, run the tests with
+// -update and read the difference.
 func compareGolden(t *testing.T, name string, spec docker.ContainerSpec) {
 	t.Helper()
 	got, err := json.MarshalIndent(spec, "", "  ")

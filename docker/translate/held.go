@@ -36,7 +36,7 @@ type KernelPod struct {
 //   - Docker's own bridge connects containers only.
 //   - A runtime that runs the pod in one sandbox makes this sandbox for the sandbox container.
 //   - Without criadapter-oci a container can join the namespaces of containers only.
-//   - With SELinux each container would see /dev/shm with another's label.
+//   - With SELinux, each container would see /dev/shm with another container's label.
 //
 // SandboxInput.Image may be empty.
 //
@@ -98,8 +98,8 @@ func joinNetwork(
 	if err := more.join(field, "uts", sandbox.Namespaces.UTS); err != nil {
 		return err
 	}
-	// The engine asks for a new network namespace all the same, see sandboxNetwork, and for its usual sysctls in it.
-	// The note replaces the namespace, and DropSysctls leaves out the sysctls.
+	// The engine still asks for a new network namespace, see sandboxNetwork, and for its usual sysctls in it. The note
+	// replaces the namespace, and DropSysctls leaves out the sysctls.
 	host.NetworkMode = modeNone
 	config.NetworkDisabled = true
 	config.Hostname = Hostname(sandbox.Config) // it is in $HOSTNAME, too

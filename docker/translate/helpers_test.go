@@ -13,8 +13,8 @@ import (
 
 const sandboxID = "5b0ed1ab1db1e2b6ebd2d0c5d0fef2c53a4d3e6a76c6b9a2d3a0b3b3f0b7c9d1"
 
-// oldEngine is Docker 20.10 on cgroup v1, newEngine is Docker 29 on cgroup v2
-// with systemd, AppArmor and SELinux (which no real host has together).
+// oldEngine is Docker 20.10 on cgroup v1. newEngine is Docker 29 on cgroup v2 with systemd, AppArmor and SELinux. No
+// real host has both AppArmor and SELinux.
 func oldEngine() docker.Features {
 	return docker.Features{
 		ServerVersion: "20.10.24", APIVersion: "1.41",
@@ -50,7 +50,7 @@ func podMetadata() *runtimeapi.PodSandboxMetadata {
 		Attempt: 2}
 }
 
-// sandboxInput is a pod that is right in every way; a test changes one thing.
+// sandboxInput is a valid pod. A test changes one thing in it.
 func sandboxInput() SandboxInput {
 	return SandboxInput{
 		Config: &runtimeapi.PodSandboxConfig{

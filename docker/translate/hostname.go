@@ -17,8 +17,8 @@ const (
 )
 
 // Hostname returns the host name of a pod with a UTS namespace of its own. CRI allows an empty name only on the host's
-// network, but crictl sends it elsewhere, too: then it is made from the pod's name. On the host's network a pod has the
-// node's name and this function returns "".
+// network, but crictl also sends it for other pods. Their host name is then made from the pod's name. On the host's
+// network a pod has the node's name, and Hostname returns "".
 func Hostname(config *runtimeapi.PodSandboxConfig) string {
 	if UsesHostNetwork(config) {
 		return ""

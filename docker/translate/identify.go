@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Kind says what a container of the engine is to CRI.
+// Kind is the role of one of the engine's containers in CRI.
 type Kind int
 
 const (
@@ -21,8 +21,8 @@ const (
 )
 
 // Identify returns the kind of a container by its name and labels together. Labels alone prove nothing, because a
-// container has its image's labels. A name alone can be chosen freely. Containers of dockershim and cri-dockerd are
-// recognised too.
+// container also has its image's labels. A name alone proves nothing, because users choose names. Containers of
+// dockershim and cri-dockerd are recognised too.
 func Identify(name string, labels map[string]string) Kind {
 	parsed, ok := parseName(name)
 	if !ok {
@@ -41,8 +41,8 @@ func Identify(name string, labels map[string]string) Kind {
 	return KindNone
 }
 
-// MadeByUs reports whether a sandbox or container that Identify has recognised
-// was created by this program and not by another shim.
+// MadeByUs reports whether criadapter, and not another shim, created a sandbox or container that Identify has
+// recognised.
 func MadeByUs(labels map[string]string) bool {
 	_, ok := readRecord(labels)
 	return ok
@@ -69,9 +69,8 @@ func OtherRootDirectory(name string, labels map[string]string, own string) strin
 // LogPath returns the absolute path of a container's CRI log, empty for none.
 func LogPath(labels map[string]string) string { return labels[LabelLogPath] }
 
-// PodConfig rebuilds a pod's configuration from its sandbox's labels and name: metadata, labels and annotations. It
-// fails with errdefs.ErrInvalidArgument if the name is not a sandbox's, and with errdefs.ErrDataLoss for damaged
-// labels.
+// PodConfig rebuilds a pod's metadata, labels and annotations from its sandbox's labels and name. It fails with
+// errdefs.ErrInvalidArgument if the name is not a sandbox's. It fails with errdefs.ErrDataLoss for damaged labels.
 func PodConfig(labels map[string]string, name string) (*runtimeapi.PodSandboxConfig, error) {
 	parsed, ok := parseName(name)
 	if !ok || parsed.kind != KindSandbox {

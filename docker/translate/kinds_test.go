@@ -282,7 +282,7 @@ func (r running) mountsByTarget(t *testing.T) map[string]string {
 	return out
 }
 
-// masks counts what is mounted over parts of /proc and /sys to hide them.
+// masks counts the mounts that hide parts of /proc and /sys.
 func (r running) masks(t *testing.T) int {
 	t.Helper()
 	count := 0

@@ -11,9 +11,8 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// The labels that dockershim and cri-dockerd put on their containers. The first
-// three are set on every container that we create, also when empty, so that an
-// image cannot supply them.
+// The labels that dockershim and cri-dockerd put on their containers. The first three are set on every container that
+// criadapter creates, even to an empty value, so that an image cannot supply them.
 const (
 	// LabelKind is LabelKindSandbox or LabelKindContainer.
 	LabelKind = "io.kubernetes.docker.type"
@@ -22,8 +21,7 @@ const (
 	// LabelLogPath is the absolute path of a container's CRI log, empty for
 	// none.
 	LabelLogPath = "io.kubernetes.container.logpath"
-	// LabelContainerName is "POD" on a sandbox. On a container it is the
-	// kubelet's own label and belongs to the client.
+	// LabelContainerName is "POD" on a sandbox. On a container it is a label of the client, the kubelet.
 	LabelContainerName = "io.kubernetes.container.name"
 
 	LabelKindSandbox   = "podsandbox"
@@ -33,12 +31,11 @@ const (
 	annotationPrefix = "annotation."
 )
 
-// Our own labels, which no client gets to see.
+// criadapter's own labels. Clients do not see them.
 const (
 	// LabelRecord holds a record in JSON.
 	LabelRecord = "io.criadapter.record"
-	// LabelRootDirectory is the root directory of the criadapter that a sandbox
-	// or container belongs to.
+	// LabelRootDirectory is the root directory of the criadapter that owns a sandbox or container.
 	LabelRootDirectory = "io.criadapter.root-directory"
 )
 
@@ -52,15 +49,14 @@ type record struct {
 	// are stored with their prefix.
 	Labels      []string `json:"labels,omitempty"`
 	Annotations []string `json:"annotations,omitempty"`
-	// HiddenLabels are the labels whose names mean something else in the
-	// engine. They are kept here alone.
+	// HiddenLabels are the client's labels whose names mean something else in the engine. Only the record has them.
 	HiddenLabels map[string]string `json:"hiddenLabels,omitempty"`
 	// PodAttempt is the attempt of the container's pod, which the container's name lacks. It is for pods without a
 	// sandbox container.
 	PodAttempt uint32 `json:"podAttempt,omitempty"`
 }
 
-// identity is what identifies a container as ours, beside its name.
+// identity has the values that identify a container as criadapter's, beside its name.
 type identity struct {
 	name      string
 	kind      string
@@ -71,8 +67,7 @@ type identity struct {
 	podAttempt    uint32
 }
 
-// encodeLabels makes a container's labels from what identifies it and from the
-// client's labels and annotations.
+// encodeLabels makes a container's labels from its identity and from the client's labels and annotations.
 func encodeLabels(id identity, labels, annotations map[string]string) (map[string]string, error) {
 	out := map[string]string{
 		LabelKind:      id.kind,
@@ -112,8 +107,8 @@ func encodeLabels(id identity, labels, annotations map[string]string) (map[strin
 	return out, nil
 }
 
-// isHidden reports whether a client's label cannot be stored under its own name: the name belongs to one of our own
-// labels, or looks like an annotation's.
+// isHidden reports whether a client's label cannot be stored under its own name. Either criadapter's own labels use the
+// name, or the name looks like an annotation's.
 func isHidden(key string, reserved map[string]string) bool {
 	_, taken := reserved[key]
 	return taken || key == "" || key == LabelRecord || key == LabelRootDirectory ||
@@ -166,7 +161,7 @@ func decodeLabels(labels map[string]string, name string) (given, annotations map
 	return given, annotations, nil
 }
 
-// collect picks the labels named by keys, each behind prefix.
+// collect returns the labels with these keys, which have the prefix in labels.
 func collect(labels map[string]string, keys []string, prefix string) (map[string]string, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -195,8 +190,8 @@ func readRecord(labels map[string]string) (record, bool) {
 	return r, true
 }
 
-// filterLabels is dockershim's rule, for containers that other shims made and that have no record: labels that are not
-// the shim's own belong to the client.
+// filterLabels is dockershim's rule, for containers of other shims, which have no record: labels that are not the
+// shim's own belong to the client.
 func filterLabels(labels map[string]string) (given, annotations map[string]string) {
 	for key, value := range labels {
 		switch {

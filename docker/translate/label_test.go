@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// mergeImageLabels does what the engine does at create.
+// mergeImageLabels adds an image's labels, as the engine does at create.
 func mergeImageLabels(config *container.Config, image map[string]string) map[string]string {
 	out := maps.Clone(image)
 	if out == nil {
@@ -37,7 +37,7 @@ var evilImage = map[string]string{
 	"io.kubernetes.pod.uid": "evil",
 }
 
-// difficultLabels collide with what the engine's labels mean to us.
+// difficultLabels collide with labels that have a meaning to criadapter.
 var difficultLabels = map[string]string{
 	"app":                         "web",
 	"":                            "no key",
@@ -213,8 +213,8 @@ func TestPodsOfCRIDockerd(t *testing.T) {
 	}
 }
 
-// cri-dockerd reads our containers by dockershim's rule and finds what the
-// client gave, with our record as one more label.
+// cri-dockerd reads criadapter's containers by dockershim's rule. It finds the client's labels and annotations, with
+// criadapter's record as one more label.
 func TestOurPodsForCRIDockerd(t *testing.T) {
 	in := containerInput()
 	in.Config.Labels = map[string]string{"io.kubernetes.container.name": "app", "app": "web"}

@@ -17,20 +17,19 @@ const (
 	logDriverJSON  = "json-file"
 
 	// The engine's own files are only a buffer between the container and the CRI log. At least two are needed: the
-	// engine truncates a single file in place, and lines that were not yet read are lost.
+	// engine truncates a single file in place, and unread lines are lost.
 	logFiles       = 3
 	logMaxSize     = "10m"
 	logOnlyMaxSize = "50m"
 )
 
-// sandboxLog is the log of a sandbox, which writes nothing.
+// sandboxLog is the log configuration of a sandbox, which writes nothing.
 func sandboxLog() container.LogConfig {
 	return container.LogConfig{Type: logDriverNone, Config: map[string]string{}}
 }
 
-// LogDriver is the engine's log driver of containers; engineOnly is
-// ContainerInput.EngineLogOnly. The driver local keeps bytes and unfinished
-// lines as they are, which json-file does not.
+// LogDriver returns the engine's log driver for containers. engineOnly is ContainerInput.EngineLogOnly. The driver
+// local keeps bytes and unfinished lines as they are, and json-file does not.
 func LogDriver(engineOnly bool) string {
 	if engineOnly {
 		return logDriverJSON
@@ -38,9 +37,10 @@ func LogDriver(engineOnly bool) string {
 	return logDriverLocal
 }
 
-// containerLog is the log of a container. All options of its driver are named, because the engine fills in missing ones
-// from daemon.json. max-buffer-size cannot be named, so docker.Options.LogDriver checks it. Where the engine's file is
-// the only log, the client rotates it, by default at 10 MiB. The engine rotates it only if the client does not.
+// containerLog is the log configuration of a container. It sets all options of the driver, because the engine takes
+// missing options from daemon.json. It cannot set max-buffer-size, so docker.Options.LogDriver checks that option. If
+// the engine's file is the only log, the client rotates it, by default at 10 MiB. The engine rotates it only if the
+// client does not.
 func containerLog(in ContainerInput) container.LogConfig {
 	options := map[string]string{
 		"max-size": logMaxSize,
@@ -60,8 +60,8 @@ func containerLog(in ContainerInput) container.LogConfig {
 	return container.LogConfig{Type: LogDriver(in.EngineLogOnly), Config: options}
 }
 
-// logPath returns the absolute path of a container's CRI log, empty when the
-// pod or the container has none. The log stays inside the pod's log directory.
+// logPath returns the absolute path of a container's CRI log, empty if the pod or the container has none. It refuses a
+// path outside of the pod's log directory.
 func logPath(field string, pod *runtimeapi.PodSandboxConfig, name string) (string, error) {
 	if name == "" {
 		return "", nil

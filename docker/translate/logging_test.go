@@ -7,8 +7,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Where the engine's file is the only log, readers must know its format, and the
-// engine must not rotate it before the client does.
+// If the engine's file is the only log, readers must know its format, and the engine must not rotate it before the
+// client does.
 func TestEngineLogOnly(t *testing.T) {
 	want := map[string]string{"max-size": "50m", "max-file": "3", "compress": "false", "mode": "blocking",
 		"labels": "", "labels-regex": "", "env": "", "env-regex": "", "tag": ""}

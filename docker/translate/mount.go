@@ -16,9 +16,8 @@ import (
 // APIImageMount is the API version since which the engine mounts images by itself.
 const APIImageMount = "1.48"
 
-// HostFiles are the paths, on the host, of a pod's own files. Each is mounted
-// into the pod's containers unless a container mounts something of its own at
-// that place. An empty path is not mounted.
+// HostFiles are the host's paths of a pod's own files. Each is mounted into the pod's containers, unless a container
+// has a mount of its own at that place. An empty path is not mounted.
 type HostFiles struct {
 	ResolvConf string
 	Hosts      string
@@ -27,24 +26,22 @@ type HostFiles struct {
 
 // HostSource is a path on the host that a container mounts.
 type HostSource struct {
-	// Field is where the configuration names it, for messages.
+	// Field is the path of the field with it, for messages.
 	Field string
 	Path  string
 }
 
 // ImageVolume is a mount of an image, or of a part of one.
 type ImageVolume struct {
-	// Index is the mount's place in the configuration, Field its name there, for
-	// messages.
+	// Index is the mount's index in the configuration. Field is the path of the field, for messages.
 	Index int
 	Field string
-	// Image is the id or name of the image, SubPath the part of it, empty for all.
+	// Image is the id or name of the image. SubPath is the mounted part of it, empty for all.
 	Image, SubPath string
 }
 
-// ImageVolumes lists the images that a container mounts. The caller, who has the
-// engine and the file system, finds each before the create and says in
-// ContainerInput.ImageSources where it is.
+// ImageVolumes lists the images that a container mounts. Before the create, the caller finds each of them and puts its
+// source into ContainerInput.ImageSources.
 func ImageVolumes(config *runtimeapi.ContainerConfig) []ImageVolume {
 	var out []ImageVolume
 	for i, m := range config.GetMounts() {
@@ -57,17 +54,17 @@ func ImageVolumes(config *runtimeapi.ContainerConfig) []ImageVolume {
 	return out
 }
 
-// ImageSource is where the files of an image volume come from.
+// ImageSource is the source of an image volume's files.
 type ImageSource struct {
 	// ID is the image's id.
 	ID string
-	// Path is where the files are on the host. When it is empty, the engine
-	// mounts all of the image by itself, which it can since APIImageMount.
+	// Path is the host's path of the files. If it is empty, the engine itself mounts the whole image. It can do so
+	// since APIImageMount.
 	Path string
 }
 
-// HostSources lists the paths that a container mounts from the host. The engine refuses some that do not exist and
-// makes others. So the caller, which has the file system, makes missing ones before the create.
+// HostSources lists the paths that a container mounts from the host. If a path is missing, the engine refuses some
+// kinds of mounts and creates the path for others. So the caller creates missing paths before the create.
 func HostSources(config *runtimeapi.ContainerConfig) []HostSource {
 	var out []HostSource
 	for i, m := range config.GetMounts() {
@@ -96,11 +93,11 @@ type bind struct {
 	recursive   bool // the engine makes submounts read-only, too
 	propagation mount.Propagation
 	relabel     string
-	// image is the id of an image that the engine mounts; it has no source then.
+	// image is the id of an image that the engine mounts. The bind has no source then.
 	image string
 }
 
-// mounts sets the container's mounts: its own and the pod's files.
+// mounts sets the container's mounts: its own mounts, and the pod's files.
 func mounts(in ContainerInput, host *container.HostConfig, more *extra) error {
 	if unlabelled(host) {
 		in.Features.SELinux = false // so nothing is relabelled
@@ -208,9 +205,8 @@ func newBind(field string, m *runtimeapi.Mount, in ContainerInput, more *extra) 
 	b := bind{field: field, source: source, target: target, readOnly: m.GetReadonly()}
 	switch m.GetPropagation() {
 	case runtimeapi.MountPropagation_PROPAGATION_PRIVATE:
-		// Docker's default, rprivate. It is not named because Docker refuses
-		// the name for sources above or below its own directory, where it takes
-		// rslave.
+		// Docker's default is rprivate. The request does not name it. For sources above or below Docker's own
+		// directory, Docker refuses this name, and its default is rslave.
 	case runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER:
 		b.propagation = mount.PropagationRSlave
 	case runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL:
@@ -281,12 +277,12 @@ func (b *bind) makeRecursive(m *runtimeapi.Mount, in ContainerInput, more *extra
 		more.runtime)
 }
 
-// recursiveOption is the OCI runtime's mount option for a mount that is read-only with all that is mounted below it.
+// recursiveOption is the OCI runtime's mount option for a mount that is read-only with all mounts below it.
 const recursiveOption = "rro"
 
 // moveRecursive moves recursive read-only mounts from the engine's request to the container's note, if the container
-// has one. The engine refuses them for a runtime of which it has no list of features, such as a shim. Nothing may be
-// added to the note afterwards.
+// has one. The engine refuses them for a runtime whose features it does not know, such as a shim. Nothing may be added
+// to the note afterwards.
 func moveRecursive(host *container.HostConfig, more *extra) error {
 	if more.note == nil {
 		return nil
@@ -309,8 +305,7 @@ func moveRecursive(host *container.HostConfig, more *extra) error {
 	return nil
 }
 
-// mountTarget makes a container path absolute, as dockershim did, and refuses
-// the root.
+// mountTarget returns the absolute form of a container path, as dockershim does. It refuses the root.
 func mountTarget(field, name string) (string, error) {
 	if err := checkPath(field, name); err != nil {
 		return "", err
@@ -325,9 +320,8 @@ func mountTarget(field, name string) (string, error) {
 // cleanTarget returns the place in the container that a container path means.
 func cleanTarget(name string) string { return path.Clean("/" + name) }
 
-// addTo adds the mount to a host configuration. A mount of the API's newer kind
-// fails when its source is missing and keeps submounts writable below a
-// read-only one, but cannot relabel; relabelling needs the older kind.
+// addTo adds the mount to a host configuration. A mount of the API's newer kind fails if its source is missing, and
+// keeps submounts writable below a read-only mount. It cannot relabel, which needs the older kind.
 func (b bind) addTo(host *container.HostConfig, f docker.Features) error {
 	if b.relabel != relabelNone {
 		return b.addBindTo(host)
@@ -371,11 +365,11 @@ func (b bind) addBindTo(host *container.HostConfig) error {
 	return nil
 }
 
-// binds are the mounts of the pod's files.
+// binds returns the mounts of the pod's files.
 func (h HostFiles) binds(in ContainerInput) []bind {
 	relabel := relabelNone
 	if in.Features.SELinux {
-		// All containers of the pod read them, each with a label of its own.
+		// All containers of the pod read the files, each with a label of its own.
 		relabel = relabelShared
 	}
 	var out []bind

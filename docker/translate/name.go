@@ -38,9 +38,8 @@ type parsedName struct {
 	attempt   uint32
 }
 
-// SandboxName returns the name of a pod's sandbox in the engine. Metadata that
-// Kubernetes can make gives exactly dockershim's name; other bytes are escaped
-// so that different metadata never share a name.
+// SandboxName returns the name of a pod's sandbox in the engine. For metadata that Kubernetes allows, it is exactly
+// dockershim's name. Other bytes are escaped, so that different metadata never have the same name.
 func SandboxName(pod *runtimeapi.PodSandboxMetadata) string {
 	return joinName(sandboxPart, pod, pod.GetAttempt())
 }
@@ -145,8 +144,7 @@ func isRandomSuffix(part string) bool {
 	return len(part) == randomSuffix && strings.Trim(part, "0123456789abcdef") == ""
 }
 
-// checkPodMetadata refuses metadata that names no pod. field is the path of
-// the metadata.
+// checkPodMetadata refuses metadata that does not name a pod. field is the path of the metadata.
 func checkPodMetadata(field string, m *runtimeapi.PodSandboxMetadata) error {
 	if m == nil {
 		return invalid(field, "is missing")

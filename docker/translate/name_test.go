@@ -56,7 +56,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// checkParsed reads a name back, also with what the engine and dockershim add.
+// checkParsed reads a name back, also with the additions of the engine and of dockershim.
 func checkParsed(t *testing.T, name string, pod *runtimeapi.PodSandboxMetadata, c *runtimeapi.ContainerMetadata) {
 	t.Helper()
 	want := parsedName{kind: KindSandbox, pod: pod.GetName(), namespace: pod.GetNamespace(), uid: pod.GetUid(),

@@ -22,16 +22,14 @@ func podNamespaces(config *runtimeapi.PodSandboxConfig) *runtimeapi.NamespaceOpt
 	return config.GetLinux().GetSecurityContext().GetNamespaceOptions()
 }
 
-// sandboxNamespaces sets the namespaces of a sandbox. Its PID and IPC
-// namespaces are there for the containers that share the pod's; a container
-// that has its own ignores them.
+// sandboxNamespaces sets the namespaces of a sandbox. Its PID and IPC namespaces are for containers that share the
+// pod's. A container with its own namespaces ignores them.
 func sandboxNamespaces(field string, ns *runtimeapi.NamespaceOption, host *container.HostConfig) error {
 	switch ns.GetPid() {
 	case runtimeapi.NamespaceMode_NODE:
 		host.PidMode = modeHost
 	case runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_CONTAINER:
-		// To Docker, the empty mode is the container's own namespace; daemon.json
-		// has no say in it.
+		// In Docker, the empty mode is the container's own namespace, and daemon.json cannot change it.
 		host.PidMode = ""
 	default:
 		return invalid(field+".pid", "%s is not a mode for a sandbox", ns.GetPid())
@@ -71,9 +69,8 @@ func sandboxNetwork(field string, in SandboxInput, config *container.Config, hos
 		config.ExposedPorts, host.PortBindings = publish(in.Config.GetPortMappings(), in.Features)
 		return nil
 	}
-	// With the mode none alone, Docker 20.10 runs a hook that executes dockerd
-	// anew, which doubles the time of a start. With the network disabled the
-	// container has a namespace of its own all the same, and CNI fills it.
+	// With the mode none alone, Docker 20.10 runs a hook that executes dockerd again, which doubles the time of a
+	// start. With the network disabled, the container still has its own namespace, and CNI adds the network.
 	host.NetworkMode = modeNone
 	config.NetworkDisabled = true
 	return nil
@@ -156,8 +153,8 @@ func containerPID(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxR
 	return nil
 }
 
-// checkID refuses a text that is not a container id. In a mode such as
-// container:ID it could mean something else.
+// checkID refuses a text that is not a container id. In a mode such as container:ID, such a text could mean something
+// else.
 func checkID(field, id string) error {
 	if id == "" {
 		return invalid(field, "is empty, give a container's id")

@@ -5,16 +5,16 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// extra is what a container gets beyond the Docker API: a note for the runtime
-// criadapter-oci, which is in front of the engine's default one.
+// extra has a container's settings beyond the Docker API: a note for the runtime criadapter-oci, which is in front of
+// the engine's default runtime.
 type extra struct {
 	features docker.Features
 	// runtime is the runtime that the container would have without a note.
 	runtime string
-	// held says that the container joins its pod or its pod's sandbox by a note, so that it needs one. It also says
+	// held says that the container joins its pod, or its pod's sandbox, by a note. So it needs a note. It also says
 	// that runtime can be behind the note.
 	held bool
-	// note is nil as long as nothing is in it.
+	// note is nil as long as it would be empty.
 	note *ocinote.Note
 }
 
@@ -34,7 +34,7 @@ func (e *extra) offered() bool {
 		r.Works() && (e.runtime == e.features.DefaultRuntime || e.features.RunsPodSandboxes(e.runtime))
 }
 
-// need returns the note for what a field asks for, or refuses the field.
+// need returns the note for the request of a field, or refuses the field. what describes the request.
 func (e *extra) need(field, what string) (*ocinote.Note, error) {
 	if !e.offered() {
 		if fault := e.features.OCIRuntime.Fault; fault != "" {

@@ -7,16 +7,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// process sets what a container runs. Docker's rules on what it takes from the
-// image are CRI's: a command replaces the image's entrypoint and its arguments,
-// arguments alone replace the image's arguments.
+// process sets the command of a container. Docker uses the image's values by the same rules as CRI: a command replaces
+// the image's entrypoint and arguments, and arguments alone replace the image's arguments.
 func process(in *runtimeapi.ContainerConfig, config *container.Config) error {
 	command, err := arguments("config.command", in.GetCommand())
 	if err != nil {
 		return err
 	}
 	if len(command) > 0 && command[0] == "" {
-		// Docker would drop it and run the arguments.
+		// Docker would drop an empty program and run the arguments.
 		return invalid(item("config.command", 0), "is empty, name a program")
 	}
 	args, err := arguments("config.args", in.GetArgs())
@@ -42,7 +41,7 @@ func process(in *runtimeapi.ContainerConfig, config *container.Config) error {
 	return nil
 }
 
-// arguments checks a list and copies it; an empty list gives nil.
+// arguments checks and copies a list. It returns nil for an empty list.
 func arguments(field string, list []string) ([]string, error) {
 	var out []string
 	for i, argument := range list {

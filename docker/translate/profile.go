@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Values of the deprecated profile fields, which the older kubelets send.
+// Values of the deprecated profile fields, which older kubelets send.
 const (
 	profileRuntimeDefault = "runtime/default"
 	profileDockerDefault  = "docker/default"
@@ -18,9 +18,9 @@ const (
 
 // profile is a security profile from either of two fields.
 type profile struct {
-	// field is the field that the profile came from.
+	// field is the field with the profile.
 	field string
-	// given is false when neither field is set.
+	// given is false if neither field is set.
 	given     bool
 	kind      runtimeapi.SecurityProfile_ProfileType
 	localhost string
@@ -34,7 +34,7 @@ type profileFields struct {
 	deprecated     string
 }
 
-// resolve returns the profile of the newer field when it is set, because kubelets set both fields.
+// resolve returns the profile of the newer field if it is set, because kubelets set both fields.
 func (p profileFields) resolve() (profile, error) {
 	if p.value == nil {
 		return parseProfile(p.deprecatedName, p.deprecated)

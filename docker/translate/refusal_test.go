@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// The refusals of fields are in the rows of server/fields.
+// The tests for refusals of fields are in the rows of server/fields.
 
 func localhost(ref string) *runtimeapi.SecurityProfile {
 	return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: ref}

@@ -14,8 +14,8 @@ import (
 const apiAnnotations = "1.43"
 
 // runtimeAnnotations passes annotations of the pod and of the container to the OCI runtime. Only annotations that the
-// node's administrator allows are passed, because some change what the runtime does (org.systemd.property.*,
-// run.oci.*). The container's value takes precedence over the pod's.
+// node's administrator allows are passed, because some are orders for the runtime (org.systemd.property.*, run.oci.*).
+// The container's value takes precedence over the pod's.
 func runtimeAnnotations(in ContainerInput, host *container.HostConfig, more *extra) error {
 	passed := map[string]string{}
 	for _, from := range []struct {

@@ -22,8 +22,7 @@ const (
 	sandboxStopSignal = "SIGTERM"
 )
 
-// SandboxInput is what a sandbox is made from. Config, Image and Features are
-// required.
+// SandboxInput has the input for a sandbox's specification. Config, Image and Features are required.
 type SandboxInput struct {
 	// Config is the pod as the client sent it.
 	Config *runtimeapi.PodSandboxConfig
@@ -32,9 +31,8 @@ type SandboxInput struct {
 	// Image is the sandbox image, by id or reference.
 	Image    string
 	Features docker.Features
-	// PublishPorts puts the pod on Docker's default bridge and publishes its
-	// host ports there (--network-plugin=bridge). Otherwise the pod gets an
-	// empty network namespace for CNI.
+	// PublishPorts connects the pod to Docker's default bridge and publishes its host ports there
+	// (--network-plugin=bridge). Otherwise the pod gets an empty network namespace for CNI.
 	PublishPorts bool
 	// ReadProfile reads seccomp profiles on the node. Without it they are
 	// refused.

@@ -60,8 +60,8 @@ func (p profile) seccomp(read ReadProfile, f docker.Features) ([]string, error) 
 	return []string{seccompOption + compact}, nil
 }
 
-// compactProfile checks that a profile says what happens to a system call that it does not name. The engine treats a
-// profile without default action and system calls as no profile, and would run the container unconfined.
+// compactProfile checks that a profile has a default action, for system calls that it does not name. The engine treats
+// a profile without default action and system calls as no profile, and would run the container unconfined.
 func compactProfile(content []byte) (string, error) {
 	var head struct {
 		DefaultAction string `json:"defaultAction"`
@@ -79,8 +79,8 @@ func compactProfile(content []byte) (string, error) {
 	return out.String(), nil
 }
 
-// flattened are the fields of a profile that Docker Engine 20.10 leaves out. It leaves out the field flags, too.
-// flattened does not have flags, because runc 1.1 starts no container with that field.
+// flattened has the fields that Docker Engine 20.10 leaves out of a profile. The engine leaves out the field flags,
+// too. It is not in flattened, because runc 1.1 starts no container with that field.
 var flattened = []string{"defaultErrnoRet", "listenerPath", "listenerMetadata"}
 
 // completeSeccomp puts the fields that an older engine leaves out into the note. Without notes the container gets the

@@ -19,21 +19,19 @@ const (
 	labelOption        = "label="
 )
 
-// noNewPrivileges is explicit in both directions, because daemon.json may turn
-// it on for all containers.
+// noNewPrivileges sets the option to true or to false, because daemon.json may turn it on for all containers.
 func noNewPrivileges(on bool) string { return "no-new-privileges=" + strconv.FormatBool(on) }
 
-// sandboxSecurity sets the security options of a sandbox. The sandbox itself is
-// never privileged: CRI's field only announces that a container of the pod may
-// be.
+// sandboxSecurity sets the security options of a sandbox. The sandbox itself is never privileged. CRI's field only
+// announces that containers of the pod may be privileged.
 func sandboxSecurity(field string, in SandboxInput, host *container.HostConfig) error {
 	sc := in.Config.GetLinux().GetSecurityContext()
 	seccomp, err := seccompOf(field, sc)
 	if err != nil {
 		return err
 	}
-	// Without a profile a sandbox gets the default one, as in dockershim: its
-	// program waits, no pod needs it unconfined.
+	// Without a profile, a sandbox gets the default profile, as in dockershim. Its program only waits, so no pod needs
+	// it unconfined.
 	seccompOptions, err := seccomp.seccomp(in.ReadProfile, in.Features)
 	if err != nil {
 		return err
@@ -118,9 +116,9 @@ func confinement(field string, in ContainerInput, sc *runtimeapi.LinuxContainerS
 // apparmorProfiles is the file in which the kernel lists the loaded profiles, as "NAME (MODE)".
 const apparmorProfiles = "/sys/kernel/security/apparmor/profiles"
 
-// apparmor returns Docker's security options for a profile. Without a profile Docker's default one applies, where the
+// apparmor returns Docker's security options for a profile. Without a profile, Docker's default profile applies if the
 // host has AppArmor. A profile that the kernel has not loaded is refused, since the engine would create the container
-// and fail to start it. Nothing is refused where the kernel's list cannot be read.
+// and fail to start it. If the kernel's list cannot be read, no profile is refused.
 func (p profile) apparmor(read ReadProfile, f docker.Features) ([]string, error) {
 	switch p.kind {
 	case runtimeapi.SecurityProfile_Unconfined:
@@ -161,8 +159,7 @@ func loaded(list, profile string) bool {
 // selinuxLevel matches a sensitivity with categories, or a range of two.
 var selinuxLevel = regexp.MustCompile(`^s\d+(:c\d+([.,]c\d+)*)?(-s\d+(:c\d+([.,]c\d+)*)?)?$`)
 
-// selinuxOptions returns Docker's label options. An engine without SELinux
-// ignores them, as other runtimes do.
+// selinuxOptions returns Docker's label options. An engine without SELinux ignores them, like other runtimes.
 func selinuxOptions(field string, o *runtimeapi.SELinuxOption) ([]string, error) {
 	var out []string
 	for _, part := range []struct{ name, value string }{
@@ -183,7 +180,8 @@ func selinuxOptions(field string, o *runtimeapi.SELinuxOption) ([]string, error)
 }
 
 // unlabelled reports whether Docker runs the container without an SELinux label. Such a container may use files of any
-// label. Relabelling would give a mount a label that Docker has for these containers, and shut out the pod's others.
+// label. Relabelling would give a mount the label that Docker has for these containers, and the pod's other containers
+// could not use it.
 func unlabelled(host *container.HostConfig) bool {
 	named := slices.ContainsFunc(host.SecurityOpt, func(option string) bool {
 		return strings.HasPrefix(option, labelOption)
@@ -191,8 +189,8 @@ func unlabelled(host *container.HostConfig) bool {
 	return host.Privileged || !named && (host.PidMode.IsHost() || host.IpcMode.IsHost())
 }
 
-// capabilities sets the capabilities to add and to drop. Names go with or
-// without CAP_, and ALL is all, for Docker as for CRI.
+// capabilities sets the capabilities to add and to drop. In Docker as in CRI, names may begin with CAP_, and ALL means
+// all.
 func capabilities(field string, c *runtimeapi.Capability, host *container.HostConfig, more *extra) error {
 	if err := checkCapabilities(field+".add_capabilities", c.GetAddCapabilities()); err != nil {
 		return err
@@ -238,9 +236,8 @@ func checkCapabilities(field string, names []string) error {
 	return nil
 }
 
-// paths sets the masked and read-only paths. CRI's lists are complete, and an empty one means none (the Unmasked proc
-// mount of Kubernetes). To Docker nil means its own lists, which apply only when the client says nothing about security
-// at all.
+// paths sets the masked and read-only paths. CRI's lists are complete, and an empty list means none (the Unmasked proc
+// mount of Kubernetes). In Docker, nil means its own lists. They apply only without a security context of the client.
 func paths(field string, sc *runtimeapi.LinuxContainerSecurityContext, host *container.HostConfig) error {
 	if sc == nil {
 		return nil

@@ -155,8 +155,7 @@ func TestUnconfinedAppArmorWithoutAppArmor(t *testing.T) {
 	}
 }
 
-// A profile that names no system call is a profile all the same: its default
-// action holds for every call.
+// A profile that names no system call is valid: its default action applies to every call.
 func TestSeccompProfileWithoutSyscalls(t *testing.T) {
 	for _, content := range []string{`{"defaultAction":"SCMP_ACT_ERRNO"}`,
 		`{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[]}`} {
@@ -180,8 +179,8 @@ func TestPrivilegedNeedsAPrivilegedPod(t *testing.T) {
 	testutil.Assert(t, mustContainer(t, in).Host.Privileged, "not privileged in a rebuilt pod")
 }
 
-// TestDefaultProfileOfAnUnconfinedEngine: with seccomp-profile "unconfined" in
-// daemon.json the engine's own profile must be asked for by name.
+// TestDefaultProfileOfAnUnconfinedEngine checks that the request names the engine's own profile if daemon.json has the
+// seccomp-profile "unconfined".
 func TestDefaultProfileOfAnUnconfinedEngine(t *testing.T) {
 	for profile, want := range map[string]bool{"": false, "/etc/docker/own.json": false, "unconfined": true} {
 		sandbox, app := sandboxInput(), containerInput()

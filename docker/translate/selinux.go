@@ -12,7 +12,7 @@ import (
 // NeedsProcessLabel reports whether the container needs SandboxRef.ProcessLabel. Docker gives most containers of a pod
 // the sandbox container's SELinux label by itself. There are two exceptions:
 //
-//   - To a container that names other parts of its label than the level, Docker gives a level that no other has.
+//   - A container that names other parts of its label than the level gets a level of its own from Docker.
 //   - A container that joins the PID namespace of a container with another label gets such a level, too, or is refused.
 func NeedsProcessLabel(config *runtimeapi.ContainerConfig, f docker.Features) bool {
 	sc := config.GetLinux().GetSecurityContext()

@@ -18,9 +18,9 @@ const shimGroup = "io.containerd.runc.v2.group"
 // shareShim gives all containers of a pod one shim, instead of one each. The group contains the OCI runtime, because a
 // shim that was started with criadapter-oci as its runc must serve no container without a note.
 //
-// Each container has a shim of its own below API 1.43, where the engine passes no annotation, and if a script starts
-// the runtime. A shim works in the directory of its first container, which is gone after that container's end. There
-// the script's shell complains, into the log of each further container.
+// Each container has a shim of its own below API 1.43, because the engine then passes no annotation. The same holds if
+// a script starts the runtime. A shim works in the directory of its first container, which is gone after that
+// container's end. The script's shell would then write an error into the log of each further container.
 func shareShim(pod *runtimeapi.PodSandboxMetadata, spec *docker.ContainerSpec, f docker.Features) {
 	if !f.Supports(apiAnnotations) {
 		return

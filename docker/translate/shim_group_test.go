@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestShimGroup: the containers of a pod share a shim with each other, and with the sandbox container, if they have the
-// same OCI runtime.
+// TestShimGroup checks that the containers of a pod and its sandbox container share a shim if they have the same OCI
+// runtime.
 func TestShimGroup(t *testing.T) {
 	in := containerInput()
 	in.Features = newEngine()

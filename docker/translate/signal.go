@@ -8,9 +8,8 @@ import (
 
 const criSignalPrefix = "SIGNAL_"
 
-// stopSignal returns Docker's name of a CRI signal, "SIGTERM" or "SIGRTMIN+3",
-// and "" for the runtime's default. It fails with errdefs.ErrInvalidArgument
-// for a number that CRI does not know.
+// stopSignal returns Docker's name of a CRI signal, such as "SIGTERM" or "SIGRTMIN+3", and "" for the runtime's
+// default. It fails with errdefs.ErrInvalidArgument for a number that CRI does not have.
 func stopSignal(field string, signal runtimeapi.Signal) (string, error) {
 	if signal == runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
 		return "", nil

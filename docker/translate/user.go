@@ -12,7 +12,7 @@ import (
 // maxNumericID is the largest user or group id that the engine takes.
 const maxNumericID = math.MaxInt32
 
-// userRequest is what a security context says about the user of a process.
+// userRequest has the fields of a security context for the user of a process.
 type userRequest struct {
 	user     *runtimeapi.Int64Value
 	username string
@@ -68,8 +68,8 @@ func (r userRequest) dockerUser(field string) (string, error) {
 }
 
 // merged returns the supplemental groups for Docker's GroupAdd, which adds them to the user's groups in the image's
-// /etc/group. This is the policy Merge. Docker cannot switch one thing off: it adds the image's groups to a user
-// without a group, and never to a user with one.
+// /etc/group. This is the policy Merge. Docker adds the image's groups to a user without a group, and never to a user
+// with a group. This cannot be switched off.
 func (r userRequest) merged() []string {
 	var out []string
 	for _, group := range r.extra {
@@ -108,8 +108,7 @@ func checkNumericID(field string, id int64) error {
 	return nil
 }
 
-// checkUsername refuses names that Docker would split at the colon or that no
-// passwd file can hold.
+// checkUsername refuses names with a colon, at which Docker would split them, and names that a passwd file cannot have.
 func checkUsername(field, name string) error {
 	if name == "" {
 		return nil

@@ -166,7 +166,7 @@ func (e *extra) joinUsers(field, path string, users Users) error {
 	return nil
 }
 
-// are reports whether mappings are the pod's.
+// are reports whether the mappings are equal to the pod's.
 func (u Users) are(uids, gids []*runtimeapi.IDMapping) bool {
 	return len(uids) == 1 && len(gids) == 1 && mapping(uids[0]) == u.UIDs && mapping(gids[0]) == u.GIDs
 }
