@@ -175,7 +175,7 @@ func TestRigUserNamespacesNeedLayers(t *testing.T) {
 	own, _ := startEngine(t, env, map[string]any{"storage-driver": engine.CopyDriver(env)})
 	awaitOCI(t, dialOCI(t, own, docker.OCIRuntimeRequired), func(r docker.OCIRuntime, err error) bool {
 		testutil.Require(t, !r.UserNamespaces, "got %+v", r)
-		return works(r, err) && strings.Contains(r.NoUserNamespaces, "only the layers of the kernel's overlay")
+		return works(r, err) && strings.Contains(r.NoUserNamespaces, "only layers of the kernel's overlay")
 	})
 }
 
