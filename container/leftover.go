@@ -79,8 +79,8 @@ func (s *Service) removeLeftover(ctx context.Context, name string) error {
 	}
 	if !translate.MadeUnder(name, labels) {
 		return fmt.Errorf(
-			"container %s exists with id %s and was not made by criadapter, remove it first or count the attempt "+
-				"up: %w",
+			"container %s exists with id %s and was not made by criadapter, remove it first or use a higher "+
+				"attempt: %w",
 			name, inspect.ID, errdefs.ErrAlreadyExists)
 	}
 	unclaimed, err := s.unclaimed(ctx, labels[translate.LabelSandboxID], inspect.ID)
@@ -101,6 +101,6 @@ func neverRan(s *container.State) bool {
 }
 
 func exists(name, id string) error {
-	return fmt.Errorf("container %s exists with id %s, remove it first or count the attempt up: %w", name, id,
+	return fmt.Errorf("container %s exists with id %s, remove it first or use a higher attempt: %w", name, id,
 		errdefs.ErrAlreadyExists)
 }

@@ -60,7 +60,7 @@ func TestRemoveLeftover(t *testing.T) {
 				return
 			}
 			testutil.Assert(t, errdefs.IsAlreadyExists(err) && strings.Contains(err.Error(), id) &&
-				strings.Contains(err.Error(), "remove it first or count the attempt up"), "%v", err)
+				strings.Contains(err.Error(), "remove it first or use a higher attempt"), "%v", err)
 			testutil.Check(t, gone, "the container")
 		})
 	}

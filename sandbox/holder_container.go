@@ -41,8 +41,8 @@ func (h containerHolder) clearName(ctx context.Context, name string) error {
 	}
 	if !translate.MadeUnder(name, inspect.Config.Labels) {
 		return fmt.Errorf(
-			"pod sandbox %s exists with id %s and was not made by criadapter, remove it first or count the attempt "+
-				"up: %w",
+			"pod sandbox %s exists with id %s and was not made by criadapter, remove it first or use a higher "+
+				"attempt: %w",
 			name, inspect.ID, errdefs.ErrAlreadyExists)
 	}
 	if _, err := h.opts.Store.Load(ctx, inspect.ID); !errdefs.IsNotFound(err) {
