@@ -23,13 +23,16 @@ func (e *Engine) disconnect() {
 	}
 }
 
-// Back brings the engine back. It shows containers that ended meanwhile as ended, and has forgotten earlier events. A
-// closed engine stays away.
+// Back brings the engine back. It shows containers that ended meanwhile as ended. It has forgotten the events from before,
+// late ones among them. A closed engine stays away.
 func (e *Engine) Back() {
 	e.log.forget()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.away && !e.closed {
+		for _, c := range e.containers {
+			e.settle(c) // no event comes while the engine is away
+		}
 		e.away = false
 		e.gone = make(chan struct{})
 	}

@@ -128,7 +128,7 @@ func (u *URLSource) poll(ctx context.Context) error {
 func (u *URLSource) get(ctx context.Context) (content []byte, etag string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.opts.URL, nil)
 	if err != nil {
-		return nil, "", plain(err)
+		return nil, "", u.plain(err)
 	}
 	for name, values := range u.opts.Header {
 		request.Header[http.CanonicalHeaderKey(name)] = values
@@ -141,7 +141,7 @@ func (u *URLSource) get(ctx context.Context) (content []byte, etag string, err e
 	}
 	response, err := u.opts.client.Do(request)
 	if err != nil {
-		return nil, "", plain(err)
+		return nil, "", u.plain(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode == http.StatusNotModified && u.etag != "" {
@@ -151,8 +151,11 @@ func (u *URLSource) get(ctx context.Context) (content []byte, etag string, err e
 		return nil, "", fmt.Errorf("the answer is %s", response.Status)
 	}
 	content, err = io.ReadAll(io.LimitReader(response.Body, maxManifest+1))
+	if isTimeout(err) {
+		return nil, "", u.plain(err)
+	}
 	if err != nil {
-		return nil, "", fmt.Errorf("the answer breaks off: %w", plain(err))
+		return nil, "", fmt.Errorf("the answer breaks off: %w", u.plain(err))
 	}
 	if len(content) > maxManifest {
 		return nil, "", fmt.Errorf("the answer has more than %d bytes", maxManifest)
@@ -160,9 +163,19 @@ func (u *URLSource) get(ctx context.Context) (content []byte, etag string, err e
 	return content, response.Header.Get("ETag"), nil
 }
 
+// isTimeout reports whether a request took too long.
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
 // plain returns the error without the URL and the local port. The URL is reported separately, and may have a password.
-// The port differs each time, and a problem must be reported only once.
-func plain(err error) error {
+// The port differs each time, and a problem must be reported only once. For the same reason a timeout has one text:
+// net/http has several, and which one it takes depends on a race of two timers.
+func (u *URLSource) plain(err error) error {
+	if isTimeout(err) {
+		return fmt.Errorf("no whole answer within %s: %w", u.opts.client.Timeout, context.DeadlineExceeded)
+	}
 	var request *url.Error
 	if errors.As(err, &request) {
 		err = request.Err

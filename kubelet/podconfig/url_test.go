@@ -3,10 +3,12 @@ package podconfig
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -35,6 +37,9 @@ func newSite(t *testing.T, opts URLOptions) *site {
 	opts.URL, opts.NodeName = s.server.URL+"/pods", "n"
 	opts.Problem = func(_ string, err error) { s.problems = append(s.problems, err) }
 	s.URLSource = NewURLSource(opts, New(Options{Sources: []string{model.SourceHTTP}}))
+	if opts.Every == 0 {
+		s.opts.client.Timeout = testutil.Patience // a slow machine does not end a request
+	}
 	return s
 }
 
@@ -119,10 +124,9 @@ func cutOff(w http.ResponseWriter, _ *http.Request) {
 
 // TestURLHangs gives up a request before the next one is due, and keeps earlier pods.
 func TestURLHangs(t *testing.T) {
-	hangs := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	for name, transport := range map[string]http.RoundTripper{
-		"before the answer": nil,
-		"within the answer": hangInBetween{},
+	for name, answer := range map[string]http.HandlerFunc{
+		"before the answer": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"within the answer": hangInBetween,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, URLOptions{Every: 2 * time.Second})
@@ -130,30 +134,29 @@ func TestURLHangs(t *testing.T) {
 				"a request lasts %s of %s", s.opts.client.Timeout, s.opts.Every)
 			both := map[string]string{"a": "1", "b": "1"}
 			s.want("before", text(podList), both, 0)
-			s.opts.client.Timeout, s.opts.client.Transport = 100*time.Millisecond, transport
-			s.want("hanging", hangs, both, 1)
-			s.want("hanging again", hangs, both, 0)
+			s.opts.client.Timeout = 100 * time.Millisecond
+			s.want("hanging", answer, both, 1)
+			s.want("hanging again", answer, both, 0)
 		})
 	}
 }
 
-// hangInBetween answers with the beginning of a body. It needs no connection, so that the answer begins in time on any
-// machine.
-type hangInBetween struct{}
-
-// RoundTrip implements http.RoundTripper.
-func (hangInBetween) RoundTrip(r *http.Request) (*http.Response, error) {
-	body := io.MultiReader(strings.NewReader(podText("c", "1")), hanging{r.Context()})
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(body), Request: r}, nil
+// TestURLTimeoutsHaveOneText: a URL that hangs is one problem, wherever the request waited.
+func TestURLTimeoutsHaveOneText(t *testing.T) {
+	u := NewURLSource(URLOptions{URL: "http://127.0.0.1:1/pods"}, New(Options{}))
+	for where, err := range map[string]error{
+		"connect": &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded},
+		"headers": &url.Error{Op: "Get", URL: "http://me:hidden@127.0.0.1:1/pods", Err: context.DeadlineExceeded},
+		"body":    context.DeadlineExceeded,
+	} {
+		testutil.Equal(t, u.plain(err).Error(), "no whole answer within 10s: context deadline exceeded", "%s", where)
+	}
 }
 
-// hanging is a reader that waits for the end of its context.
-type hanging struct{ ctx context.Context }
-
-// Read implements io.Reader.
-func (h hanging) Read([]byte) (int, error) {
-	<-h.ctx.Done()
-	return 0, h.ctx.Err()
+func hangInBetween(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprint(w, podText("c", "1"))
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
 }
 
 // TestURLEmpty ends all pods with an empty answer, as the kubelet does.
