@@ -38,11 +38,18 @@ const podOptionsVersion = 1
 
 // Checkpoint writes containers of a ready pod into an empty directory, all as of one moment (CRI CheckpointPod). The
 // containers keep running, even after an error. If the engine cannot checkpoint, Checkpoint fails with
-// ErrFailedPrecondition and says what is missing. After an error the directory is empty again.
+// ErrFailedPrecondition and says what is missing. After an error the directory is empty again. Two calls with one
+// directory run one after the other.
 func (s *Service) Checkpoint(ctx context.Context, id, dir string, containerIDs []string) (err error) {
 	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return err
 	}
+	// A call that waited here finds the checkpoint of the call before it, and must not remove that.
+	unlock, err := s.checkpoints.Lock(ctx, filepath.Clean(dir))
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := checkEmpty(dir); err != nil {
 		return err
 	}

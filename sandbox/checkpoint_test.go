@@ -132,6 +132,26 @@ func TestCheckpointPod(t *testing.T) {
 	})
 }
 
+// The second of two calls with one directory must not remove the checkpoint of the first.
+func TestCheckpointPodTwiceAtOnce(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		ids := []string{n.addContainer(id, "web", "app")}
+		dir := n.TempDir()
+		second := testutil.Go(func() error {
+			time.Sleep(time.Second / 2)
+			return n.Checkpoint(n.Context(), id, dir+"/", ids)
+		})
+		n.must(n.Checkpoint(n.Context(), id, dir, ids))
+		testutil.FailsWith(n, <-second, errdefs.ErrInvalidArgument, "wrote a second checkpoint")
+		for _, name := range []string{podDumpFile, podOptionsFile, "app"} {
+			_, err := os.Stat(filepath.Join(dir, name))
+			testutil.Check(n, err)
+		}
+		n.must(n.Remove(n.Context(), id))
+	})
+}
+
 // TestCheckpointSaysWhatIsMissing shows what a client learns on an ordinary engine.
 func TestCheckpointSaysWhatIsMissing(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {

@@ -15,9 +15,11 @@ import (
 // Service runs the pods of a node. All methods are safe for concurrent use;
 // calls for different pods never wait for each other.
 type Service struct {
-	opts     Options
-	locks    keylock.Locks
-	inflight inflightRuns
+	opts  Options
+	locks keylock.Locks
+	// checkpoints locks the directories that Checkpoint writes into.
+	checkpoints keylock.Locks
+	inflight    inflightRuns
 	// settingUp has the ids of pods that are being set up: their parts may exist before their records.
 	settingUp sync.Map
 
