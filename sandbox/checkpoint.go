@@ -124,8 +124,8 @@ func removeIn(dir string) error {
 
 // Restore makes a pod from a checkpoint (CRI RestorePod). Its containers are CREATED, and continue at the checkpoint
 // when they are started. Restore returns the pod's id, and the containers' ids by name. configs must name exactly the
-// containers of the checkpoint. After an error the pod is removed again. If ctx ends before the pod is made, the
-// pod is removed later, unless the request is repeated by then.
+// containers of the checkpoint. After an error the pod is removed again. If ctx ends before the pod is made, the pod is
+// removed later, unless the request is repeated by then. Two calls for one pod run one after the other.
 func (s *Service) Restore(
 	ctx context.Context, dir string, config *runtimeapi.PodSandboxConfig, handler string,
 	configs []*runtimeapi.ContainerConfig,
@@ -141,6 +141,12 @@ func (s *Service) Restore(
 			"config.linux.security_context.namespace_options.userns_options: containers in a user namespace "+
 				"cannot be restored: %w", errdefs.ErrFailedPrecondition)
 	}
+	// A call that waited here finds the pod of the call before it, and must not remove that.
+	unlock, err := s.checkpoints.Lock(ctx, translate.SandboxName(config.GetMetadata()))
+	if err != nil {
+		return "", nil, err
+	}
+	defer unlock()
 	name, run, err := s.begin(ctx, config, handler)
 	if err != nil {
 		return "", nil, err

@@ -78,6 +78,24 @@ func TestRestorePodWhoseClientIsGone(t *testing.T) {
 	})
 }
 
+// The second of two equal calls must not remove the pod of the first.
+func TestRestorePodTwiceAtOnce(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		dir := n.dumped("app")
+		second := testutil.Go(func() error {
+			time.Sleep(time.Second / 2)
+			_, _, err := n.Restore(n.Context(), dir, podConfig("web"), "", containerConfigs("app"))
+			return err
+		})
+		n.network.setAdd(func(context.Context, cni.Pod) error { time.Sleep(time.Second); return nil })
+		id, _, err := n.Restore(n.Context(), dir, podConfig("web"), "", containerConfigs("app"))
+		n.must(err)
+		testutil.FailsWith(n, <-second, errdefs.ErrAlreadyExists, "restored a second pod")
+		n.wantState(id, ready)
+		n.must(n.Remove(n.Context(), id))
+	})
+}
+
 func TestRestorePodRefuses(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		dir := n.dumped("app")

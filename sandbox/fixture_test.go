@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
@@ -393,9 +394,10 @@ func (i *images) ReloadSandboxImage(ctx context.Context) (string, error) {
 
 // containers ends the containers of pods, as container.Service does.
 type containers struct {
-	node *node
-	mu   sync.Mutex
-	err  error
+	node     *node
+	restored sync.Map // ids
+	mu       sync.Mutex
+	err      error
 }
 
 func (c *containers) fail(err error) {
@@ -447,11 +449,17 @@ func (c *containers) CheckpointAll(_ context.Context, _ string, ids []string, di
 	return c.failure()
 }
 
+// Restore takes a second, and makes no container twice.
 func (c *containers) Restore(
 	_ context.Context, sandboxID string, config *runtimeapi.ContainerConfig, _ *runtimeapi.PodSandboxConfig, dir string,
 ) (string, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return "", err
 	}
-	return sandboxID + "/" + config.GetMetadata().GetName(), c.failure()
+	time.Sleep(time.Second)
+	id := sandboxID + "/" + config.GetMetadata().GetName()
+	if _, exists := c.restored.LoadOrStore(id, true); exists {
+		return "", errdefs.ErrAlreadyExists
+	}
+	return id, c.failure()
 }

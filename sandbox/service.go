@@ -17,7 +17,7 @@ import (
 type Service struct {
 	opts  Options
 	locks keylock.Locks
-	// checkpoints locks the directories that Checkpoint writes into.
+	// checkpoints locks the directories that Checkpoint writes into, and the names of the pods that Restore makes.
 	checkpoints keylock.Locks
 	inflight    inflightRuns
 	// settingUp has the ids of pods that are being set up: their parts may exist before their records.
