@@ -24,7 +24,7 @@ func (c *Cache) fromInspect(ctx context.Context, inspect *container.InspectRespo
 	if inspect.Config == nil || inspect.State == nil {
 		return nil
 	}
-	name := strings.TrimPrefix(inspect.Name, "/")
+	name := c.nameOf(inspect)
 	if c.owner(ctx, inspect.ID, name, inspect.Config.Labels) != "" {
 		return nil
 	}
@@ -36,6 +36,19 @@ func (c *Cache) fromInspect(ctx context.Context, inspect *container.InspectRespo
 	default:
 		return nil
 	}
+}
+
+// nameOf returns the name of a container. A pod or container in the cache keeps its name, even if a user renames it in
+// the engine.
+func (c *Cache) nameOf(inspect *container.InspectResponse) string {
+	now := c.Snapshot()
+	if pod := now.pod(inspect.ID); pod != nil {
+		return pod.Meta.Name
+	}
+	if known := now.container(inspect.ID); known != nil {
+		return known.Meta.Name
+	}
+	return strings.TrimPrefix(inspect.Name, "/")
 }
 
 // record returns the checkpoint of a pod, nil if there is none.

@@ -212,6 +212,21 @@ func TestForeignContainersAreLeftOut(t *testing.T) {
 	}
 }
 
+// Renamed containers do not count as running for ever.
+func TestRenamedContainersEnd(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID, id := n.startContainer("app")
+		n.sync()
+		n.engine.onInspect(func(answer *container.InspectResponse) { answer.Name = "/renamed" })
+		for _, ended := range []string{id, podID} {
+			n.must(n.engine.StopContainer(n.Context(), ended, 0))
+		}
+		caughtUp()
+		n.wantContainer(id, exited)
+		n.wantPod(podID, podNotReady)
+	})
+}
+
 // A pod of ours is read from its checkpoint, and from its labels without one.
 func TestPodOfOurs(t *testing.T) {
 	host := podConfig("web")
