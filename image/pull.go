@@ -65,6 +65,8 @@ func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docke
 		observed(err)
 	}()
 	start := time.Now()
+	s.transfers.RLock()
+	defer s.transfers.RUnlock()
 	trusted, err := s.trust.Resolve(ctx, ref, registry.Credentials(auth))
 	if err != nil {
 		return "", err

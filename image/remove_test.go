@@ -3,7 +3,11 @@ package image_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -13,6 +17,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	criimage "github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/image/trust"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -164,4 +169,35 @@ func TestContainerMadeDuringRemovalKeepsItsImage(t *testing.T) {
 		testutil.Assert(t, errdefs.IsFailedPrecondition(err), "got %v, want ErrFailedPrecondition", err)
 		checkWhole(t, engine, before)
 	})
+}
+
+// A pull verifies the signatures before it transfers the image, so they may be of the image that is being removed.
+func TestRemovalDuringAPullKeepsSignatures(t *testing.T) {
+	for name, pulling := range map[string]bool{"during a pull": true, "alone": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				policy := filepath.Join(dir, "policy.yaml")
+				testutil.WriteFile(t, policy, "default: accept\n")
+				engine := dockertest.New(dockertest.Options{Images: []dockertest.Image{manyNames}})
+				defer engine.Close()
+				service, err := criimage.New(criimage.Options{Engine: engine,
+					Trust: trust.New(trust.Options{Policy: policy, Kept: dir})})
+				testutil.Must(t, err)
+				defer service.Close()
+				_, digest, _ := strings.Cut(inspect(t, engine).RepoDigests[0], "@")
+				kept := filepath.Join(dir, strings.ReplaceAll(digest, ":", "-")+".json")
+				testutil.WriteFile(t, kept, "[]")
+				if pulling {
+					engine.Inject("PullImage", dockertest.Fault{Delay: time.Second})
+					pull := testutil.Try(func() (string, error) { return service.Pull(t.Context(), spec("b:1"), nil) })
+					defer func() { <-pull }()
+					synctest.Wait()
+				}
+				testutil.Must(t, service.Remove(t.Context(), spec("a:1")))
+				_, err = os.Stat(kept)
+				testutil.Assert(t, errors.Is(err, os.ErrNotExist) != pulling, "the kept signatures: %v", err)
+			})
+		})
+	}
 }

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,11 +61,13 @@ type Service struct {
 	trust           *trust.Verifier
 	observePull     func(ctx context.Context) (context.Context, func(error))
 	pulls           pulls
-	removing        turn
-	images          *cache
-	sandbox         *sandboxImage
-	usage           *usageMeter
-	lastPlace       atomic.Pointer[storage]
+	// transfers is held for reading by each transfer, and only tried for writing.
+	transfers sync.RWMutex
+	removing  turn
+	images    *cache
+	sandbox   *sandboxImage
+	usage     *usageMeter
+	lastPlace atomic.Pointer[storage]
 }
 
 // New returns the image service of an engine, which need not be up yet. Its cache follows the engine while Run runs.
