@@ -263,7 +263,7 @@ func TestSlowProofIsNotCutOff(t *testing.T) {
 				case strings.HasSuffix(r.URL.Path, "/containers/json"):
 					code, body = http.StatusOK, "[]"
 				case strings.HasSuffix(r.URL.Path, "/create"):
-					code, body = http.StatusCreated, `{"Id": "c"}`
+					code, body = http.StatusCreated, `{"Id": "`+strings.Repeat("c", 64)+`"}`
 				case strings.HasSuffix(r.URL.Path, "/start"):
 					starts++
 					time.Sleep(proofTimeout + 10*time.Second)

@@ -23,8 +23,8 @@ func (e *Engine) disconnect() {
 	}
 }
 
-// Back brings the engine back. It shows containers that ended meanwhile as ended. It has forgotten the events from before,
-// late ones among them. A closed engine stays away.
+// Back brings the engine back. It shows containers that ended meanwhile as ended. It has forgotten earlier events, late
+// ones among them. A closed engine stays away.
 func (e *Engine) Back() {
 	e.log.forget()
 	e.mu.Lock()
