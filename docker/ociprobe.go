@@ -140,8 +140,10 @@ func (p probe) proveGroup(ctx context.Context) error {
 	return p.run(ctx, p.groupNote(), nil, p.lookForGroup)
 }
 
+// groupNote is the note of proveGroup. GroupsOf finds no groups in the built-in image, but a criadapter-oci that is too
+// old to know the field does not start the container.
 func (p probe) groupNote() ocinote.Note {
-	return ocinote.Note{Engine: p.engineID, Process: ocinote.Process{Groups: &[]uint32{probeGroup}}}
+	return ocinote.Note{Engine: p.engineID, Process: ocinote.Process{Groups: &[]uint32{probeGroup}, GroupsOf: "0"}}
 }
 
 // proveRecursive is proveGroup with a mount that the note makes recursively read-only (rro). A runtime without that

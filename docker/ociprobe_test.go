@@ -37,6 +37,8 @@ type probed struct {
 	starts, failing atomic.Int64
 	// slow is how long a start takes, in nanoseconds.
 	slow atomic.Int64
+	// old makes its program one that does not know GroupsOf.
+	old atomic.Bool
 	// notes is the directory of its notes.
 	notes ocinote.Dir
 }
@@ -93,6 +95,10 @@ func newProbed(t *testing.T) *probed {
 		note, err := ocinote.Dir(notes).Load(id)
 		p.starts.Add(1)
 		time.Sleep(time.Duration(p.slow.Load()))
+		if p.old.Load() && note.Process.GroupsOf != "" {
+			fail(w, http.StatusInternalServerError, `unknown field "groupsOf"`)
+			return
+		}
 		if err != nil || note.UserNamespace() != "" || p.failing.Add(-1) >= 0 {
 			fail(w, http.StatusInternalServerError, "no memory")
 			return
@@ -176,6 +182,21 @@ func TestProofOutlivesTheProgram(t *testing.T) {
 	later, err := c.Features(testContext(t))
 	testutil.Assert(t, err == nil && later.OCIRuntime.Works() && later.OCIRuntime.Fault == "",
 		"after that: %+v, %v", later.OCIRuntime, err)
+}
+
+// A program that does not know all fields of notes does not work, because containers with such a field would not start.
+func TestProgramThatIsTooOld(t *testing.T) {
+	p := newProbed(t)
+	p.old.Store(true)
+	features, err := p.dialAuto().Features(testContext(t))
+	r := features.OCIRuntime
+	testutil.Assert(t, err == nil && !r.Works() && strings.Contains(r.Fault, "groupsOf"), "got %+v, %v", r, err)
+	key := proofKey{EngineID: "engine", Note: probe{engineID: "engine"}.groupNote()}
+	now, err := key.digest()
+	testutil.Must(t, err)
+	key.Note.Process.GroupsOf = "" // as criadapter tested it before it had the field
+	before, err := key.digest()
+	testutil.Assert(t, err == nil && before != now, "a proof of before counts still: %v", err)
 }
 
 // Callers that leave before the proof is made, as health checks do, do not make it begin anew each time.

@@ -108,12 +108,15 @@ type proofKey struct {
 	SELinux                                 bool
 	// Programs are the files of the runtime and of the real one.
 	Programs []programID
+	// Note is the note of a probe. A newer criadapter may use fields that the program does not know.
+	Note ocinote.Note
 }
 
 func (s *session) proofKey(f facts) proofKey {
 	found := s.features.OCIRuntime
 	program := cmp.Or(f.info.Runtimes[found.Name].Path, shimProgram)
 	return proofKey{
+		Note:     probe{engineID: s.engineID}.groupNote(),
 		EngineID: s.engineID, Version: f.version.Version, Kernel: f.info.KernelVersion, Driver: f.info.Driver,
 		Root:  f.info.DockerRootDir,
 		Found: found, Args: f.info.Runtimes[found.Name].Args, Real: s.real, SELinux: s.features.SELinux,

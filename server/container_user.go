@@ -23,9 +23,13 @@ func containerUser(c *state.Container) *runtimeapi.ContainerUser {
 	return &runtimeapi.ContainerUser{Linux: user}
 }
 
-// givenUser returns a numeric user and group of the configuration, for which the engine adds no groups of the image.
-// Files in the image resolve a name, or a user without a group.
+// givenUser returns the identity of a configuration with a numeric user and group and the policy Strict. Files in the
+// image decide about a name, a user without a group, and the groups that the policy Merge adds.
 func givenUser(c *state.Container) *runtimeapi.ContainerUser {
+	asked := c.Meta.Config.GetLinux().GetSecurityContext()
+	if asked.GetSupplementalGroupsPolicy() != runtimeapi.SupplementalGroupsPolicy_Strict {
+		return nil
+	}
 	user, group, _ := strings.Cut(c.Meta.User, ":")
 	uid, err := strconv.ParseInt(user, 10, 64)
 	if err != nil {
@@ -35,8 +39,7 @@ func givenUser(c *state.Container) *runtimeapi.ContainerUser {
 	if err != nil {
 		return nil
 	}
-	asked := c.Meta.Config.GetLinux().GetSecurityContext().GetSupplementalGroups()
-	groups := append([]int64{gid}, asked...)
+	groups := append([]int64{gid}, asked.GetSupplementalGroups()...)
 	return &runtimeapi.ContainerUser{
 		Linux: &runtimeapi.LinuxContainerUser{Uid: uid, Gid: gid, SupplementalGroups: groups}}
 }

@@ -36,7 +36,7 @@ func TestContainerStatus(t *testing.T) {
 				Annotations: map[string]string{"c": "d"},
 				Mounts:      mounts,
 				Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-					SupplementalGroups: []int64{50000},
+					SupplementalGroups: []int64{50000}, SupplementalGroupsPolicy: strictGroups,
 				}},
 			},
 			ImageID:    "sha256:1",
@@ -107,13 +107,20 @@ func TestReason(t *testing.T) {
 	}
 }
 
+const strictGroups = runtimeapi.SupplementalGroupsPolicy_Strict
+
 func TestUserIsReportedOnlyWhenItIsKnown(t *testing.T) {
 	for user, known := range map[string]bool{
 		"1000:1000": true, "0:0": true, "1000": false, "www-data": false, "www-data:33": false, "33:www-data": false,
 		"": false,
 	} {
-		c := &state.Container{Meta: state.ContainerMeta{User: user}}
+		sc := &runtimeapi.LinuxContainerSecurityContext{}
+		c := &state.Container{Meta: state.ContainerMeta{User: user, Config: &runtimeapi.ContainerConfig{
+			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: sc}}}}
 		got := containerUser(c)
+		testutil.Assert(t, got == nil, "%q, with the groups of the image: got %v", user, got)
+		sc.SupplementalGroupsPolicy = strictGroups
+		got = containerUser(c)
 		testutil.Assert(t, (got != nil) == known, "%q: got %v", user, got)
 		// This process is not a container's, so its identity does not count.
 		c.Status.Running, c.Status.PID = true, os.Getpid()

@@ -47,6 +47,9 @@ func prepareContainer(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.findGroups(&note, config); err != nil {
+		return err
+	}
 	if usesSlices(config) && !c.systemd {
 		// The engine passes --systemd-cgroup only to runtimes that it knows. Without the flag, the limits of the pod
 		// would not reach the container.

@@ -201,6 +201,9 @@ func containerLinux(in ContainerInput, config *container.Config, host *container
 	if err := user.set(field, config, host, more); err != nil {
 		return err
 	}
+	if err := user.mergeImage(field+".supplemental_groups_policy", config.User, more); err != nil {
+		return err
+	}
 	if err := containerSecurity(field, in, host, more); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -75,6 +76,46 @@ func TestNotes(t *testing.T) {
 			in.Sandbox.RuntimeHandler = "other" // criadapter-oci does not wrap this runtime
 			_, err = Container(in)
 			testutil.Fails(t, err, errdefs.IsNotImplemented, "with another handler")
+		})
+	}
+}
+
+// A user with a group gets the groups of the image by a note, because the engine adds them to a user without a group
+// only.
+func TestMergedGroupsOfAUserWithAGroup(t *testing.T) {
+	const strict = runtimeapi.SupplementalGroupsPolicy_Strict
+	for name, c := range map[string]struct {
+		sc    *runtimeapi.LinuxContainerSecurityContext
+		user  string
+		found string
+	}{
+		"no user": {&runtimeapi.LinuxContainerSecurityContext{}, "", ""},
+		"a user":  {&runtimeapi.LinuxContainerSecurityContext{RunAsUser: int64Value(1000)}, "1000", ""},
+		"a user with a group": {
+			&runtimeapi.LinuxContainerSecurityContext{RunAsUser: int64Value(1000), RunAsGroup: int64Value(2000)},
+			"1000:2000", "1000"},
+		"a name with a group": {
+			&runtimeapi.LinuxContainerSecurityContext{RunAsUsername: "www-data", RunAsGroup: int64Value(0)},
+			"www-data:0", "www-data"},
+		"strict": {&runtimeapi.LinuxContainerSecurityContext{RunAsUser: int64Value(1000), RunAsGroup: int64Value(2000),
+			SupplementalGroupsPolicy: strict}, "1000:2000", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := noted(containerInput())
+			c.sc.SupplementalGroups = []int64{7}
+			in.Config.Linux.SecurityContext = c.sc
+			spec := mustContainer(t, in)
+			testutil.Equal(t, spec.Config.User, c.user, "Docker's user")
+			note := cmp.Or(spec.Note, &ocinote.Note{})
+			testutil.Equal(t, note.Process.GroupsOf, c.found, "the groups of the image are those of")
+			if c.sc.SupplementalGroupsPolicy == strict {
+				return
+			}
+			testutil.Assert(t, slices.Equal(spec.Host.GroupAdd, []string{"7"}) && note.Process.Groups == nil &&
+				(spec.Note == nil) == (c.found == ""), "got %q and %+v", spec.Host.GroupAdd, spec.Note)
+			in.Features.OCIRuntime = docker.OCIRuntime{}
+			spec = mustContainer(t, in)
+			testutil.Assert(t, spec.Note == nil && spec.Config.User == c.user, "without the runtime: %+v", spec)
 		})
 	}
 }

@@ -67,15 +67,27 @@ func (r userRequest) dockerUser(field string) (string, error) {
 	return user + ":" + strconv.FormatInt(r.group.GetValue(), 10), nil
 }
 
-// merged returns the supplemental groups for Docker's GroupAdd, which adds them to the user's groups in the image's
-// /etc/group. This is the policy Merge. Docker adds the image's groups to a user without a group, and never to a user
-// with a group. This cannot be switched off.
+// merged returns the supplemental groups for Docker's GroupAdd. Docker itself adds the groups that the image's
+// /etc/group has for the user, if the user has no group. For a user with a group, see mergeImage.
 func (r userRequest) merged() []string {
 	var out []string
 	for _, group := range r.extra {
 		out = append(out, strconv.FormatInt(group, 10))
 	}
 	return out
+}
+
+// mergeImage gives a user with a group the image's groups, too, as the policy Merge demands. Docker adds them to a user
+// without a group only. Without a note the process lacks them.
+func (r userRequest) mergeImage(field, user string, more *extra) error {
+	if r.policy != runtimeapi.SupplementalGroupsPolicy_Merge || r.group == nil || !more.offered() {
+		return nil
+	}
+	note, err := more.need(field, "Merge for a user with a group")
+	if err == nil {
+		note.Process.GroupsOf, _, _ = strings.Cut(user, ":")
+	}
+	return err
 }
 
 // strict gives the process these groups and no groups from the image.

@@ -206,22 +206,6 @@ func (p ProcessAdjustment) EditEnv(env []string) []string {
 	return append(kept, p.Env...)
 }
 
-func addGroups(process object, groups []uint32) error {
-	if len(groups) == 0 {
-		return nil
-	}
-	user, err := process.child("user")
-	if err != nil {
-		return err
-	}
-	values, _ := user["additionalGids"].([]any)
-	for _, group := range groups {
-		values = append(values, group)
-	}
-	user["additionalGids"] = values
-	return nil
-}
-
 // remove removes the objects with one of these values under key from the list in a field.
 func (o object) remove(field, key string, values []string) error {
 	if len(values) == 0 {

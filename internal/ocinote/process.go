@@ -24,6 +24,9 @@ func editProcess(process object, note Note) error {
 	if err := setGroups(process, note.Process.Groups); err != nil {
 		return err
 	}
+	if err := addGroups(process, note.Process.AddGroups); err != nil {
+		return err
+	}
 	if err := addAmbient(process, note.Process.Ambient); err != nil {
 		return err
 	}
@@ -45,6 +48,26 @@ func setGroups(process object, groups *[]uint32) error {
 	values := []any{primary}
 	for _, group := range *groups {
 		if group != primary {
+			values = append(values, group)
+		}
+	}
+	user["additionalGids"] = values
+	return nil
+}
+
+// addGroups adds supplementary groups that the process lacks.
+func addGroups(process object, groups []uint32) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	user, err := process.child("user")
+	if err != nil {
+		return err
+	}
+	values, _ := user["additionalGids"].([]any)
+	for _, group := range groups {
+		same := func(value any) bool { return fmt.Sprint(value) == fmt.Sprint(group) }
+		if !slices.ContainsFunc(values, same) {
 			values = append(values, group)
 		}
 	}

@@ -77,6 +77,8 @@ func TestEditSpec(t *testing.T) {
 		},
 		"no groups": {Note{Process: Process{Groups: new([]uint32)}},
 			map[string]string{"process.user": `{"additionalGids":[1000],"gid":1000,"uid":1000}`}},
+		"more groups": {Note{Process: Process{AddGroups: []uint32{27, 8, 8}}},
+			map[string]string{"process.user": `{"additionalGids":[1000,27,8],"gid":1000,"uid":1000}`}},
 		"limits": {
 			Note{Unified: map[string]string{"memory.high": "1000"}, HugepageLimits: map[string]uint64{"2MB": 4096}},
 			map[string]string{
@@ -189,6 +191,14 @@ func TestEditProcess(t *testing.T) {
 		Note{Process: Process{Groups: &[]uint32{9, 8}}, Hostname: "only the container's"})
 	want := `{"args":["id"],"terminal":true,"user":{"additionalGids":[9,8],"gid":9,"uid":1}}`
 	testutil.Assert(t, err == nil && string(edited) == want, "got %s, %v, want %s", edited, err, want)
+	note := Note{Process: Process{AddGroups: []uint32{7}}, Plugins: &Adjustment{Process: ProcessAdjustment{
+		Groups: []uint32{6}}}}
+	edited = []byte(`{"user":{"additionalGids":[9]}}`)
+	for range 2 { // without the engine, a command has the container's edited process
+		edited, err = EditProcess(edited, note)
+		testutil.Must(t, err)
+		testutil.Equal(t, string(edited), `{"user":{"additionalGids":[9,7,6]}}`, "process")
+	}
 	if _, err := EditProcess([]byte(`[]`), Note{}); err == nil {
 		t.Error("a list is taken for a process")
 	}

@@ -74,10 +74,11 @@ func userRows() []row {
 		},
 		{
 			fields: append(of(pod, "supplemental_groups_policy"), of(container, "supplemental_groups_policy")...),
-			says: "Merge is what the engine does; Strict leaves out the groups of the image, and Status " +
-				"reports whether Strict works.",
+			says: "Merge adds the groups of the image, with run_as_group only if that runtime works; Strict leaves " +
+				"them out, and Status reports whether Strict works.",
 			refuses: "`Strict`, without that runtime: the engine adds the groups of the image",
-			seen:    []string{noteFields + "/strict groups", noteFields + "/ambient capabilities"},
+			seen: []string{noteFields + "/strict groups", noteFields + "/merged groups",
+				noteFields + "/ambient capabilities"},
 			uses: []use{
 				{"LinuxSandboxSecurityContext.supplemental_groups_policy", func(r *request) {
 					r.podSecurity().SupplementalGroupsPolicy = runtimeapi.SupplementalGroupsPolicy_Strict

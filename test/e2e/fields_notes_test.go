@@ -14,6 +14,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -35,7 +36,7 @@ func TestFieldsOfNotes(t *testing.T) {
 		testutil.Assert(t, features.GetSupplementalGroupsPolicy() && features.GetMountOptions(),
 			"announced are %v", features)
 	})
-	n.strictGroups(t)
+	n.imageGroups(t)
 	n.ambientCapabilities(t)
 	n.mountsWithOptions(t)
 	n.limitsFromTheStart(t)
@@ -80,11 +81,41 @@ func noted(name string, security *runtimeapi.LinuxContainerSecurityContext) *run
 	}
 }
 
-func (n *fieldsNode) strictGroups(t *testing.T) {
+// imageGroups checks containers of an image that has one more group for its user.
+func (n *fieldsNode) imageGroups(t *testing.T) {
 	plain := n.image
 	defer func() { n.image = plain }()
-	// In this image, the user has one more group.
 	n.image = pull(t, n.server, rigenv.Require(t).Image("k8s-staging-cri-tools/test-image-predefined-group:latest"))
+	n.strictGroups(t)
+	n.mergedGroups(t)
+}
+
+// mergedGroups checks a user with a group, to which the engine adds no groups of the image. Commands go through the OCI
+// runtime where that is possible, and the engine's own go through the engine.
+func (n *fieldsNode) mergedGroups(t *testing.T) {
+	for name, sc := range map[string]*runtimeapi.LinuxContainerSecurityContext{
+		"by-id":   {RunAsUser: &runtimeapi.Int64Value{Value: 1000}},
+		"by-name": {RunAsUsername: "default-user"},
+	} {
+		sc.RunAsGroup, sc.SupplementalGroups = &runtimeapi.Int64Value{Value: 2000}, []int64{77}
+		id, pid := n.run(noted("merged-"+name, sc))
+		t.Run("merged groups", func(t *testing.T) {
+			same(t, name+": the process from outside", n.procStatus(pid, "Groups"), "77 2000 50000")
+			host := rigenv.Require(t).DockerHost
+			engine.Docker(t, host, "exec", "--user=0", id, "sh", "-c", "echo more:x:5:default-user >>/etc/group")
+			same(t, name+": a command inside", n.sh(id, "id -G"), "2000 77 50000")
+			same(t, name+": a command of the engine", engine.Docker(t, host, "exec", id, "id", "-G"), "2000 77 50000")
+			status, err := n.server.Runtime.ContainerStatus(t.Context(), id, false)
+			testutil.Must(t, err)
+			user := status.GetStatus().GetUser().GetLinux()
+			testutil.Assert(t, user.GetUid() == 1000 && user.GetGid() == 2000 &&
+				slices.Equal(user.GetSupplementalGroups(), []int64{2000, 77, 50000}),
+				"%s: ContainerStatus shows the user %v", name, user)
+		})
+	}
+}
+
+func (n *fieldsNode) strictGroups(t *testing.T) {
 	merged, _ := n.run(noted("merged", &runtimeapi.LinuxContainerSecurityContext{SupplementalGroups: []int64{77}}))
 	id, pid := n.run(noted("strict", &runtimeapi.LinuxContainerSecurityContext{
 		SupplementalGroups: []int64{77}, SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict,
