@@ -103,6 +103,11 @@ func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
 	if info.IsDir() {
 		header.Name += "/"
 	}
+	if info.IsDir() || info.Mode().IsRegular() {
+		if header.PAXRecords, err = attributes(handle); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	if !info.Mode().IsRegular() {
 		return w.WriteHeader(header)
 	}
@@ -122,6 +127,40 @@ func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", name, errShrunk)
+}
+
+// maxAttributes is the kernel's bound of a list of extended attributes, and of the value of one, in bytes.
+const maxAttributes = 64 << 10
+
+// attributes returns the header's records of a file's extended attributes: the capabilities of a program, and what
+// users set. The engine sets all others itself, such as SELinux labels. As with reopen, no error matches
+// fs.ErrNotExist.
+func attributes(handle *os.File) (map[string]string, error) {
+	path := fmt.Sprintf("/proc/self/fd/%d", handle.Fd()) // an O_PATH handle has no attributes itself
+	list := make([]byte, maxAttributes)
+	n, err := unix.Listxattr(path, list)
+	if errors.Is(err, unix.ENOTSUP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list extended attributes: %v", err)
+	}
+	records := map[string]string{}
+	for name := range strings.SplitSeq(string(list[:n]), "\x00") {
+		if name != "security.capability" && !strings.HasPrefix(name, "user.") {
+			continue
+		}
+		value := make([]byte, maxAttributes)
+		n, err := unix.Getxattr(path, name, value)
+		if errors.Is(err, unix.ENODATA) { // it was removed meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read extended attribute %s: %v", name, err)
+		}
+		records["SCHILY.xattr."+name] = string(value[:n])
+	}
+	return records, nil
 }
 
 // reopen opens the file that the handle names, for reading. The file is there, so no error matches fs.ErrNotExist: if

@@ -49,6 +49,26 @@ func TestSaveAnyKind(t *testing.T) {
 	testutil.Assert(t, len(got) == len(want), "the archive has %q", got)
 }
 
+// Programs keep their capabilities.
+func TestSaveKeepsAttributes(t *testing.T) {
+	if testutil.AsRoot(t) {
+		return
+	}
+	const attribute, capability = "security.capability", "\x01\x00\x00\x02\x00\x20\x00\x00" +
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	dir, root := rooted(t)
+	program := filepath.Join(dir, "ping")
+	testutil.WriteFile(t, program, "program")
+	testutil.Must(t, unix.Setxattr(program, attribute, []byte(capability), 0))
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	testutil.Must(t, save(t.Context(), w, root, []string{"/ping"}))
+	testutil.Must(t, w.Close())
+	header, err := tar.NewReader(&archive).Next()
+	testutil.Must(t, err)
+	testutil.Equal(t, header.PAXRecords["SCHILY.xattr."+attribute], capability, "the program's capabilities")
+}
+
 // TestFileWithoutProc: a file whose handle is not in /proc is not taken for gone.
 func TestFileWithoutProc(t *testing.T) {
 	_, root := rooted(t)
