@@ -20,9 +20,9 @@ const systemContainerd = "/var/lib/containerd"
 // FsInfo returns the path and usage of the filesystem of the images and of the filesystem of the containers' own
 // layers. Engines keep both in one place.
 //
-// The bytes and inodes are measured from the layers on disk, with Options.Kept. A layer that several images share counts
-// once, unlike in the sum of the images' sizes. The engine's own call for disk usage takes minutes. Measurements run in
-// the background, at most every half minute, and have no time limit.
+// The bytes and inodes are measured from the layers on disk, with Options.Kept. A layer that several images share
+// counts once, unlike in the sum of the images' sizes. The engine's own call for disk usage takes minutes. Measurements
+// run in the background, at most every half minute, and have no time limit.
 //
 // Before the first measurement, the answer is the sum of the images' sizes, without inodes and without the containers'
 // filesystem. With storage drivers that do not keep layers in directories (btrfs, zfs), the answer is always this sum.

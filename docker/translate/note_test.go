@@ -80,8 +80,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// A user with a group gets the groups of the image by a note, because the engine adds them to a user without a group
-// only.
+// A user with a group gets the groups of the image by a note. The engine adds them to a user without a group only.
 func TestMergedGroupsOfAUserWithAGroup(t *testing.T) {
 	const strict = runtimeapi.SupplementalGroupsPolicy_Strict
 	for name, c := range map[string]struct {
@@ -107,7 +106,7 @@ func TestMergedGroupsOfAUserWithAGroup(t *testing.T) {
 			spec := mustContainer(t, in)
 			testutil.Equal(t, spec.Config.User, c.user, "Docker's user")
 			note := cmp.Or(spec.Note, &ocinote.Note{})
-			testutil.Equal(t, note.Process.GroupsOf, c.found, "the groups of the image are those of")
+			testutil.Equal(t, note.Process.GroupsOf, c.found, "the user that the image has groups for")
 			if c.sc.SupplementalGroupsPolicy == strict {
 				return
 			}

@@ -147,7 +147,8 @@ func TestFileBehindLinesOfDashes(t *testing.T) {
 	} {
 		path := file(t, content)
 		_, got := origins(t, "--config", path)
-		testutil.Equal(t, got["log-level"], Setting{Name: "log-level", Value: "debug", Origin: path + line}, "%q", content)
+		want := Setting{Name: "log-level", Value: "debug", Origin: path + line}
+		testutil.Equal(t, got["log-level"], want, "%q", content)
 	}
 }
 

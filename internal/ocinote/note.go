@@ -67,8 +67,8 @@ type Process struct {
 	Groups *[]uint32 `json:"groups,omitempty"`
 	// AddGroups are added to the supplementary groups.
 	AddGroups []uint32 `json:"addGroups,omitempty"`
-	// GroupsOf is a user of the image, by name or id. At the container's first start, criadapter-oci looks up the user's
-	// groups in the container's files, and saves them as AddGroups in place of GroupsOf.
+	// GroupsOf is a user of the image, by name or id. At the container's first start, criadapter-oci looks up the
+	// user's groups in the container's files. It saves them as AddGroups, and clears GroupsOf.
 	GroupsOf string `json:"groupsOf,omitempty"`
 	// Ambient are capabilities ("CAP_NET_RAW") for a process that is not root. They must be in the bounding set.
 	Ambient []string `json:"ambient,omitempty"`

@@ -40,8 +40,8 @@ type GCOptions struct {
 func (o GCOptions) Check() error {
 	o = o.withDefaults()
 	if o.LowPercent < 0 || o.LowPercent > o.HighPercent || o.HighPercent > 100 {
-		return fmt.Errorf("the thresholds of image garbage collection, %d and %d: want the high one up to 100, and the "+
-			"low one from 0 to the high one", o.HighPercent, o.LowPercent)
+		return fmt.Errorf("the thresholds of image garbage collection, %d and %d: want the high one up to 100, and "+
+			"the low one from 0 to the high one", o.HighPercent, o.LowPercent)
 	}
 	return nil
 }

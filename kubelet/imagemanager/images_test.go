@@ -124,8 +124,8 @@ func TestImageThatCannotBeInspected(t *testing.T) {
 		r.Record = func(reason, message string) { recorded += reason + ": " + message }
 		_, _, err := New(Options{Service: NewImages(s)}).Ensure(t.Context(), r)
 		var reason *model.ReasonError
-		testutil.Assert(t, errors.As(err, &reason) && reason.Reason == want && asked == (name == "image"), "%s: %v", name,
-			err)
+		right := errors.As(err, &reason) && reason.Reason == want
+		testutil.Assert(t, right && asked == (name == "image"), "%s: %v", name, err)
 		testutil.Assert(t, strings.HasPrefix(recorded, "InspectFailed: Failed to inspect image"), "%s: events %q", name,
 			recorded)
 	}
