@@ -17,7 +17,7 @@ func (n *node) refused(want string, flags ...string) {
 	args := append([]string{
 		"run", "--manifests", n.manifests, "--container-runtime-endpoint", n.server.Endpoint(), "--hostname-override",
 		n.name,
-		"--node-ip", "127.0.0.1", "--pod-logs-dir", n.logs, "--cgroup-root", n.cgroup(),
+		"--node-ip", n.ip, "--pod-logs-dir", n.logs, "--cgroup-root", n.cgroup(),
 	}, flags...)
 	_, stderr, code := n.person("", args...)
 	testutil.Assert(n.t, code == 1 && strings.Contains(stderr, want),
@@ -49,12 +49,12 @@ func TestTwoCoresOfOneDirectory(t *testing.T) {
 // TestBesideAKubelet refuses to start while a program listens on a kubelet's port, unless a flag allows it.
 func TestBesideAKubelet(t *testing.T) {
 	// The port is the kubelet's port, at an address that only this test uses.
-	address := fmt.Sprintf("127.77.%d.%d", os.Getpid()>>8&0xff, os.Getpid()&0xff)
-	n := prepareNode(t, "--node-ip", address, "--beside-kubelet")
-	port, err := net.Listen("tcp", net.JoinHostPort(address, "10250"))
+	n := prepareNode(t, "--beside-kubelet")
+	n.ip = fmt.Sprintf("127.77.%d.%d", os.Getpid()>>8&0xff, os.Getpid()&0xff)
+	port, err := net.Listen("tcp", net.JoinHostPort(n.ip, "10250"))
 	testutil.Must(t, err)
 	defer port.Close()
-	n.refused("--beside-kubelet", "--root-dir", n.root, "--node-ip", address)
+	n.refused("--beside-kubelet", "--root-dir", n.root)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
 	n.start()
 	n.ready("pod")

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -48,6 +49,11 @@ func TestDevicePlugin(t *testing.T) {
 	n.stop()
 	plugin.Stop()
 	n.start()
+	// As the kubelet does, kubelet-core removes the plugins' sockets before it makes its own.
+	testutil.Until(t, "plugins can register", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "kubelet.sock"))
+		return err == nil
+	})
 	plugin = devicemanagertest.Start(t, dir, resource, options, "b", "a")
 	n.killContainers(id(n.ready("first"), "main"))
 	n.logHas(n.restarted("first", "main", 1), "main", 1, "a\ncard-a\nwritten\n")

@@ -50,6 +50,8 @@ type node struct {
 	// no other pod on the engine has them. manifests is the watched directory, logs the root of container logs, and
 	// root the kubelet's --root-dir.
 	name, manifests, logs, root string
+	// ip is the kubelet's --node-ip.
+	ip string
 	// flags are added to the kubelet's.
 	flags []string
 	// environment is added to the kubelet's.
@@ -104,7 +106,7 @@ func prepareNode(t *testing.T, flags ...string) *node {
 	server := startRuntime(t, env)
 	n := &node{
 		t: t, env: env, server: server, program: program, flags: flags, dir: server.Directory(),
-		name: rigenv.Unique(strings.TrimPrefix(t.Name(), "Test")),
+		name: rigenv.Unique(strings.TrimPrefix(t.Name(), "Test")), ip: "127.0.0.1",
 	}
 	n.manifests, n.logs, n.root = filepath.Join(n.dir, "manifests"), filepath.Join(n.dir, "logs"), filepath.Join(n.dir,
 		"kubelet")
@@ -136,7 +138,7 @@ func (n *node) start() {
 		n.name,
 		// The rig removes the cgroups below its own.
 		"--cgroup-root", n.cgroup(), "--cgroup-driver", "cgroupfs",
-		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--read-address", "127.0.0.1:0", "--node-ip", "127.0.0.1",
+		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--read-address", "127.0.0.1:0", "--node-ip", n.ip,
 		"--claims-dir", filepath.Join(n.dir, "claims"),
 		"--crash-backoff", "1s", "--crash-backoff-max", "4s", "--pull-backoff", "1s", "--retry", "1s", "--sync-tick",
 		"100ms",
