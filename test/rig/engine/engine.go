@@ -18,8 +18,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/test/process"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -303,10 +305,28 @@ func (e *Engine) removeContainers(ctx context.Context) error {
 	}
 	var errs []error
 	for _, c := range list.Items {
-		_, err := cli.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		if err != nil {
+		if err := removeContainer(ctx, cli, c.ID); err != nil {
 			errs = append(errs, fmt.Errorf("remove container %s: %w", c.ID, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// removeTries is how often a container is removed until the removal succeeds.
+const removeTries = 5
+
+// removeContainer kills and removes a container. On a slow machine the engine gives up before the exit of the killed
+// process reaches it, so a failed removal is repeated.
+func removeContainer(ctx context.Context, cli *client.Client, id string) error {
+	var err error
+	for range removeTries {
+		_, err = cli.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		if err == nil || errdefs.IsNotFound(err) {
+			return nil
+		}
+		if pace.Sleep(ctx, time.Second) != nil {
+			break
+		}
+	}
+	return err
 }
