@@ -49,13 +49,15 @@ func TestCheckpoints(t *testing.T) {
 	for request, want := range map[string][]string{
 		"POST /containers/x/checkpoints": {`"CheckpointID":"n"`, `"CheckpointDir":"/d"`, `"Exit":false`},
 		"POST /containers/x/start":       {"checkpoint=n"},
-		"PUT /containers/x/archive":      {"copyUIDGID=true", "path=%2F", "tar"},
+		"PUT /containers/x/archive":      {"path=%2F", "tar"},
 	} {
 		for _, part := range want {
 			testutil.Assert(t, strings.Contains(asked[request], part),
 				"%s was asked with %q, want %s in it", request, asked[request], part)
 		}
 	}
+	copied := asked["PUT /containers/x/archive"]
+	testutil.Assert(t, !strings.Contains(copied, "copyUIDGID"), "the files get the container's user: %s", copied)
 	wantType(t, "an engine without experimental features", c.CreateCheckpoint(ctx, "y", "/d", "n"), errdefs.ErrNotFound)
 	wantType(t, "a kernel that CRIU does not run on", c.CreateCheckpoint(ctx, "z", "/d", "n"), errdefs.ErrInternal)
 	wantType(t, "paused twice", c.PauseContainer(ctx, "y"), errdefs.ErrConflict)

@@ -130,7 +130,7 @@ type Checkpoints interface {
 	RestoreContainer(ctx context.Context, id, name string) error
 	// ListChanges lists a container's changes to its image's files.
 	ListChanges(ctx context.Context, id string) ([]container.FilesystemChange, error)
-	// CopyToContainer extracts a tar archive over the root of a container.
+	// CopyToContainer extracts a tar archive over the root of a container. The files keep the archive's owners.
 	CopyToContainer(ctx context.Context, id string, archive io.Reader) error
 }
 
