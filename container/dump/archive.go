@@ -147,8 +147,8 @@ func attributes(handle *os.File) (map[string]string, error) {
 	}
 	records := map[string]string{}
 	for name := range strings.SplitSeq(string(list[:n]), "\x00") {
-		if name != "security.capability" && !strings.HasPrefix(name, "user.") {
-			continue
+		if name != "security.capability" && !strings.HasPrefix(name, "user.") || strings.Contains(name, "=") {
+			continue // a record's name has no "="
 		}
 		value := make([]byte, maxAttributes)
 		n, err := unix.Getxattr(path, name, value)

@@ -60,6 +60,13 @@ func TestSaveKeepsAttributes(t *testing.T) {
 	program := filepath.Join(dir, "ping")
 	testutil.WriteFile(t, program, "program")
 	testutil.Must(t, unix.Setxattr(program, attribute, []byte(capability), 0))
+	note := "text"
+	if err := unix.Setxattr(program, "user.note", []byte(note), 0); errors.Is(err, unix.ENOTSUP) {
+		note = "" // tmpfs before Linux 6.6 has no attributes of users
+	} else {
+		testutil.Must(t, err)
+		testutil.Must(t, unix.Setxattr(program, "user.a=b", []byte(note), 0)) // no record can have this name
+	}
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	testutil.Must(t, save(t.Context(), w, root, []string{"/ping"}))
@@ -67,6 +74,7 @@ func TestSaveKeepsAttributes(t *testing.T) {
 	header, err := tar.NewReader(&archive).Next()
 	testutil.Must(t, err)
 	testutil.Equal(t, header.PAXRecords["SCHILY.xattr."+attribute], capability, "the program's capabilities")
+	testutil.Equal(t, header.PAXRecords["SCHILY.xattr.user.note"], note, "an attribute that a user set")
 }
 
 // TestFileWithoutProc: a file whose handle is not in /proc is not taken for gone.
