@@ -1,11 +1,13 @@
 package docker
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/criadapter/criadapter/internal/proctable"
 )
 
 // dockerdName is the kernel's name for the engine's process.
@@ -40,25 +42,14 @@ func socketLinks(proc, socket string) map[string]bool {
 	if err != nil {
 		return links
 	}
-	table, _ := os.ReadFile(filepath.Join(proc, "net", "unix"))
-	for line := range bytes.Lines(table) {
-		fields := strings.Fields(string(line)) // Num RefCount Protocol Flags Type St Inode Path
-		if len(fields) != 8 {
-			continue
-		}
-		if bound, err := os.Stat(fields[7]); err == nil && os.SameFile(bound, want) {
-			links["socket:["+fields[6]+"]"] = true
+	for link, path := range proctable.Sockets(proc) {
+		if bound, err := os.Stat(path); err == nil && os.SameFile(bound, want) {
+			links[link] = true
 		}
 	}
 	return links
 }
 
 func hasOpen(dir string, links map[string]bool) bool {
-	files, _ := os.ReadDir(filepath.Join(dir, "fd")) // a process that has ended has none
-	for _, file := range files {
-		if link, err := os.Readlink(filepath.Join(dir, "fd", file.Name())); err == nil && links[link] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(proctable.OpenFiles(dir), func(link string) bool { return links[link] })
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/proctable"
 )
 
 // The program of cri-dockerd v0.4.3, its flag for the engine's address, and the flag's default.
@@ -37,12 +39,7 @@ func (n *Node) peer() shim {
 	if pid := n.criDockerd(); pid != 0 {
 		return shim{name: peerProgram, pid: pid}
 	}
-	for link, name := range n.innerSockets() {
-		if pid := holder(link); pid != 0 {
-			return shim{name: name, pid: pid}
-		}
-	}
-	return shim{}
+	return n.innerShim()
 }
 
 // innerShims are shims within other programs, by their sockets: the cri-dockerd of k3s --docker, and the dockershim of
@@ -54,40 +51,40 @@ func innerShims() map[string]string {
 	}
 }
 
-// innerSockets returns the names of the innerShims that have a socket, by the socket's link in /proc/PID/fd.
-func (n *Node) innerSockets() map[string]string {
-	table, _ := os.ReadFile("/proc/net/unix") // a kernel without the table shows none
-	names := map[string]string{}
-	for line := range strings.Lines(string(table)) {
-		fields := strings.Fields(line) // Num RefCount Protocol Flags Type St Inode Path
-		if len(fields) != 8 {
+// innerShim returns a shim within another program. It leaves out systemd, which holds the sockets of its units, and this
+// program, which may have the socket of a shim that it replaces.
+func (n *Node) innerShim() shim {
+	names := n.innerSockets()
+	if len(names) == 0 {
+		return shim{}
+	}
+	processes, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
+	for _, dir := range processes {
+		pid, _ := strconv.Atoi(filepath.Base(dir)) // by the pattern
+		if pid == 1 || pid == os.Getpid() {
 			continue
 		}
-		path := fields[7]
+		for _, link := range proctable.OpenFiles(dir) {
+			if name, found := names[link]; found {
+				return shim{name: name, pid: pid}
+			}
+		}
+	}
+	return shim{}
+}
+
+// innerSockets returns the names of the innerShims that have a socket, by the socket's link in /proc/PID/fd.
+func (n *Node) innerSockets() map[string]string {
+	names := map[string]string{}
+	for link, path := range proctable.Sockets("/proc") {
 		if below, found := strings.CutPrefix(path, "/var/run/"); found {
 			path = "/run/" + below
 		}
 		if name, found := n.opts.innerShims[path]; found {
-			names["socket:["+fields[6]+"]"] = name
+			names[link] = name
 		}
 	}
 	return names
-}
-
-// holder returns a process that has a socket open, 0 for none. It leaves out systemd, which holds the sockets of its
-// units, and this program, which may have the socket of a shim that it replaces.
-func holder(link string) int {
-	files, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is valid
-	for _, file := range files {
-		if target, err := os.Readlink(file); err != nil || target != link {
-			continue
-		}
-		pid, _ := strconv.Atoi(strings.Split(file, "/")[2]) // by the pattern
-		if pid != 1 && pid != os.Getpid() {
-			return pid
-		}
-	}
-	return 0
 }
 
 // criDockerd returns the process of a cri-dockerd on our engine, 0 for none.

@@ -69,7 +69,8 @@ func serviceRules() []Rule {
 			"checkpoint", "internal/pause", "internal/cgroup", "internal/keylock", "internal/step"},
 			"it declares the interfaces it needs of containers and images, so that each is tested alone and no cycle " +
 				"can grow"},
-		{"migrate", []string{"cni", "logs", "docker", "docker/translate", "internal/netns", "checkpoint"},
+		{"migrate", []string{"cni", "logs", "docker", "docker/translate", "internal/netns", "internal/proctable",
+			"checkpoint"},
 			"it prepares what is on disk before any service shows a pod, so it knows none of them"},
 		{"nri", []string{"state", "docker/translate", "internal/keylock", "internal/ocinote"},
 			"it owns the plugins: sandbox and container reach it through interfaces that they declare, and it costs " +
@@ -101,8 +102,8 @@ func serviceRules() []Rule {
 			"stats come from the kernel's files: the engine's stats endpoint takes seconds and must not be called"},
 		{"logs", []string{"docker", "checkpoint", "internal/pace", "internal/step"},
 			"containers start and stop followers; a follower that read the cache could deadlock with its draining"},
-		{"docker", []string{"internal/hugepages", "internal/ocinote", "internal/pause", "internal/shimdir",
-			"internal/step", "internal/userns"},
+		{"docker", []string{"internal/hugepages", "internal/ocinote", "internal/pause", "internal/proctable",
+			"internal/shimdir", "internal/step", "internal/userns"},
 			"it wraps the Docker API, and the OCI runtime for what the API cannot say; it knows neither CRI nor the " +
 				"packages above"},
 		{"docker/translate", []string{"docker", "internal/ocinote"},

@@ -7,8 +7,6 @@ import (
 	"io"
 	"math/rand"
 	"net"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/proctable"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 )
@@ -249,7 +248,7 @@ func killClients(t *testing.T, known int, flags ...string) {
 	// Each connection that is kept for later has two goroutines.
 	goroutines := func() int { return int(e.scrape()["go_goroutines"]) }
 	goroutinesBefore := goroutines()
-	toEngineBefore, othersBefore := openFiles(t, c.server.PID())
+	toEngineBefore, othersBefore := openFiles(c.server.PID())
 	overTransports(t, func(t *testing.T, transport string) {
 		c := c.on(t)
 		var sessions []*session
@@ -280,7 +279,7 @@ func killClients(t *testing.T, known int, flags ...string) {
 			s.kill()
 		}
 		testutil.Eventually(t, func() error {
-			toEngine, others := openFiles(t, c.server.PID())
+			toEngine, others := openFiles(c.server.PID())
 			// Some connections to the engine are kept for later.
 			if now := processes(); now > processesBefore || others > othersBefore || toEngine > toEngineBefore+10 {
 				return fmt.Errorf("%d processes of %d, %d connections to the engine of %d, %d other files of %d:\n%s",
@@ -305,24 +304,13 @@ func (c *crictl) execs(id string) int {
 
 // openFiles counts the open unix sockets of a process, and its other open files. criadapter's unix sockets lead to the
 // engine, and to one client at a time.
-func openFiles(t *testing.T, pid int) (unixSockets, others int) {
-	t.Helper()
-	table := testutil.ReadFile(t, fmt.Sprintf("/proc/%d/net/unix", pid))
-	inodes := map[string]bool{}
-	for _, line := range strings.Split(table, "\n") {
-		if fields := strings.Fields(line); len(fields) > 6 {
-			inodes["socket:["+fields[6]+"]"] = true
-		}
-	}
-	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	testutil.Must(t, err)
-	for _, link := range links {
-		target, err := os.Readlink(link)
-		switch {
-		case err != nil: // closed meanwhile
-		case inodes[target]:
+func openFiles(pid int) (unixSockets, others int) {
+	dir := fmt.Sprintf("/proc/%d", pid)
+	sockets := proctable.Sockets(dir)
+	for _, link := range proctable.OpenFiles(dir) {
+		if _, unixSocket := sockets[link]; unixSocket {
 			unixSockets++
-		default:
+		} else {
 			others++
 		}
 	}
