@@ -71,17 +71,8 @@ func (s *Service) removeLeftover(ctx context.Context, name string) error {
 			errdefs.ErrAlreadyExists)
 	}
 	labels := inspect.Config.Labels
-	if owner := translate.OtherRootDirectory(name, labels, s.opts.RootDirectory); owner != "" {
-		return fmt.Errorf(
-			"container %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it "+
-				"there or use a higher attempt: %w",
-			name, inspect.ID, owner, errdefs.ErrAlreadyExists)
-	}
-	if !translate.MadeUnder(name, labels) {
-		return fmt.Errorf(
-			"container %s exists with id %s and was not made by criadapter, remove it first or use a higher "+
-				"attempt: %w",
-			name, inspect.ID, errdefs.ErrAlreadyExists)
+	if err := translate.CheckOwner("container", name, inspect.ID, labels, s.opts.RootDirectory); err != nil {
+		return err
 	}
 	unclaimed, err := s.unclaimed(ctx, labels[translate.LabelSandboxID], inspect.ID)
 	if err != nil {

@@ -39,20 +39,12 @@ func (h containerHolder) clearName(ctx context.Context, name string) error {
 			"the container name %s is taken by a container that is not a pod sandbox, rename or remove it: %w", name,
 			errdefs.ErrAlreadyExists)
 	}
-	if !translate.MadeUnder(name, inspect.Config.Labels) {
-		return fmt.Errorf(
-			"pod sandbox %s exists with id %s and was not made by criadapter, remove it first or use a higher "+
-				"attempt: %w",
-			name, inspect.ID, errdefs.ErrAlreadyExists)
-	}
 	if _, err := h.opts.Store.Load(ctx, inspect.ID); !errdefs.IsNotFound(err) {
 		return errors.Join(exists(name, inspect.ID), err)
 	}
-	if owner := translate.OtherRootDirectory(name, inspect.Config.Labels, h.opts.RootDirectory); owner != "" {
-		return fmt.Errorf(
-			"pod sandbox %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it "+
-				"there or use a higher attempt: %w",
-			name, inspect.ID, owner, errdefs.ErrAlreadyExists)
+	err = translate.CheckOwner("pod sandbox", name, inspect.ID, inspect.Config.Labels, h.opts.RootDirectory)
+	if err != nil {
+		return err
 	}
 	return docker.IgnoreNotFound(h.opts.Engine.RemoveContainer(ctx, inspect.ID))
 }

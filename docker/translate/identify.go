@@ -66,6 +66,23 @@ func OtherRootDirectory(name string, labels map[string]string, own string) strin
 	return owner
 }
 
+// CheckOwner fails with errdefs.ErrAlreadyExists if a container with a wanted name is not one of the criadapter with
+// root directory own. The error names the container by its kind, such as "pod sandbox", its name and its id.
+func CheckOwner(kind, name, id string, labels map[string]string, own string) error {
+	if owner := OtherRootDirectory(name, labels, own); owner != "" {
+		return fmt.Errorf(
+			"%s %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it there or use "+
+				"a higher attempt: %w",
+			kind, name, id, owner, errdefs.ErrAlreadyExists)
+	}
+	if !MadeUnder(name, labels) {
+		return fmt.Errorf(
+			"%s %s exists with id %s and was not made by criadapter, remove it first or use a higher attempt: %w",
+			kind, name, id, errdefs.ErrAlreadyExists)
+	}
+	return nil
+}
+
 // LogPath returns the absolute path of a container's CRI log, empty for none.
 func LogPath(labels map[string]string) string { return labels[LabelLogPath] }
 
