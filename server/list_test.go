@@ -19,8 +19,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// putPods fills a node with the pods "aa…" to "ad…". Each has two containers, "ca…-0" and so on. Every second pod is
-// stopped.
+// putPods fills a node with the pods "aa…" to "ad…". Each has two containers, "ca…-0" and so on. Every second pod
+// is stopped.
 func putPods(n *node) {
 	for i, letter := range []string{"a", "b", "c", "d"} {
 		id := "a" + letter + strings.Repeat("0", 62)

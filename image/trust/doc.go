@@ -17,8 +17,8 @@
 // Signatures that were verified at the pull are kept on disk, and are verified again by the current keys. For an image
 // without kept signatures, the Verifier asks the registry, without credentials.
 //
-// Signatures are read as cosign stores them beside the image: in the tag sha256-….sig (simple signing), and as bundles
-// among the digest's referrers (OCI distribution 1.1). A signature vouches for content, in any repository. So
+// Signatures are read as cosign stores them beside the image: in the tag sha256-….sig (simple signing), and as
+// bundles among the digest's referrers (OCI distribution 1.1). A signature vouches for content, in any repository. So
 // repositories with different signers need different keys.
 //
 // The policy file and its keys are read at each decision. A file that is missing or invalid refuses all images.

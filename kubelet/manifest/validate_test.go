@@ -24,7 +24,12 @@ spec:
   dnsPolicy: None
   dnsConfig: {nameservers: [192.0.2.1], options: [{name: ndots, value: "2"}]}
   hostAliases: [{ip: 192.0.2.2, hostnames: [other]}]
-  securityContext: {fsGroup: 5, runAsUser: 4, supplementalGroups: [7], seccompProfile: {type: RuntimeDefault}, sysctls: [{name: net.core.somaxconn, value: "9"}]}
+  securityContext:
+    fsGroup: 5
+    runAsUser: 4
+    supplementalGroups: [7]
+    seccompProfile: {type: RuntimeDefault}
+    sysctls: [{name: net.core.somaxconn, value: "9"}]
   tolerations: [{operator: Exists}]
   nodeSelector: {a: b}
   volumes:
@@ -47,8 +52,12 @@ spec:
     envFrom: [{configMapRef: {name: m}, prefix: P_}]
     ports: [{name: web, containerPort: 80, hostPort: 8080, hostIP: 127.0.0.1}]
     resources: {limits: {cpu: 1, memory: 1Gi, example.com/card: 2}, requests: {cpu: 500m, memory: 1Gi}}
-    volumeMounts: [{name: a, mountPath: /a, subPath: x/y, readOnly: true}, {name: b, mountPath: /b, mountPropagation: HostToContainer}]
-    livenessProbe: {httpGet: {port: web, httpHeaders: [{name: H, value: v}], protocol: HTTP1}, terminationGracePeriodSeconds: 3}
+    volumeMounts:
+    - {name: a, mountPath: /a, subPath: x/y, readOnly: true}
+    - {name: b, mountPath: /b, mountPropagation: HostToContainer}
+    livenessProbe:
+      httpGet: {port: web, httpHeaders: [{name: H, value: v}], protocol: HTTP1}
+      terminationGracePeriodSeconds: 3
     readinessProbe: {grpc: {port: 9, service: s}, successThreshold: 2}
     lifecycle: {postStart: {exec: {command: [x]}}, preStop: {sleep: {seconds: 1}}}
     securityContext: {privileged: false, capabilities: {add: [NET_ADMIN]}, readOnlyRootFilesystem: true}
