@@ -2,6 +2,8 @@ package container
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,13 +154,53 @@ func TestRestore(t *testing.T) {
 	restored, err := n.Restore(t.Context(), again, n.config("sleep"), nil, from)
 	testutil.Must(t, err)
 	n.wantState(restored, runtimeapi.ContainerState_CONTAINER_CREATED)
-	files := testutil.Untar(t, bytes.NewReader(engine.Copied(restored)))
+	files := testutil.Untar(t, bytes.NewReader(engine.Copied(restored, "/")))
 	testutil.Assert(t, strings.HasPrefix(files["etc/new"], "content of"), "the files that were copied are %q", files)
 	n.restart(func() {}) // the record tells that it is to be restored
 	n.start(restored)
 	testutil.Assert(t, engine.Calls("RestoreContainer") == 1, "the container began anew")
+	place, err := n.restoreDir(t.Context(), restored)
+	testutil.Must(t, err)
+	_, err = os.Stat(place)
+	testutil.Assert(t, errors.Is(err, fs.ErrNotExist), "the copy of the memory after the start: %v", err)
 	_, err = n.Restore(t.Context(), again, n.config("sleep"), nil, t.TempDir())
 	testutil.Fails(t, err, errdefs.IsInvalidArgument, "no checkpoint")
+}
+
+// A container with a read-only root gets no files but in the volumes of its image.
+func TestRestoreOfVolumes(t *testing.T) {
+	n, engine := newNodeOn(t, dockertest.Options{
+		Flavor: dockertest.Docker29, Features: dockertest.DefaultFeatures(dockertest.Docker29),
+	}, dockertest.Image{Names: []string{"database"}, Volumes: []string{"/var/data"}})
+	config := n.config("sleep")
+	config.Image.Image = "database"
+	config.Linux = &runtimeapi.LinuxContainerConfig{
+		SecurityContext: &runtimeapi.LinuxContainerSecurityContext{ReadonlyRootfs: true},
+	}
+	pod := n.pod()
+	id := n.started(pod, config)
+	n.withFiles(engine, id)
+	volumes, err := n.declaredVolumes(t.Context(), id)
+	testutil.Assert(t, err == nil && len(volumes) == 1, "volumes: %v, %v", volumes, err)
+	testutil.WriteFile(t, filepath.Join(volumes[0].Source, "table"), "rows")
+	pods := t.TempDir()
+	testutil.Must(t, n.CheckpointAll(t.Context(), pod, []string{id}, pods))
+	restored, err := n.Restore(t.Context(), n.pod(), config, nil, filepath.Join(pods, config.GetMetadata().GetName()))
+	testutil.Must(t, err)
+	files := testutil.Untar(t, bytes.NewReader(engine.Copied(restored, "/var/data")))
+	testutil.Assert(t, files["table"] == "rows", "the volume's files are %q", files)
+	_, hasRoot := files["./"]
+	testutil.Assert(t, hasRoot, "the owner of the volume is lost: %q", files)
+}
+
+// A new volume has files of the image, some of which the container may have removed.
+func TestClearDir(t *testing.T) {
+	dir := t.TempDir()
+	testutil.WriteFile(t, filepath.Join(dir, "below", "file"), "")
+	testutil.Must(t, clearDir(dir))
+	left, err := os.ReadDir(dir)
+	testutil.Assert(t, err == nil && len(left) == 0, "left over: %v, %v", left, err)
+	testutil.Must(t, clearDir(filepath.Join(dir, "gone")))
 }
 
 // A container that cannot be filled is undone, and plugins hear of it.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -44,7 +45,7 @@ func (s *Service) Restore(
 	if id, err = s.Create(ctx, sandboxID, config, podConfig); err != nil {
 		return "", err
 	}
-	if err = s.fill(ctx, sandboxID, id, dir, kept); err != nil {
+	if err = s.fill(ctx, sandboxID, id, config, dir, kept); err != nil {
 		defer s.opts.Plugins.Block()()
 		c := s.latest(&state.Container{ID: id, SandboxID: sandboxID})
 		return "", errors.Join(err, s.unmake(ctx, s.opts.Cache.Snapshot().PodOf(c), c))
@@ -69,7 +70,7 @@ func (s *Service) checkSame(ctx context.Context, kept dump.Container, config *ru
 		sc := c.GetLinux().GetSecurityContext()
 		return &runtimeapi.LinuxContainerSecurityContext{
 			RunAsUser: sc.GetRunAsUser(), RunAsGroup: sc.GetRunAsGroup(), RunAsUsername: sc.GetRunAsUsername(),
-			SupplementalGroups: sc.GetSupplementalGroups(),
+			SupplementalGroups: sc.GetSupplementalGroups(), SupplementalGroupsPolicy: sc.GetSupplementalGroupsPolicy(),
 		}
 	}
 	process := func(c *runtimeapi.ContainerConfig) *runtimeapi.ContainerConfig {
@@ -88,32 +89,44 @@ func (s *Service) checkSame(ctx context.Context, kept dump.Container, config *ru
 }
 
 // fill puts the checkpoint and its files into a new container.
-func (s *Service) fill(ctx context.Context, sandboxID, id, dir string, kept dump.Container) error {
-	if err := s.copyFiles(ctx, id, filepath.Join(dir, dump.Files)); err != nil {
+func (s *Service) fill(
+	ctx context.Context, sandboxID, id string, config *runtimeapi.ContainerConfig, dir string, kept dump.Container,
+) error {
+	if !config.GetLinux().GetSecurityContext().GetReadonlyRootfs() { // nothing has changed, and the engine refuses it
+		if err := s.copyFiles(ctx, id, "/", filepath.Join(dir, dump.Files)); err != nil {
+			return err
+		}
+	}
+	if err := s.fillVolumes(ctx, id, dir); err != nil {
 		return err
 	}
 	if err := s.deleteFiles(id, kept.Deleted); err != nil {
 		return err
 	}
-	features, err := s.opts.Engine.Features(ctx)
+	place, err := s.restoreDir(ctx, id)
 	if err != nil {
 		return err
 	}
-	// The engine restores from its own directory alone.
-	place := filepath.Join(features.Root, "containers", id, "checkpoints", restoreName)
 	if err := dump.Copy(filepath.Join(dir, dump.Processes), place); err != nil {
 		return err
 	}
 	return s.saveRecord(ctx, sandboxID, id, func(c *checkpoint.Container) { c.Restore = restoreName })
 }
 
-func (s *Service) copyFiles(ctx context.Context, id, archive string) error {
+// restoreDir is the only place from which the engine restores a container.
+func (s *Service) restoreDir(ctx context.Context, id string) (string, error) {
+	features, err := s.opts.Engine.Features(ctx)
+	return filepath.Join(features.Root, "containers", id, "checkpoints", restoreName), err
+}
+
+// copyFiles extracts an archive into a directory of a container.
+func (s *Service) copyFiles(ctx context.Context, id, target, archive string) error {
 	file, err := os.Open(archive)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	return s.opts.Engine.CopyToContainer(ctx, id, file)
+	return s.opts.Engine.CopyToContainer(ctx, id, target, file)
 }
 
 // deleteFiles hides files of the image from a container that has never run. The engine has no call for it. So they are
@@ -161,14 +174,25 @@ func whiteout(layer *os.Root, name string) error {
 	return err
 }
 
-// begin starts a created container, from its checkpoint if it has one.
+// begin starts a created container, from its checkpoint if it has one. Nothing reads the checkpoint after the start, and
+// it has the memory of processes, so begin removes it.
 func (s *Service) begin(ctx context.Context, sandboxID, id string) error {
 	kept, err := s.loadRecord(ctx, sandboxID, id)
 	if err != nil {
 		return err
 	}
-	if kept != nil && kept.Restore != "" {
-		return s.opts.Engine.RestoreContainer(ctx, id, kept.Restore)
+	if kept == nil || kept.Restore == "" {
+		return s.opts.Engine.StartContainer(ctx, id)
 	}
-	return s.opts.Engine.StartContainer(ctx, id)
+	if err := s.opts.Engine.RestoreContainer(ctx, id, kept.Restore); err != nil {
+		return err
+	}
+	place, err := s.restoreDir(ctx, id)
+	if err == nil {
+		err = os.RemoveAll(place)
+	}
+	if err != nil {
+		log.G(ctx).WithError(err).Warn("the container is restored, but a copy of its memory is left at the engine")
+	}
+	return nil
 }

@@ -52,11 +52,11 @@ func (c *Client) ListChanges(ctx context.Context, id string) ([]container.Filesy
 }
 
 // CopyToContainer implements Checkpoints.
-func (c *Client) CopyToContainer(ctx context.Context, id string, archive io.Reader) error {
+func (c *Client) CopyToContainer(ctx context.Context, id, dir string, archive io.Reader) error {
 	return c.long(ctx, "copy files to container", id, func(ctx context.Context, s *session) error {
 		// With CopyUIDGID the engine would give all files to the container's user.
 		_, err := s.api.CopyToContainer(ctx, id, client.CopyToContainerOptions{
-			DestinationPath: "/", Content: archive, AllowOverwriteDirWithFile: true,
+			DestinationPath: dir, Content: archive, AllowOverwriteDirWithFile: true,
 		})
 		return err
 	})

@@ -40,7 +40,7 @@ func TestCheckpoints(t *testing.T) {
 	for name, err := range map[string]error{
 		"pause": c.PauseContainer(ctx, "x"), "unpause": c.UnpauseContainer(ctx, "x"),
 		"checkpoint": c.CreateCheckpoint(ctx, "x", "/d", "n"), "restore": c.RestoreContainer(ctx, "x", "n"),
-		"copy": c.CopyToContainer(ctx, "x", strings.NewReader("tar")),
+		"copy": c.CopyToContainer(ctx, "x", "/", strings.NewReader("tar")),
 	} {
 		testutil.Assert(t, err == nil, "%s: %v", name, err)
 	}

@@ -45,13 +45,32 @@ func Save(ctx context.Context, root *os.Root, names []string, path string) error
 
 func save(ctx context.Context, w *tar.Writer, root *os.Root, names []string) error {
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		err := add(ctx, w, root, strings.TrimPrefix(name, "/"))
-		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) // a directory of its path is a file now
-		if err != nil && !gone && !errors.Is(err, errShrunk) {
+		if err := tolerate(add(ctx, w, root, strings.TrimPrefix(name, "/"))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// SaveAll is Save for a root with all files in it. The archive has the root's own mode and owner, too.
+func SaveAll(ctx context.Context, root *os.Root, path string) error {
+	return whole(path, func(w *tar.Writer) error {
+		return fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				err = add(ctx, w, root, name)
+			}
+			return tolerate(err)
+		})
+	})
+}
+
+// tolerate returns nil for errors that a change of a file causes while it is saved.
+func tolerate(err error) error {
+	gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) // a directory of its path is a file now
+	if gone || errors.Is(err, errShrunk) {
+		return nil
+	}
+	return err
 }
 
 // whole writes an archive beside its path, and puts it there when it is complete and on disk.
@@ -119,7 +138,7 @@ func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}
-	read, err := io.CopyN(w, file, header.Size)
+	read, err := io.CopyN(w, whileWanted{ctx, file}, header.Size)
 	if !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -181,6 +200,19 @@ func linkTarget(handle *os.File) (string, error) {
 		return "", &fs.PathError{Op: "readlinkat", Path: handle.Name(), Err: err}
 	}
 	return string(target[:n]), nil
+}
+
+// whileWanted is a file whose reads fail after the end of a context: a copy of a large file ends with it.
+type whileWanted struct {
+	ctx  context.Context
+	file *os.File
+}
+
+func (w whileWanted) Read(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.file.Read(p)
 }
 
 // zeros is an endless file of zeros.

@@ -3,6 +3,7 @@ package dump
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -76,6 +77,26 @@ func TestSaveKeepsAttributes(t *testing.T) {
 	testutil.Equal(t, header.PAXRecords["SCHILY.xattr."+attribute], capability, "the program's capabilities")
 	testutil.Equal(t, header.PAXRecords["SCHILY.xattr.user.note"], note, "an attribute that a user set")
 }
+
+// A save ends with its context, in the middle of a large file.
+func TestSaveEndsWithItsContext(t *testing.T) {
+	dir, root := rooted(t)
+	large, err := os.Create(filepath.Join(dir, "large"))
+	testutil.Must(t, err)
+	testutil.Must(t, errors.Join(large.Truncate(1<<40), large.Close()))
+	ctx, cancel := context.WithCancel(t.Context())
+	w := tar.NewWriter(writerFunc(func(p []byte) (int, error) {
+		cancel()
+		return len(p), nil
+	}))
+	testutil.Fails(t, save(ctx, w, root, []string{"/large"}), func(err error) bool {
+		return errors.Is(err, context.Canceled)
+	}, "a save")
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // TestFileWithoutProc: a file whose handle is not in /proc is not taken for gone.
 func TestFileWithoutProc(t *testing.T) {

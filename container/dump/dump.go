@@ -4,6 +4,7 @@
 //	checkpoint/      CRIU's images of the processes
 //	rootfs-diff.tar  the files that the container has changed
 //	deleted.files    the files of its image that it has deleted, a JSON list
+//	volumes/         the files of each volume that its image declares, which only criadapter reads
 //	config.dump      its ids, names, image, runtime and times, see Config
 //	spec.dump        its OCI specification
 //	status.dump      its CRI status
@@ -15,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -35,6 +37,10 @@ const (
 	statusFile  = "status.dump"
 	criFile     = "cri.dump"
 )
+
+// Volume is the archive of a volume, in the directory of a container's checkpoint. target is the volume's absolute path in
+// the container.
+func Volume(target string) string { return filepath.Join("volumes", url.PathEscape(target)+".tar") }
 
 // fileMode lets only root read the memory of processes and their environments.
 const fileMode = 0o600

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/containerd/errdefs"
 	api "github.com/moby/moby/api/types/container"
@@ -82,23 +83,29 @@ func (e *Engine) SetChanges(id string, changes ...api.FilesystemChange) {
 }
 
 // CopyToContainer implements docker.Checkpoints. Copied returns the archive.
-func (e *Engine) CopyToContainer(ctx context.Context, id string, archive io.Reader) error {
+func (e *Engine) CopyToContainer(ctx context.Context, id, dir string, archive io.Reader) error {
 	content, err := io.ReadAll(archive)
 	if err != nil {
 		return err
 	}
 	return e.onAny(ctx, "CopyToContainer", id, func(c *container) error {
-		c.copied = content
+		if c.host.ReadonlyRootfs && !slices.Contains(c.image.Volumes, dir) {
+			return fmt.Errorf("%w: container rootfs is marked read-only", errdefs.ErrInvalidArgument)
+		}
+		if c.copied == nil {
+			c.copied = make(map[string][]byte)
+		}
+		c.copied[dir] = content
 		return nil
 	})
 }
 
-// Copied returns the archive that was last copied to a container.
-func (e *Engine) Copied(id string) []byte {
+// Copied returns the archive that was last copied to a directory of a container.
+func (e *Engine) Copied(id, dir string) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c, err := e.find(id); err == nil {
-		return c.copied
+		return c.copied[dir]
 	}
 	return nil
 }

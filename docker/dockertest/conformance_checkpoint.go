@@ -41,7 +41,7 @@ func testNoCheckpoint(t *testing.T, s *suite) {
 	w := tar.NewWriter(&archive)
 	testutil.Must(t, w.WriteHeader(&tar.Header{Name: "copied", Mode: 0o644}))
 	testutil.Must(t, w.Close())
-	testutil.Check(t, s.Engine.CopyToContainer(ctx, id, &archive))
+	testutil.Check(t, s.Engine.CopyToContainer(ctx, id, "/", &archive))
 	if _, err := s.Engine.ListChanges(ctx, id); err != nil {
 		t.Error(err)
 	}

@@ -45,7 +45,10 @@ type container struct {
 
 	paused  bool
 	changes []api.FilesystemChange
-	copied  []byte
+	// volumes are those that the image declares. Their directories are not made.
+	volumes []api.MountPoint
+	// copied has archives by the directory that they were copied to.
+	copied map[string][]byte
 
 	attached []*attachment
 	log      []printed
@@ -175,7 +178,7 @@ func status(state api.ContainerState, exitCode int, ended time.Duration) string 
 	}
 }
 
-// mounts lists the binds in both notations.
+// mounts lists the binds in both notations, and the image's volumes.
 func (c *container) mounts() []api.MountPoint {
 	var out []api.MountPoint
 	for _, bind := range c.host.Binds {
@@ -191,7 +194,7 @@ func (c *container) mounts() []api.MountPoint {
 		}
 		out = append(out, point)
 	}
-	return out
+	return append(out, c.volumes...)
 }
 
 // matches reports whether the container has the labels of a list's filter.

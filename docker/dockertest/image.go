@@ -31,9 +31,9 @@ type Image struct {
 	Labels          map[string]string
 	User            string
 	Env             []string
+	Volumes         []string
 	Entrypoint, cmd []string
 	stopSignal      string
-	volumes         []string
 
 	// Auth has the credentials that a pull needs, nil for none.
 	Auth *docker.Auth
@@ -127,7 +127,7 @@ func (e *Engine) InspectImage(ctx context.Context, ref string) (*image.InspectRe
 	config := &dockerspec.DockerOCIImageConfig{}
 	config.Labels, config.User, config.Env = maps.Clone(i.Labels), i.User, slices.Clone(i.Env)
 	config.Entrypoint, config.Cmd, config.StopSignal = slices.Clone(i.Entrypoint), slices.Clone(i.cmd), i.stopSignal
-	for _, path := range i.volumes {
+	for _, path := range i.Volumes {
 		if config.Volumes == nil {
 			config.Volumes = make(map[string]struct{})
 		}

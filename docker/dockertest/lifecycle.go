@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,10 @@ func (e *Engine) create(spec docker.ContainerSpec) (string, error) {
 		return "", err
 	}
 	c.inherit(image)
+	for i, target := range image.Volumes {
+		source := filepath.Join(e.features.Root, "volumes", c.id+strconv.Itoa(i), "_data")
+		c.volumes = append(c.volumes, api.MountPoint{Type: "volume", Source: source, Destination: target, RW: true})
+	}
 	e.containers[c.id] = c
 	e.emit(docker.Event{Kind: docker.ContainerCreated}, c)
 	return c.id, nil

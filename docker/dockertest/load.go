@@ -102,7 +102,7 @@ func (e *Engine) fromConfig(text []byte) (*Image, error) {
 		i.ID = "sha256:" + hexDigest("manifest of "+string(text))
 	}
 	for path := range parsed.Config.Volumes {
-		i.volumes = append(i.volumes, path)
+		i.Volumes = append(i.Volumes, path)
 	}
 	return i, nil
 }
