@@ -92,15 +92,17 @@ func (s *suite) recovered(ctx context.Context) error {
 	return errors.Join(err, s.untouched(ctx))
 }
 
-// upgrade installs the next release over running pods while a client sends requests. The operator's change of the
-// configuration must stay.
+// upgrade installs the next release over running pods while a client sends requests, one package after the other. The
+// operator's change of the configuration must stay.
 func (s *suite) upgrade(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, "echo 'log-level: debug' >> /etc/criadapter/config.yaml"); err != nil {
 		return err
 	}
 	stop := s.asking(ctx, ownSocket)
 	_, err := s.machine.Shell(ctx, `
-		dpkg --install `+s.deb(newVersion, "criadapter")+" "+s.deb(newVersion, "kubelet-core")+`
+		dpkg --install `+s.deb(newVersion, "kubelet-core")+`
+		systemctl is-active `+ownUnits+`
+		dpkg --install `+s.deb(newVersion, "criadapter")+`
 		systemctl is-active kubelet-core `+ownUnits+`
 		systemctl show --property StatusText --value kubelet-core | grep -x '2 pods'
 		kubelet-core --version | grep -x 'kubelet-core version v`+newVersion+`'
