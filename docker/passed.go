@@ -3,7 +3,6 @@ package docker
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -25,31 +24,10 @@ func behind(proc string, peer int, socket string) int {
 	if isDockerd(filepath.Join(proc, strconv.Itoa(peer))) {
 		return peer
 	}
-	links := socketLinks(proc, socket)
-	names, _ := filepath.Glob(filepath.Join(proc, "[0-9]*")) // the pattern is good
-	for _, dir := range names {
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && isDockerd(dir) && hasOpen(dir, links) {
+	for _, pid := range proctable.Holders(proc, socket) {
+		if isDockerd(filepath.Join(proc, strconv.Itoa(pid))) {
 			return pid
 		}
 	}
 	return peer
-}
-
-// socketLinks returns the link targets in /proc/PID/fd by which a process that listens at socket is recognized.
-func socketLinks(proc, socket string) map[string]bool {
-	links := map[string]bool{}
-	want, err := os.Stat(socket)
-	if err != nil {
-		return links
-	}
-	for link, path := range proctable.Sockets(proc) {
-		if bound, err := os.Stat(path); err == nil && os.SameFile(bound, want) {
-			links[link] = true
-		}
-	}
-	return links
-}
-
-func hasOpen(dir string, links map[string]bool) bool {
-	return slices.ContainsFunc(proctable.OpenFiles(dir), func(link string) bool { return links[link] })
 }

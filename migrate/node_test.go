@@ -461,8 +461,23 @@ func TestCRIDockerdOfAnEngineIsFound(t *testing.T) {
 		{[]string{"cri-dockerd", "--docker-endpoint", "unix:///elsewhere.sock"}, false},
 		{[]string{"cri-dockerd", "--docker-endpoint", "unix:///var/run/docker.sock", "--v"}, true},
 	} {
-		testutil.Equal(t, drives(tc.args, "unix:///var/run/docker.sock"), tc.want, "%q", tc.args)
+		driven := engineOf(tc.args)
+		testutil.Equal(t, drives(t.TempDir(), driven, "unix:///var/run/docker.sock"), tc.want, "%q", tc.args)
 	}
+}
+
+// A cri-dockerd in a container may drive an engine of its own, at the usual path.
+func TestCRIDockerdOfAnotherEngine(t *testing.T) {
+	root := t.TempDir()
+	ours, theirs := filepath.Join(t.TempDir(), "docker.sock"), filepath.Join(root, "docker.sock")
+	testutil.WriteFile(t, ours, "")
+	testutil.Must(t, os.MkdirAll(filepath.Join(root, filepath.Dir(ours)), 0o755))
+	testutil.Must(t, os.Link(ours, filepath.Join(root, ours)))
+	testutil.Assert(t, drives(root, "unix://"+ours, "unix://"+ours), "our engine's socket in a container")
+	testutil.Must(t, os.Remove(filepath.Join(root, ours)))
+	testutil.WriteFile(t, theirs, "")
+	testutil.Must(t, os.Rename(theirs, filepath.Join(root, ours)))
+	testutil.Assert(t, !drives(root, "unix://"+ours, "unix://"+ours), "the socket of another engine")
 }
 
 func TestParseResolvConf(t *testing.T) {

@@ -51,40 +51,17 @@ func innerShims() map[string]string {
 	}
 }
 
-// innerShim returns a shim within another program. It leaves out systemd, which holds the sockets of its units, and this
-// program, which may have the socket of a shim that it replaces.
+// innerShim returns a shim within another program. It leaves out systemd, which holds the sockets of its units, and
+// this program, which may have the socket of a shim that it replaces.
 func (n *Node) innerShim() shim {
-	names := n.innerSockets()
-	if len(names) == 0 {
-		return shim{}
-	}
-	processes, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
-	for _, dir := range processes {
-		pid, _ := strconv.Atoi(filepath.Base(dir)) // by the pattern
-		if pid == 1 || pid == os.Getpid() {
-			continue
-		}
-		for _, link := range proctable.OpenFiles(dir) {
-			if name, found := names[link]; found {
+	for path, name := range n.opts.innerShims {
+		for _, pid := range proctable.Holders("/proc", path) {
+			if pid != 1 && pid != os.Getpid() {
 				return shim{name: name, pid: pid}
 			}
 		}
 	}
 	return shim{}
-}
-
-// innerSockets returns the names of the innerShims that have a socket, by the socket's link in /proc/PID/fd.
-func (n *Node) innerSockets() map[string]string {
-	names := map[string]string{}
-	for link, path := range proctable.Sockets("/proc") {
-		if below, found := strings.CutPrefix(path, "/var/run/"); found {
-			path = "/run/" + below
-		}
-		if name, found := n.opts.innerShims[path]; found {
-			names[link] = name
-		}
-	}
-	return names
 }
 
 // criDockerd returns the process of a cri-dockerd on our engine, 0 for none.
@@ -100,7 +77,8 @@ func (n *Node) criDockerd() int {
 		if err != nil {
 			continue
 		}
-		if drives(strings.Split(string(commandLine), "\x00"), n.opts.DockerEndpoint) {
+		driven := engineOf(strings.Split(string(commandLine), "\x00"))
+		if drives(filepath.Join(filepath.Dir(program), "root"), driven, n.opts.DockerEndpoint) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(program))) // by the pattern
 			return pid
 		}
@@ -108,8 +86,8 @@ func (n *Node) criDockerd() int {
 	return 0
 }
 
-// drives reports whether cri-dockerd with these arguments uses the engine at that address.
-func drives(args []string, endpoint string) bool {
+// engineOf returns the address of the engine that cri-dockerd with these arguments uses.
+func engineOf(args []string) string {
 	driven := peerEndpoint
 	for i, arg := range args {
 		if value, found := strings.CutPrefix(arg, peerEndpointFlag+"="); found {
@@ -118,7 +96,25 @@ func drives(args []string, endpoint string) bool {
 			driven = args[i+1]
 		}
 	}
-	return socketOf(driven) == socketOf(endpoint)
+	return driven
+}
+
+// drives reports whether a cri-dockerd that uses the engine at driven uses the one at endpoint. root is its root
+// directory. A cri-dockerd in a container may have another engine's socket at the same path.
+func drives(root, driven, endpoint string) bool {
+	if socketOf(driven) != socketOf(endpoint) {
+		return false
+	}
+	path := strings.TrimPrefix(driven, "unix://")
+	if below, found := strings.CutPrefix(path, "/var/run/"); found {
+		path = "/run/" + below // an absolute link below root would lead to our files
+	}
+	theirs, err := os.Stat(filepath.Join(root, path))
+	if err != nil {
+		return true
+	}
+	ours, err := os.Stat(socketOf(endpoint))
+	return err != nil || os.SameFile(ours, theirs)
 }
 
 // socketOf returns the socket's path without symbolic links, since /var/run and /run are usually one directory.

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
 // Sockets returns the paths of the unix sockets in proc's network namespace, by the socket's link in /proc/PID/fd. proc
-// is a directory of the proc file system: a mount of it, or a process's. The path of a socket without a name is empty. A
-// kernel without the table shows no sockets.
+// is a directory of the proc file system: a mount of it, or a process's. The path of a socket without a name is empty.
+// A kernel without the table shows no sockets.
 func Sockets(proc string) map[string]string {
 	paths := map[string]string{}
 	table, _ := os.ReadFile(filepath.Join(proc, "net", "unix"))
@@ -20,6 +22,39 @@ func Sockets(proc string) map[string]string {
 		}
 	}
 	return paths
+}
+
+// Holders returns the processes that have the unix socket at path open, in the order of a list of names. proc is a
+// mount of the proc file system. A caller other than root sees its own processes only.
+func Holders(proc, path string) []int {
+	links := map[string]bool{}
+	want, err := os.Stat(path)
+	for link, at := range Sockets(proc) {
+		if at == path {
+			links[link] = true
+		} else if bound, statErr := os.Stat(at); err == nil && statErr == nil && os.SameFile(bound, want) {
+			links[link] = true
+		}
+	}
+	var holders []int
+	if len(links) == 0 {
+		return holders
+	}
+	processes, _ := filepath.Glob(filepath.Join(proc, "[0-9]*")) // the pattern is valid
+	for _, dir := range processes {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err == nil && slices.ContainsFunc(OpenFiles(dir), func(link string) bool { return links[link] }) {
+			holders = append(holders, pid)
+		}
+	}
+	return holders
+}
+
+// OnlySystemd reports whether systemd, and no other process, has the unix socket at path open. It would start a service
+// for a connection. The result is false for a caller other than root.
+func OnlySystemd(proc, path string) bool {
+	name, _ := os.ReadFile(filepath.Join(proc, "1", "comm")) // an unknown name is not systemd's
+	return string(bytes.TrimSpace(name)) == "systemd" && slices.Equal(Holders(proc, path), []int{1})
 }
 
 // OpenFiles returns the link targets of the files that a process has open. dir is its directory in a proc file system.

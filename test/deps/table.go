@@ -41,7 +41,7 @@ func programRules() []Rule {
 			"the command line names the commands and their flags; what a command does is in a package of its own"},
 		{"cmd/criadapter/settings", []string{"docker", "image", "stats", "streaming", "internal/config"},
 			"a value is judged by the package that uses it, for the start and the commands alike"},
-		{"cmd/criadapter/status", []string{"docker", "server", "internal/telemetry"},
+		{"cmd/criadapter/status", []string{"docker", "server", "internal/proctable", "internal/telemetry"},
 			"it shows the server's verbose Status, read from the outside"},
 		{"cmd/criadapter/bundle", []string{"cmd/criadapter/check", "cmd/criadapter/status", "internal/config"},
 			"it collects what the other commands show, so that one place decides which data may leave a node"},

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/proctable"
 	"github.com/criadapter/criadapter/server"
 )
 
@@ -56,9 +58,15 @@ func Dial(endpoint string) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 }
 
-// Ask asks the CRI server on a unix socket, within ctx.
+// errNotStarted is for a socket at which a connection would start a server.
+var errNotStarted = errors.New("no server runs: systemd listens there and would start one, so start its service first")
+
+// Ask asks the CRI server on a unix socket, within ctx. It does not let systemd start one.
 func Ask(ctx context.Context, endpoint string) (Answer, error) {
 	answer := Answer{Endpoint: endpoint, Conditions: map[string]string{}}
+	if proctable.OnlySystemd("/proc", strings.TrimPrefix(endpoint, "unix://")) {
+		return answer, errNotStarted
+	}
 	conn, err := Dial(endpoint)
 	if err != nil {
 		return answer, err
