@@ -111,6 +111,11 @@ func (c *Config) loadFile(path string, required bool) (origins map[string]string
 	origins = map[string]string{}
 	var errs []error
 	for _, entry := range entries {
+		if string(entry.value) == "null" {
+			errs = append(errs, fmt.Errorf("%s: %s: the key has no value; an empty text is \"\"", entry.place(path),
+				entry.key))
+			continue
+		}
 		// Each value is decoded alone, so that each error has its line.
 		one, err := json.Marshal(map[string]json.RawMessage{entry.key: entry.value})
 		if err == nil {

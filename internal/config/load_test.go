@@ -72,6 +72,9 @@ func TestEmptyVariableIsUnset(t *testing.T) {
 	}
 	c, _ := origins(t, "--config="+file(t, "network-plugin: \"\"\n"))
 	testutil.Assert(t, c.NetworkPlugin == "", "an empty key is %q", c.NetworkPlugin)
+	_, err := load(t, "--config="+file(t, "network-plugin:\n"))
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), `an empty text is ""`),
+		"a key without a value: %v", err)
 }
 
 func TestBadEnvironmentNamesTheVariable(t *testing.T) {
