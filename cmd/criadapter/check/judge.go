@@ -278,7 +278,8 @@ func judgeNetwork(j *checklist.Group, f facts) {
 				"--network-plugin=bridge", "%s", words(n.Err))
 		return
 	}
-	j.OK("CNI configuration", "network %s in %s, CNI %s", n.Config.Name, n.Config.File, n.Config.CNIVersion)
+	version := cmp.Or(n.Config.CNIVersion, "0.1.0") // as the CNI specification says
+	j.OK("CNI configuration", "network %s in %s, CNI %s", n.Config.Name, n.Config.File, version)
 	for _, p := range n.Plugins {
 		name := "plugin " + p.Type
 		switch {
@@ -287,10 +288,10 @@ func judgeNetwork(j *checklist.Group, f facts) {
 		case p.Err != nil:
 			j.Fail(name, "make it executable (chmod +x "+p.Path+"), or install it again for this machine",
 				"%s does not run: %v", p.Path, p.Err)
-		case !slices.Contains(p.Versions, n.Config.CNIVersion):
+		case !slices.Contains(p.Versions, version):
 			j.Fail(name, "install a newer one, or lower cniVersion in "+n.Config.File,
 				"%s supports CNI %s, the configuration has cniVersion %s", p.Path, strings.Join(p.Versions, ", "),
-				n.Config.CNIVersion)
+				version)
 		default:
 			j.OK(name, "%s, CNI up to %s", p.Path, p.Versions[len(p.Versions)-1])
 		}

@@ -215,6 +215,17 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// A CNI configuration without cniVersion has the version 0.1.0.
+func TestCNIConfigurationWithoutAVersion(t *testing.T) {
+	f := good()
+	f.Network.Config.CNIVersion = ""
+	for i := range f.Network.Plugins {
+		f.Network.Plugins[i].Versions = append([]string{"0.1.0"}, f.Network.Plugins[i].Versions...)
+	}
+	report := judgeNode(f)
+	testutil.Assert(t, report.Failures+report.Warnings == 0, "findings: %+v", report.Findings)
+}
+
 // The cgroup driver in a kubelet's file matters to old kubelets only.
 func TestCgroupDriver(t *testing.T) {
 	for driver, want := range map[string]checklist.Outcome{
