@@ -3,7 +3,10 @@ package container
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
@@ -72,7 +75,8 @@ func (s *Service) adjust(ctx context.Context, d *draft, id string) error {
 	if limits == nil {
 		return nil
 	}
-	wanted := mergeResources(d.request.GetLinux().GetResources(), limits)
+	had := d.request.GetLinux().GetResources()
+	wanted := mergeResources(had, completed(limits, had))
 	if _, err := s.applyResources(ctx, c, wanted); err != nil {
 		return fmt.Errorf("limits of NRI plugins: %w", err)
 	}
@@ -111,5 +115,28 @@ func (s *Service) Limit(ctx context.Context, id string, limits *runtimeapi.Linux
 	if err := checkUpdatable(c); err != nil {
 		return err
 	}
-	return s.update(ctx, c, limits)
+	return s.update(ctx, c, completed(limits, c.Status.Resources.GetLinux()))
+}
+
+// completed returns a plugin's limits with the unified keys and huge page sizes that only old has. A plugin names those
+// that it changes, and CRI always names all.
+func completed(limits, old *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxContainerResources {
+	whole := proto.CloneOf(limits)
+	if len(limits.GetUnified()) > 0 {
+		whole.Unified = maps.Clone(old.GetUnified())
+		if whole.Unified == nil {
+			whole.Unified = map[string]string{}
+		}
+		maps.Copy(whole.Unified, limits.GetUnified())
+	}
+	if len(limits.GetHugepageLimits()) > 0 {
+		for _, limit := range old.GetHugepageLimits() {
+			if !slices.ContainsFunc(whole.HugepageLimits, func(other *runtimeapi.HugepageLimit) bool {
+				return other.GetPageSize() == limit.GetPageSize()
+			}) {
+				whole.HugepageLimits = append(whole.HugepageLimits, limit)
+			}
+		}
+	}
+	return whole
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/moby/moby/api/types/container"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
@@ -81,4 +82,29 @@ func TestPluginsHearOfAnUndoneContainer(t *testing.T) {
 			n.wantNothing(pod)
 		})
 	}
+}
+
+// A plugin names the keys and page sizes that it changes.
+func TestPluginLimitsAreCompleted(t *testing.T) {
+	type r = runtimeapi.LinuxContainerResources
+	pages := func(limits ...uint64) (list []*runtimeapi.HugepageLimit) {
+		for i, limit := range limits {
+			list = append(list, &runtimeapi.HugepageLimit{PageSize: []string{"2MB", "1GB"}[i], Limit: limit})
+		}
+		return list
+	}
+	old := &r{Unified: map[string]string{"memory.oom.group": "1", "memory.high": "5"}, HugepageLimits: pages(0, 0)}
+	before := proto.CloneOf(old)
+	for name, c := range map[string]struct{ limits, want *r }{
+		"none": {&r{CpuShares: 2}, &r{CpuShares: 2}},
+		"a key": {&r{Unified: map[string]string{"memory.high": "6"}},
+			&r{Unified: map[string]string{"memory.oom.group": "1", "memory.high": "6"}}},
+		"a page size": {&r{HugepageLimits: pages(8)}, &r{HugepageLimits: pages(8, 0)}},
+	} {
+		got := completed(c.limits, old)
+		testutil.Assert(t, proto.Equal(got, c.want), "%s: got %v, want %v", name, got, c.want)
+		testutil.Assert(t, proto.Equal(old, before), "%s: the old limits became %v", name, old)
+	}
+	got := completed(&r{Unified: map[string]string{"memory.high": "6"}}, nil)
+	testutil.Equal(t, got.GetUnified()["memory.high"], "6", "the first key of a container")
 }

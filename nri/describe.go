@@ -2,9 +2,12 @@ package nri
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/moby/moby/api/types/container"
@@ -57,13 +60,16 @@ func describeState(c *state.Container) *api.Container {
 	described := &api.Container{
 		Id: c.ID, PodSandboxId: c.SandboxID, Name: config.GetMetadata().GetName(), State: states[c.Status.State()],
 		Labels: config.GetLabels(), Annotations: maps.Clone(config.GetAnnotations()), Pid: uint32(c.Status.PID),
-		CreatedAt: c.Meta.CreatedAt.UnixNano(), ExitCode: int32(c.Status.ExitCode), StatusMessage: c.Status.Error,
+		ExitCode: int32(c.Status.ExitCode), StatusMessage: c.Status.Error,
 		Image: &api.Image{Name: config.GetImage().GetUserSpecifiedImage(), ConfigDigest: c.Meta.ImageID},
 		Linux: &api.LinuxContainer{Resources: fromCRI(limitsOf(c)),
 			OomScoreAdj: api.Int(int(limitsOf(c).GetOomScoreAdj()))},
 	}
 	if _, digest, found := strings.Cut(c.Meta.ImageRef, "@"); found {
 		described.Image.Digest = digest
+	}
+	if !c.Meta.CreatedAt.IsZero() {
+		described.CreatedAt = c.Meta.CreatedAt.UnixNano()
 	}
 	if !c.Status.StartedAt.IsZero() {
 		described.StartedAt = c.Status.StartedAt.UnixNano()
@@ -97,6 +103,20 @@ var states = map[runtimeapi.ContainerState]api.ContainerState{
 	runtimeapi.ContainerState_CONTAINER_CREATED: api.ContainerState_CONTAINER_CREATED,
 	runtimeapi.ContainerState_CONTAINER_RUNNING: api.ContainerState_CONTAINER_RUNNING,
 	stateExited: api.ContainerState_CONTAINER_STOPPED,
+}
+
+// describeTime bounds the engine's description of a container.
+const describeTime = 10 * time.Second
+
+// describeAnyhow is describe, or describeState if the engine does not answer in time or the container is being removed.
+func (s *Service) describeAnyhow(ctx context.Context, c *state.Container) *api.Container {
+	ctx, cancel := context.WithTimeout(ctx, describeTime)
+	defer cancel()
+	described, err := s.describe(ctx, c)
+	if err != nil {
+		return describeState(c)
+	}
+	return described
 }
 
 // describe describes a container as the engine has it, with the adjustments of earlier plugins.
@@ -177,9 +197,23 @@ func numericUser(text string) *api.User {
 	return user
 }
 
-// showAdjusted adds the adjustments that plugins see.
+// showAdjusted applies the adjustments that plugins see.
 func showAdjusted(described *api.Container, a *ocinote.Adjustment) {
 	described.Env = a.Process.EditEnv(described.Env)
+	mounts, devices := slices.Clone(a.RemoveMounts), slices.Clone(a.RemoveDevices) // and those that are replaced
+	for _, m := range a.Mounts {
+		mounts = append(mounts, m.Destination)
+	}
+	for _, device := range a.Devices {
+		devices = append(devices, device.Path)
+	}
+	described.Mounts = slices.DeleteFunc(described.Mounts,
+		func(m *api.Mount) bool { return slices.Contains(mounts, m.GetDestination()) })
+	described.Linux.Devices = slices.DeleteFunc(described.Linux.Devices,
+		func(d *api.LinuxDevice) bool { return slices.Contains(devices, d.GetPath()) })
+	for _, patch := range a.Config {
+		showAnnotations(described, patch)
+	}
 	for _, m := range a.Mounts {
 		described.Mounts = append(described.Mounts,
 			&api.Mount{Destination: m.Destination, Type: m.Type, Source: m.Source, Options: m.Options})
@@ -194,5 +228,23 @@ func showAdjusted(described *api.Container, a *ocinote.Adjustment) {
 	}
 	if len(a.Args) > 0 {
 		described.Args = a.Args
+	}
+}
+
+// showAnnotations applies the annotations of a JSON merge patch of the configuration.
+func showAnnotations(described *api.Container, patch json.RawMessage) {
+	var config struct{ Annotations map[string]*string }
+	if json.Unmarshal(patch, &config) != nil { // a patch of other fields
+		return
+	}
+	for key, value := range config.Annotations {
+		if value == nil {
+			delete(described.Annotations, key)
+			continue
+		}
+		if described.Annotations == nil {
+			described.Annotations = map[string]string{}
+		}
+		described.Annotations[key] = *value
 	}
 }

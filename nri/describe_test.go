@@ -2,6 +2,7 @@ package nri
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -36,8 +37,11 @@ func (e *oneContainer) Adjustment(context.Context, string) (*ocinote.Adjustment,
 
 func TestDescribe(t *testing.T) {
 	engine := &oneContainer{adjusted: &ocinote.Adjustment{
+		RemoveMounts: []string{"/removed"}, RemoveDevices: []string{"/dev/removed"},
 		Mounts:  []ocinote.Mount{{Destination: "/p", Type: "tmpfs"}},
 		Devices: []ocinote.Device{{Path: "/dev/p", Type: "c", Major: 1, Minor: 2}},
+		Config: []json.RawMessage{
+			json.RawMessage(`{"annotations":{"a":"1","b":null}}`), json.RawMessage(`{"linux":{"x":1}}`)},
 		Process: ocinote.ProcessAdjustment{Env: []string{"B=2"},
 			Rlimits: []ocinote.Rlimit{{Type: "RLIMIT_CORE", Hard: 1}}},
 	}}
@@ -46,14 +50,18 @@ func TestDescribe(t *testing.T) {
 		Config: &container.Config{Env: []string{"A=1", "B=1"}, User: "7:8"},
 		HostConfig: &container.HostConfig{Sysctls: map[string]string{"s": "1"}, Resources: container.Resources{
 			PidsLimit: new(int64(9)), Ulimits: []*container.Ulimit{{Name: "nofile", Hard: 4, Soft: 3}},
-			Devices: []container.DeviceMapping{{PathInContainer: "/dev/x"}}}},
-		Mounts: []container.MountPoint{{Type: mount.TypeBind, Source: "/s", Destination: "/d", Propagation: "rslave"}},
+			Devices: []container.DeviceMapping{{PathInContainer: "/dev/x"}, {PathInContainer: "/dev/removed"}}}},
+		Mounts: []container.MountPoint{
+			{Type: mount.TypeBind, Source: "/s", Destination: "/d", Propagation: "rslave"},
+			{Type: mount.TypeBind, Source: "/s", Destination: "/p"},
+			{Type: mount.TypeBind, Source: "/s", Destination: "/removed"}},
 	}
 	c := &state.Container{ID: "id", SandboxID: "pod", Meta: state.ContainerMeta{
 		ImageID: "sha256:1", ImageRef: "x@sha256:2", CreatedAt: time.Unix(0, 5),
 		Config: &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
-			Labels: map[string]string{"l": "1"}, CDIDevices: []*runtimeapi.CDIDevice{{Name: "a/b=c"}},
-			Image: &runtimeapi.ImageSpec{UserSpecifiedImage: "x"},
+			Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"b": "2"},
+			CDIDevices: []*runtimeapi.CDIDevice{{Name: "a/b=c"}},
+			Image:      &runtimeapi.ImageSpec{UserSpecifiedImage: "x"},
 			Linux: &runtimeapi.LinuxContainerConfig{
 				Resources: &runtimeapi.LinuxContainerResources{CpuShares: 6, OomScoreAdj: 4},
 				SecurityContext: &runtimeapi.LinuxContainerSecurityContext{Seccomp: &runtimeapi.SecurityProfile{
@@ -63,7 +71,7 @@ func TestDescribe(t *testing.T) {
 	want := &api.Container{}
 	testutil.Must(t, protojson.Unmarshal([]byte(`{
 		"id": "id", "podSandboxId": "pod", "name": "main", "state": "CONTAINER_CREATED", "labels": {"l": "1"},
-		"args": ["sh", "-c", "x"], "env": ["A=1", "B=2"], "createdAt": "5",
+		"annotations": {"a": "1"}, "args": ["sh", "-c", "x"], "env": ["A=1", "B=2"], "createdAt": "5",
 		"mounts": [{"destination": "/d", "type": "bind", "source": "/s", "options": ["rbind", "ro", "rslave"]},
 			{"destination": "/p", "type": "tmpfs"}],
 		"rlimits": [{"type": "RLIMIT_NOFILE", "hard": "4", "soft": "3"}, {"type": "RLIMIT_CORE", "hard": "1"}],

@@ -22,14 +22,15 @@ func (s *Service) RunPod(ctx context.Context, pod *state.Pod) error {
 	if asks, err := s.asks(ctx); !asks {
 		return err
 	}
-	return refused(s.adaptation.RunPodSandbox(ctx, &adaptation.RunPodSandboxRequest{Pod: describePod(pod)}))
+	return refused(s.adaptation.RunPodSandbox(forPlugins(ctx), &adaptation.RunPodSandboxRequest{Pod: describePod(pod)}))
 }
 
 // StopPod tells the plugins of a pod whose containers have ended.
 func (s *Service) StopPod(ctx context.Context, pod *state.Pod) {
-	s.reported.end(ctx, pod.ID, time.Time{}, func() {
+	s.reported.end(ctx, pod.ID, time.Time{}, func(ctx context.Context) {
 		s.tell(ctx, "StopPodSandbox", func() error {
-			return s.adaptation.StopPodSandbox(ctx, &adaptation.StopPodSandboxRequest{Pod: describePod(pod)})
+			return s.adaptation.StopPodSandbox(forPlugins(ctx),
+				&adaptation.StopPodSandboxRequest{Pod: describePod(pod)})
 		})
 	})
 }
@@ -37,9 +38,10 @@ func (s *Service) StopPod(ctx context.Context, pod *state.Pod) {
 // RemovePod tells the plugins of a pod that is about to be removed.
 func (s *Service) RemovePod(ctx context.Context, pod *state.Pod) {
 	s.StopPod(ctx, pod)
-	s.reported.removal(ctx, pod.ID, func() {
+	s.reported.removal(ctx, pod.ID, func(ctx context.Context) {
 		s.tell(ctx, "RemovePodSandbox", func() error {
-			return s.adaptation.RemovePodSandbox(ctx, &adaptation.RemovePodSandboxRequest{Pod: describePod(pod)})
+			return s.adaptation.RemovePodSandbox(forPlugins(ctx),
+				&adaptation.RemovePodSandboxRequest{Pod: describePod(pod)})
 		})
 	})
 }
@@ -60,7 +62,7 @@ func (s *Service) UpdatePod(
 	if asks, err := s.asks(ctx); !asks {
 		return err
 	}
-	_, err := s.adaptation.UpdatePodSandbox(ctx, &adaptation.UpdatePodSandboxRequest{Pod: describePod(pod),
+	_, err := s.adaptation.UpdatePodSandbox(forPlugins(ctx), &adaptation.UpdatePodSandboxRequest{Pod: describePod(pod),
 		OverheadLinuxResources: fromCRI(overhead), LinuxResources: fromCRI(resources)})
 	return refused(err)
 }
@@ -68,7 +70,8 @@ func (s *Service) UpdatePod(
 // PodUpdated tells the plugins that new limits of a pod apply.
 func (s *Service) PodUpdated(ctx context.Context, pod *state.Pod) {
 	s.tell(ctx, "PostUpdatePodSandbox", func() error {
-		return s.adaptation.PostUpdatePodSandbox(ctx, &adaptation.PostUpdatePodSandboxRequest{Pod: describePod(pod)})
+		return s.adaptation.PostUpdatePodSandbox(forPlugins(ctx),
+			&adaptation.PostUpdatePodSandboxRequest{Pod: describePod(pod)})
 	})
 }
 
@@ -86,7 +89,7 @@ func (s *Service) CreateContainer(
 		return nil, nil, err
 	}
 	env := slices.Clone(described.Env)
-	answer, err := s.adaptation.CreateContainer(ctx,
+	answer, err := s.adaptation.CreateContainer(forPlugins(ctx),
 		&adaptation.CreateContainerRequest{Pod: describePod(pod), Container: described})
 	if err != nil {
 		return nil, nil, refused(err)
@@ -113,7 +116,7 @@ func missing(env, now []string) []string {
 // ContainerCreated tells the plugins of a container with its adjustments.
 func (s *Service) ContainerCreated(ctx context.Context, pod *state.Pod, c *state.Container) {
 	s.tellOf(ctx, "PostCreateContainer", c, func(described *api.Container) error {
-		return s.adaptation.PostCreateContainer(ctx,
+		return s.adaptation.PostCreateContainer(forPlugins(ctx),
 			&adaptation.PostCreateContainerRequest{Pod: describePod(pod), Container: described})
 	})
 }
@@ -127,14 +130,14 @@ func (s *Service) StartContainer(ctx context.Context, pod *state.Pod, c *state.C
 	if err != nil {
 		return err
 	}
-	return refused(s.adaptation.StartContainer(ctx,
+	return refused(s.adaptation.StartContainer(forPlugins(ctx),
 		&adaptation.StartContainerRequest{Pod: describePod(pod), Container: described}))
 }
 
 // ContainerStarted tells the plugins of a container that runs.
 func (s *Service) ContainerStarted(ctx context.Context, pod *state.Pod, c *state.Container) {
 	s.tellOf(ctx, "PostStartContainer", c, func(described *api.Container) error {
-		return s.adaptation.PostStartContainer(ctx,
+		return s.adaptation.PostStartContainer(forPlugins(ctx),
 			&adaptation.PostStartContainerRequest{Pod: describePod(pod), Container: described})
 	})
 }
@@ -150,7 +153,7 @@ func (s *Service) UpdateContainer(
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.adaptation.UpdateContainer(ctx, &adaptation.UpdateContainerRequest{
+	answer, err := s.adaptation.UpdateContainer(forPlugins(ctx), &adaptation.UpdateContainerRequest{
 		Pod: describePod(pod), Container: described, LinuxResources: fromCRI(wanted)})
 	if err != nil {
 		return nil, refused(err)
@@ -180,7 +183,7 @@ func (s *Service) UpdateContainer(
 // ContainerUpdated tells the plugins that new limits of a container apply.
 func (s *Service) ContainerUpdated(ctx context.Context, pod *state.Pod, c *state.Container) {
 	s.tellOf(ctx, "PostUpdateContainer", c, func(described *api.Container) error {
-		return s.adaptation.PostUpdateContainer(ctx,
+		return s.adaptation.PostUpdateContainer(forPlugins(ctx),
 			&adaptation.PostUpdateContainerRequest{Pod: describePod(pod), Container: described})
 	})
 }
@@ -189,9 +192,9 @@ func (s *Service) ContainerUpdated(ctx context.Context, pod *state.Pod, c *state
 // run, zero for a container that never ran.
 func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.Container, run time.Time) {
 	var updates []*api.ContainerUpdate
-	s.reported.end(ctx, c.ID, run, func() {
+	s.reported.end(ctx, c.ID, run, func(ctx context.Context) {
 		s.tellOf(ctx, "StopContainer", c, func(described *api.Container) error {
-			answer, err := s.adaptation.StopContainer(ctx,
+			answer, err := s.adaptation.StopContainer(forPlugins(ctx),
 				&adaptation.StopContainerRequest{Pod: describePod(pod), Container: described})
 			updates = answer.GetUpdate()
 			return err
@@ -206,7 +209,7 @@ func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.C
 // heard of its end hear of the end first, even if it never ran: many plugins free its CPUs and devices at the end.
 func (s *Service) RemoveContainer(ctx context.Context, pod *state.Pod, c *state.Container) {
 	s.containerEnded(ctx, pod, c, c.Status.StartedAt)
-	s.reported.removal(ctx, c.ID, func() {
+	s.reported.removal(ctx, c.ID, func(ctx context.Context) {
 		s.tellOf(ctx, "RemoveContainer", c, func(described *api.Container) error {
 			return s.removed(ctx, pod, described)
 		})
@@ -226,7 +229,7 @@ func (s *Service) UndoContainer(ctx context.Context, pod *state.Pod, c *state.Co
 }
 
 func (s *Service) removed(ctx context.Context, pod *state.Pod, c *api.Container) error {
-	return s.adaptation.RemoveContainer(ctx,
+	return s.adaptation.RemoveContainer(forPlugins(ctx),
 		&adaptation.RemoveContainerRequest{Pod: describePod(pod), Container: c})
 }
 
@@ -244,16 +247,13 @@ func (s *Service) tell(ctx context.Context, event string, send func() error) {
 // tellOf is tell with a described container.
 func (s *Service) tellOf(ctx context.Context, event string, c *state.Container, send func(*api.Container) error) {
 	s.tell(ctx, event, func() error {
-		described, err := s.describe(ctx, c)
-		if errdefs.IsNotFound(err) {
-			described, err = describeState(c), nil
-		}
-		if err != nil {
-			return err
-		}
-		return send(described)
+		return send(s.describeAnyhow(ctx, c))
 	})
 }
+
+// forPlugins is the context of a request to the plugins. It does not end with the caller: the library drops a plugin
+// whose request ends early, and has a time limit of its own for each plugin.
+func forPlugins(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
 // refused is the error of a request that a plugin refuses.
 func refused(err error) error {

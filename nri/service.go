@@ -109,6 +109,11 @@ func (s *Service) Run(ctx context.Context, containers Containers) {
 // ready waits until plugins can be asked.
 func (s *Service) ready(ctx context.Context) error {
 	select {
+	case <-s.started: // also if ctx has ended
+		return s.failed
+	default:
+	}
+	select {
 	case <-s.started:
 		return s.failed
 	case <-ctx.Done():

@@ -9,7 +9,13 @@ import (
 	"github.com/containerd/log"
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/criadapter/criadapter/state"
 )
+
+// parallelDescriptions is how many containers the engine describes at the same time.
+const parallelDescriptions = 8
 
 // updateTimeout bounds the updates of one answer of a plugin.
 const updateTimeout = 10 * time.Second
@@ -21,15 +27,7 @@ func (s *Service) synchronize(ctx context.Context, send adaptation.SyncCB) error
 	for _, pod := range snapshot.Pods() {
 		pods = append(pods, describePod(pod))
 	}
-	var containers []*api.Container
-	for _, c := range snapshot.Containers() {
-		described, err := s.describe(ctx, c)
-		if err != nil {
-			described = describeState(c) // it is being removed, or the engine is away
-		}
-		containers = append(containers, described)
-	}
-	updates, err := send(ctx, pods, containers)
+	updates, err := send(ctx, pods, s.describeAll(ctx, snapshot.Containers()))
 	if err != nil {
 		return err
 	}
@@ -37,6 +35,26 @@ func (s *Service) synchronize(ctx context.Context, send adaptation.SyncCB) error
 		log.G(ctx).WithError(err).Warn("updates that an NRI plugin requested at its start failed")
 	}
 	return nil
+}
+
+// describeAll describes containers side by side, because no pod can be made meanwhile. The engine is not asked about
+// ended ones, of which a node can have thousands.
+func (s *Service) describeAll(ctx context.Context, containers []*state.Container) []*api.Container {
+	described := make([]*api.Container, len(containers))
+	var group errgroup.Group
+	group.SetLimit(parallelDescriptions)
+	for i, c := range containers {
+		if c.Status.State() == stateExited {
+			described[i] = describeState(c)
+			continue
+		}
+		group.Go(func() error {
+			described[i] = s.describeAnyhow(ctx, c)
+			return nil
+		})
+	}
+	_ = group.Wait() // no description fails
+	return described
 }
 
 // update applies the updates that a plugin asks for at any time. It returns the failed ones.

@@ -25,20 +25,23 @@ type reported struct {
 // ever.
 const keptRuns = 8
 
+// reportTime bounds a report.
+const reportTime = 30 * time.Second
+
 // end calls report if the end of this run has not been reported. It returns when the end has been reported, even if
-// another caller reports it. Runs have no order, because the clock may be set back between two. A zero run means that
-// any reported end counts.
-func (r *reported) end(ctx context.Context, id string, run time.Time, report func()) {
+// another caller reports it. report does not end with the caller's context, because it is not repeated. Runs have no
+// order, because the clock may be set back between two. A zero run means that any reported end counts.
+func (r *reported) end(ctx context.Context, id string, run time.Time, report func(context.Context)) {
 	r.once(ctx, &r.stopped, id, run, report)
 }
 
 // removal is end for a removal.
-func (r *reported) removal(ctx context.Context, id string, report func()) {
+func (r *reported) removal(ctx context.Context, id string, report func(context.Context)) {
 	r.once(ctx, &r.removed, id, time.Time{}, report)
 }
 
 func (r *reported) once(
-	ctx context.Context, in *map[string][]time.Time, id string, run time.Time, report func(),
+	ctx context.Context, in *map[string][]time.Time, id string, run time.Time, report func(context.Context),
 ) {
 	unlock, err := r.locks.Lock(ctx, id)
 	if err != nil {
@@ -46,7 +49,9 @@ func (r *reported) once(
 	}
 	defer unlock()
 	if r.record(in, id, run) {
-		report()
+		settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
+		defer cancel()
+		report(settle)
 	}
 }
 
@@ -160,7 +165,7 @@ func (s *Service) changed(ctx context.Context, change state.Change) {
 		s.RemovePod(ctx, change.Pod)
 		s.reported.forget(change.ID)
 	case change.Type == state.Deleted:
-		s.reported.removal(ctx, change.ID, func() { // another program has removed it
+		s.reported.removal(ctx, change.ID, func(ctx context.Context) { // another program has removed it
 			s.tell(ctx, "RemoveContainer", func() error {
 				return s.removed(ctx, change.Pod,
 					&api.Container{Id: change.ID, PodSandboxId: describePod(change.Pod).GetId()})

@@ -26,18 +26,30 @@ func TestReported(t *testing.T) {
 	var r reported
 	ends, removals := 0, 0
 	for _, run := range []int64{2, 2, 3, 2, 3, 1, 1} {
-		r.end(t.Context(), "c", time.Unix(run, 0), func() { ends++ })
+		r.end(t.Context(), "c", time.Unix(run, 0), func(context.Context) { ends++ })
 	}
 	for range 2 {
-		r.removal(t.Context(), "c", func() { removals++ })
+		r.removal(t.Context(), "c", func(context.Context) { removals++ })
 	}
 	testutil.Assert(t, ends == 3 && removals == 1, "%d ends, %d removals", ends, removals)
 	for run := range int64(100) {
-		r.end(t.Context(), "c", time.Unix(10+run, 0), func() {})
+		r.end(t.Context(), "c", time.Unix(10+run, 0), func(context.Context) {})
 	}
 	testutil.Equal(t, len(r.stopped["c"]), keptRuns, "remembered runs")
 	r.forget("c")
 	testutil.Assert(t, len(r.stopped)+len(r.removed) == 0, "left: %v, %v", r.stopped, r.removed)
+}
+
+// A report that has begun is not repeated, so it does not end with its caller.
+func TestReportOutlastsItsCaller(t *testing.T) {
+	var r reported
+	ctx, cancel := context.WithCancel(t.Context())
+	r.end(ctx, "c", time.Unix(1, 0), func(ctx context.Context) {
+		cancel()
+		testutil.Check(t, ctx.Err(), "the report's context")
+		_, bounded := ctx.Deadline()
+		testutil.Assert(t, bounded, "a report can take for ever")
+	})
 }
 
 // follower is a plugin that notes ends and removals.
