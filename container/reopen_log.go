@@ -27,7 +27,14 @@ func (s *Service) ReopenLog(ctx context.Context, id string) error {
 		return err
 	}
 	if linked {
+		features, err := s.opts.Engine.Features(ctx)
+		if err != nil {
+			return err
+		}
 		return s.changeLink(ctx, c, func(enginePath, logPath string) error {
+			if err := logs.CheckAppended(features.Process, enginePath); err != nil {
+				return err
+			}
 			return logs.ReopenLink(ctx, enginePath, logPath)
 		})
 	}

@@ -46,6 +46,36 @@ func TestDroppedFileThatIsHeldIsNoGap(t *testing.T) {
 	}
 }
 
+// With max-file=1 the engine removes its file and makes another one. The follower holds the old one.
+func TestReplacedFileIsNoGap(t *testing.T) {
+	o := follow(t, 1, 1<<20)
+	var want []string
+	for i := range 3 {
+		want = append(want, o.engine.lines(i*10+1, i*10+10)...)
+		o.wait(len(want))
+		o.engine.rotate()
+	}
+	o.want(want)
+	o.wantNoGap()
+}
+
+// Files that came and went between the held one and the only one of the engine are a gap.
+func TestReplacedTwiceIsAGap(t *testing.T) {
+	o, disk := followOnSmallDisk(t, 1, 1<<20)
+	o.engine.lines(1, 3)
+	o.wait(3)
+	free := fillDisk(t, disk)
+	for i := range 2 {
+		o.engine.lines(i*200+4, i*200+203)
+		time.Sleep(2 * replaceTime)
+		o.engine.rotate()
+	}
+	o.engine.lines(404, 405)
+	free()
+	o.drain()
+	oneMarker(t, o.log())
+}
+
 // awaitSuccessor waits until a follower whose writes fail has found the file after the one that it holds open.
 func awaitSuccessor(t *testing.T, f *follower) {
 	t.Helper()

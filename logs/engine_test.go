@@ -62,6 +62,9 @@ func (l *engineLog) line(text string) {
 func (l *engineLog) rotate() {
 	l.t.Helper()
 	l.file.Close()
+	if l.maxFiles == 1 {
+		testutil.Must(l.t, os.Remove(l.path))
+	}
 	for n := l.maxFiles - 1; n > 0; n-- {
 		err := os.Rename(generationPath(l.path, n-1), generationPath(l.path, n))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // standing is the state of a follower after a turn.
@@ -130,17 +133,32 @@ func (f *follower) findNext() error {
 
 // openNext continues with the engine's file after the current one.
 func (f *follower) openNext() (bool, error) {
-	dropped := false
+	dropped, only := false, false
 	file, g, err := openGeneration(f.source.Path, func(list []generation) *generation {
-		dropped = indexOf(list, f.copy.inode) < 0
+		dropped, only = indexOf(list, f.copy.inode) < 0, len(list) == 1
 		return after(f.copy.inode)(list)
 	})
 	if err != nil || file == nil {
 		return false, err
 	}
-	if dropped && f.next != (successor{g.inode, bornAt(file)}) {
+	if dropped && f.next != (successor{g.inode, bornAt(file)}) && !(only && replaces(file, f.copy.in)) {
 		f.openGap()
 	}
 	f.begin(file, g)
 	return true, nil
+}
+
+// replaceTime is how long the engine may take between the removal of a file and the creation of the next one.
+const replaceTime = 50 * time.Millisecond
+
+// replaces reports whether the engine made next when it removed old. With max-file=1 it does so at each rotation, and
+// the two never exist at the same time. With more files, next may be a later one, so it must be the only file.
+func replaces(next, old *os.File) bool {
+	var stat unix.Stat_t
+	born := bornAt(next)
+	if born == 0 || unix.Fstat(int(old.Fd()), &stat) != nil || stat.Nlink > 0 {
+		return false
+	}
+	late := time.Duration(born - stat.Ctim.Nano()) // the removal is the last change of old
+	return late >= 0 && late < replaceTime
 }

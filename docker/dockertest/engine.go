@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,6 +109,7 @@ func DefaultFeatures(flavor Flavor) docker.Features {
 		CgroupDriver:     "cgroupfs",
 		StorageDriver:    "overlay2",
 		Root:             "/var/lib/docker",
+		Process:          os.Getpid(),
 		Runtimes:         []string{"io.containerd.runc.v2", "runc"},
 		DefaultRuntime:   "runc",
 		Seccomp:          true,

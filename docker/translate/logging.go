@@ -17,10 +17,12 @@ const (
 	logDriverJSON  = "json-file"
 
 	// The engine's own files are only a buffer between the container and the CRI log. At least two are needed: the
-	// engine truncates a single file in place, and unread lines are lost.
-	logFiles       = 3
-	logMaxSize     = "10m"
-	logOnlyMaxSize = "50m"
+	// engine drops a single file with its unread lines.
+	logFiles   = 3
+	logMaxSize = "10m"
+	// The engine never rotates a file that the client rotates. It counts bytes that ReopenContainerLog has removed, and
+	// after a rotation it does not write at the end of its file any more, so the file could not be emptied.
+	logOnlyMaxSize = "1000p"
 )
 
 // sandboxLog is the log configuration of a sandbox, which writes nothing.
@@ -39,8 +41,7 @@ func LogDriver(engineOnly bool) string {
 
 // containerLog is the log configuration of a container. It sets all options of the driver, because the engine takes
 // missing options from daemon.json. It cannot set max-buffer-size, so docker.Options.LogDriver checks that option. If
-// the engine's file is the only log, the client rotates it, by default at 10 MiB. The engine rotates it only if the
-// client does not.
+// the engine's file is the only log, the client alone rotates it, by default at 10 MiB.
 func containerLog(in ContainerInput) container.LogConfig {
 	options := map[string]string{
 		"max-size": logMaxSize,

@@ -10,7 +10,7 @@ import (
 // If the engine's file is the only log, readers must know its format, and the engine must not rotate it before the
 // client does.
 func TestEngineLogOnly(t *testing.T) {
-	want := map[string]string{"max-size": "50m", "max-file": "3", "compress": "false", "mode": "blocking",
+	want := map[string]string{"max-size": "1000p", "max-file": "3", "compress": "false", "mode": "blocking",
 		"labels": "", "labels-regex": "", "env": "", "env-regex": "", "tag": ""}
 	log := containerLog(ContainerInput{EngineLogOnly: true})
 	testutil.Assert(t, log.Type == "json-file" && maps.Equal(log.Config, want),

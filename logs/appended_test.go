@@ -1,0 +1,32 @@
+package logs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// The engine opens a log for appending at first, and without it after its own rotation.
+func TestLogThatTheEngineRotates(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c-json.log")
+	testutil.WriteFile(t, path, "first\n")
+	testutil.Must(t, CheckAppended(os.Getpid(), path)) // not open
+	for _, c := range []struct {
+		flags   int
+		refused bool
+	}{
+		{os.O_RDONLY, false}, // a reader of the log
+		{os.O_WRONLY | os.O_APPEND, false},
+		{os.O_WRONLY | os.O_CREATE, true},
+	} {
+		file, err := os.OpenFile(path, c.flags, 0o640)
+		testutil.Must(t, err)
+		err = CheckAppended(os.Getpid(), path)
+		testutil.Check(t, file.Close())
+		testutil.Assert(t, errdefs.IsFailedPrecondition(err) == c.refused, "flags %#o: %v", c.flags, err)
+	}
+}
