@@ -16,6 +16,7 @@ const (
 	aContainer objectKind = "container"
 	anExec     objectKind = "exec"
 	anImage    objectKind = "image"
+	aVolume    objectKind = "volume"
 )
 
 // check returns an error if objects of this kind cannot have the name.

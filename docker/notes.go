@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
@@ -27,6 +28,9 @@ func withRuntime(host *container.HostConfig, runtime string) *container.HostConf
 	return &changed
 }
 
+// undoTime bounds the removal of a container without its note.
+const undoTime = time.Minute
+
 // saveNote writes the note of a new container. Without its note the container cannot start. So saveNote removes the
 // container if the write fails. If criadapter crashes before the write, the container stays, but no client knows its
 // id.
@@ -40,8 +44,9 @@ func (s *session) saveNote(ctx context.Context, id string, note ocinote.Note) er
 	if err == nil {
 		return nil
 	}
-	_, undoErr := s.api.ContainerRemove(context.WithoutCancel(ctx), id,
-		client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime) // the container must not stay
+	defer cancel()
+	_, undoErr := s.api.ContainerRemove(settle, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	return errors.Join(fmt.Errorf("note for the OCI runtime: %w", err), undoErr)
 }
 

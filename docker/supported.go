@@ -76,7 +76,8 @@ func checkVisible(peer int, root string) error {
 // checkRunning recognises an engine of another machine that is forwarded to a socket here: the process and the
 // directory of one of its running containers are missing. Without a running container it accepts the engine.
 func checkRunning(ctx context.Context, api *client.Client, root string) error {
-	list, err := api.ContainerList(ctx, client.ContainerListOptions{Limit: 1})
+	list, err := api.ContainerList(ctx, client.ContainerListOptions{
+		Limit: 1, Filters: make(client.Filters).Add("status", "running")}) // a limit alone also lists ended ones
 	if err != nil || len(list.Items) == 0 {
 		return err
 	}

@@ -63,7 +63,19 @@ func prepareContainer(c *call) error {
 		if err := giveStreams(note); err != nil {
 			return nil, err
 		}
+		note.MappedMounts = withoutPluginMounts(note)
 		return mapFiles(config, c.bundle, note)
+	})
+}
+
+// withoutPluginMounts returns the note's MappedMounts without those that NRI plugins have removed or replaced.
+func withoutPluginMounts(note ocinote.Note) []string {
+	if note.Plugins == nil {
+		return note.MappedMounts
+	}
+	return slices.DeleteFunc(slices.Clone(note.MappedMounts), func(target string) bool {
+		return slices.Contains(note.Plugins.RemoveMounts, target) ||
+			slices.ContainsFunc(note.Plugins.Mounts, func(m ocinote.Mount) bool { return m.Destination == target })
 	})
 }
 

@@ -166,9 +166,7 @@ func sandboxLinux(in SandboxInput, config *container.Config, host *container.Hos
 	if host.Sysctls, err = sysctls("config.linux.sysctls", linux.GetSysctls(), ns); err != nil {
 		return err
 	}
-	if !in.PublishPorts {
-		maps.DeleteFunc(host.Sysctls, func(name, _ string) bool { return isInterfaceSysctl(name) })
-	}
+	maps.DeleteFunc(host.Sysctls, func(name, _ string) bool { return isInterfaceSysctl(name) })
 	if host.CgroupParent, err = cgroupParent("config.linux.cgroup_parent", linux.GetCgroupParent(),
 		in.Features); err != nil {
 		return err

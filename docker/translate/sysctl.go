@@ -32,7 +32,8 @@ func sysctls(field string, values map[string]string, ns *runtimeapi.NamespaceOpt
 }
 
 // InterfaceSysctls returns the sysctls of a pod that belong to a network interface, except the loopback interface. They
-// can be set when CNI has made the interface. With SandboxInput.PublishPorts the engine sets them.
+// can be set when CNI or the engine has made the interface. From API 1.48 on the engine refuses them as sysctls of a
+// container.
 func InterfaceSysctls(config *runtimeapi.PodSandboxConfig) map[string]string {
 	values := maps.Clone(config.GetLinux().GetSysctls())
 	maps.DeleteFunc(values, func(name, _ string) bool { return !isInterfaceSysctl(name) })

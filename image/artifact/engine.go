@@ -117,7 +117,10 @@ func (e Engine) TagImage(ctx context.Context, source, target string) error {
 	if a := e.Store.find(source); a != nil {
 		return e.Store.tag(a.id, target)
 	}
-	return e.Engine.TagImage(ctx, source, target)
+	if err := e.Engine.TagImage(ctx, source, target); err != nil {
+		return err
+	}
+	return e.Store.untag(target) // an artifact may have had the tag
 }
 
 // InspectImage implements docker.Images.

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/artifacts"
 )
@@ -140,6 +141,22 @@ func TestTagsMove(t *testing.T) {
 		testutil.Equal(t, f.content(f.host+"/y:new"), "a=1", "files of a new tag")
 		f.open(f.root)
 	}
+}
+
+// The engine gets a tag that an artifact has, as after a pull of a signed image by its digest.
+func TestTagMovesToTheEngine(t *testing.T) {
+	f := newFixture(t)
+	f.push(artifacts.New(t, artifacts.Empty, "a", "1"), "x:1")
+	testutil.Must(t, f.pullNamed("x:1"))
+	engine := dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"signed"}}}})
+	t.Cleanup(engine.Close)
+	e := Engine{Engine: engine, Store: f.Store}
+	testutil.Must(t, e.TagImage(t.Context(), "signed", f.host+"/x:1"))
+	inspect, err := e.InspectImage(t.Context(), f.host+"/x:1")
+	testutil.Must(t, err)
+	signed, err := e.InspectImage(t.Context(), "signed")
+	testutil.Must(t, err)
+	testutil.Equal(t, inspect.ID, signed.ID, "the image with the tag")
 }
 
 // TestSmallFilesAreProgress checks that each file of a pull counts as progress.
