@@ -16,6 +16,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/sys/mountinfo"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/container/dump"
@@ -172,10 +173,14 @@ func (s *Service) dump(ctx context.Context, c *state.Container, dir string) erro
 	if err != nil {
 		return err
 	}
+	mounts, err := s.mountPoints(c)
+	if err != nil {
+		return err
+	}
 	var changed []string
 	for _, change := range changes {
 		switch {
-		case mounted(c.Meta.Config, change.Path):
+		case below(mounts, change.Path):
 		case change.Kind == container.ChangeDelete:
 			d.Deleted = append(d.Deleted, change.Path)
 		default:
@@ -191,16 +196,42 @@ func (s *Service) dump(ctx context.Context, c *state.Container, dir string) erro
 	return d.Write(dir)
 }
 
-// mounted reports whether a path is in a mount of the node or the pod. The engine lists mount points among the changes.
-// At a restore the engine would write the files of the checkpoint into the mounts.
-func mounted(config *runtimeapi.ContainerConfig, name string) bool {
-	targets := []string{"/etc/resolv.conf", "/etc/hosts", "/etc/hostname", "/proc", "/sys", "/dev"}
+// mountPoints returns the paths of a running container's mounts, as requested, and as the kernel has them where a path
+// leads over a link, such as /var/run. The engine lists mount points among the changes. At a restore it would write the
+// files of the checkpoint into the mounts.
+func (s *Service) mountPoints(c *state.Container) ([]string, error) {
+	targets := append([]string{"/etc/resolv.conf", "/etc/hosts", "/etc/hostname", "/proc", "/sys", "/dev"},
+		mountTargets(c.Meta.Config)...)
+	file, err := os.Open(filepath.Join(s.proc, strconv.Itoa(c.Status.PID), "mountinfo"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return targets, nil // it has ended, as saveFiles will say
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	mounts, err := mountinfo.GetMountsFromReader(file, nil)
+	for _, m := range mounts {
+		if m.Mountpoint != "/" {
+			targets = append(targets, m.Mountpoint)
+		}
+	}
+	return targets, err
+}
+
+// mountTargets returns the paths of CRI's mounts, without doubles, in the order of names.
+func mountTargets(config *runtimeapi.ContainerConfig) []string {
+	var targets []string
 	for _, mount := range config.GetMounts() {
 		targets = append(targets, path.Clean("/"+mount.GetContainerPath()))
 	}
-	return slices.ContainsFunc(targets, func(target string) bool {
-		return name == target || strings.HasPrefix(name, target+"/")
-	})
+	slices.Sort(targets)
+	return slices.Compact(targets)
+}
+
+// below reports whether a path is one of the directories or in one of them.
+func below(dirs []string, name string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
 }
 
 // saveFiles archives files of a running container, as it sees them.

@@ -38,10 +38,14 @@ func (n *node) withFiles(engine *dockertest.Engine, id string) {
 		"content of "+n.look(id).Meta.Config.GetMetadata().GetName())
 	testutil.WriteFile(n.t, filepath.Join(root, "etc/hosts"), "the node's")
 	testutil.Must(n.t, os.Symlink("/nowhere", filepath.Join(root, "link")))
+	testutil.WriteFile(n.t, filepath.Join(root, "run/secret"), "of a mount at /var/run/secret")
+	testutil.WriteFile(n.t, filepath.Join(filepath.Dir(root), "mountinfo"),
+		"1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /run/secret ro - tmpfs tmpfs rw\n")
 	engine.SetChanges(id, api.FilesystemChange{Path: "/etc"},
 		api.FilesystemChange{Path: "/etc/new", Kind: api.ChangeAdd},
 		api.FilesystemChange{Path: "/link", Kind: api.ChangeAdd},
 		api.FilesystemChange{Path: "/gone", Kind: api.ChangeAdd},
+		api.FilesystemChange{Path: "/run/secret", Kind: api.ChangeAdd},
 		api.FilesystemChange{Path: "/etc/hosts", Kind: api.ChangeAdd})
 }
 
@@ -151,6 +155,10 @@ func TestRestore(t *testing.T) {
 	_, err := n.Restore(t.Context(), again, other, nil, from)
 	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "command"),
 		"another process: %v", err)
+	other = n.config("sleep")
+	other.Mounts = append(other.Mounts, &runtimeapi.Mount{ContainerPath: "/data", HostPath: t.TempDir()})
+	_, err = n.Restore(t.Context(), again, other, nil, from)
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "mounts"), "a mount: %v", err)
 	restored, err := n.Restore(t.Context(), again, n.config("sleep"), nil, from)
 	testutil.Must(t, err)
 	n.wantState(restored, runtimeapi.ContainerState_CONTAINER_CREATED)

@@ -240,6 +240,18 @@ func TestEndThatTheCacheDoesNotShowStaysInTheRecord(t *testing.T) {
 	testutil.Assert(t, err == nil && kept.End != nil && kept.End.ExitCode == 7, "the record is %+v, %v", kept, err)
 }
 
+// The end of a failed start stays in the record while the cache still shows the container as created.
+func TestEndOfAFailedStartStaysInTheRecord(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod, id := n.createdInPod()
+	testutil.Must(t, n.changeRecord(t.Context(), pod, id, func(kept *checkpoint.Container) {
+		kept.End = &checkpoint.End{ExitCode: 127, FinishedAt: time.Now()}
+	}))
+	testutil.Must(t, n.tidyRecord(t.Context(), pod))
+	kept, err := n.loadRecord(t.Context(), pod, id)
+	testutil.Assert(t, err == nil && kept.End != nil && kept.End.ExitCode == 127, "the record is %+v, %v", kept, err)
+}
+
 // A late position must not bring back the record of a removed container.
 func TestPositionsOfRemovedContainers(t *testing.T) {
 	n, _ := newFakeNode(t)

@@ -57,20 +57,21 @@ func (s *Service) tidyRecord(ctx context.Context, sandboxID string) error {
 	if err != nil {
 		return docker.IgnoreNotFound(err)
 	}
-	snapshot := s.opts.Cache.Snapshot()
+	before := s.opts.Cache.Snapshot()
 	gone := map[string]bool{}
 	for id := range record.Containers {
-		if _, err := snapshot.Container(id); errdefs.IsNotFound(err) {
+		if _, err := before.Container(id); errdefs.IsNotFound(err) {
 			// A container that is being created is not in the cache yet, so the engine has the last word.
 			_, err := s.opts.Engine.InspectContainer(ctx, id)
 			gone[id] = errdefs.IsNotFound(err)
 		}
 	}
 	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
+		snapshot := s.opts.Cache.Snapshot() // containers may have ended since
 		for id, kept := range r.Containers {
 			c, err := snapshot.Container(id)
 			switch {
-			case gone[id]:
+			case gone[id] && err != nil:
 				delete(r.Containers, id)
 			case err == nil && !endIsNewer(kept, c):
 				kept.End = state.EndOf(c)
@@ -90,9 +91,10 @@ func (s *Service) saveEnd(ctx context.Context, id string) error {
 	return s.changeRecord(ctx, c.SandboxID, c.ID, func(kept *checkpoint.Container) { kept.End = state.EndOf(c) })
 }
 
-// endIsNewer reports whether the exit hook has saved an end that the cache does not show yet.
+// endIsNewer reports whether an end was saved that the cache does not show yet: of this run, or of a start that failed.
 func endIsNewer(kept checkpoint.Container, c *state.Container) bool {
-	return kept.End != nil && c.Status.Running && kept.End.StartedAt.Equal(c.Status.StartedAt)
+	return kept.End != nil && c.Status.FinishedAt.IsZero() &&
+		(c.Status.StartedAt.IsZero() || kept.End.StartedAt.Equal(c.Status.StartedAt))
 }
 
 // facts returns a change that adds to a container's record what the engine may not report later: the user that the

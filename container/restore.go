@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
@@ -82,6 +83,8 @@ func (s *Service) checkSame(ctx context.Context, kept dump.Container, config *ru
 		return differs("image.image")
 	case !proto.Equal(process(was), process(config)):
 		return differs("command, args, working_dir or envs")
+	case !slices.Equal(mountTargets(was), mountTargets(config)): // files would go into a new mount
+		return differs("mounts")
 	case !proto.Equal(user(was), user(config)):
 		return differs("linux.security_context: the user")
 	}
@@ -174,8 +177,8 @@ func whiteout(layer *os.Root, name string) error {
 	return err
 }
 
-// begin starts a created container, from its checkpoint if it has one. Nothing reads the checkpoint after the start, and
-// it has the memory of processes, so begin removes it.
+// begin starts a created container, from its checkpoint if it has one. Nothing reads the checkpoint after the start,
+// and it has the memory of processes, so begin removes it.
 func (s *Service) begin(ctx context.Context, sandboxID, id string) error {
 	kept, err := s.loadRecord(ctx, sandboxID, id)
 	if err != nil {

@@ -38,8 +38,8 @@ const (
 	criFile     = "cri.dump"
 )
 
-// Volume is the archive of a volume, in the directory of a container's checkpoint. target is the volume's absolute path in
-// the container.
+// Volume is the archive of a volume, in the directory of a container's checkpoint. target is the volume's absolute path
+// in the container.
 func Volume(target string) string { return filepath.Join("volumes", url.PathEscape(target)+".tar") }
 
 // fileMode lets only root read the memory of processes and their environments.
