@@ -57,6 +57,10 @@ func (h containerHolder) repair(ctx context.Context, pod *state.Pod, record chec
 		return nil
 	}
 	handle := netns.Open(path)
+	if !handle.Alive() && pod.Status.RanBefore() { // its addresses went with its first namespace
+		h.loseNetwork(ctx, pod)
+		return nil
+	}
 	if !handle.Alive() {
 		_, err := netns.Pin(pod.Status.PID, filepath.Base(path), netns.PinOptions{Dir: filepath.Dir(path)})
 		return err
@@ -66,10 +70,14 @@ func (h containerHolder) repair(ctx context.Context, pod *state.Pod, record chec
 		return fmt.Errorf("comparing the pod's network namespace with its pin: %w", err)
 	}
 	if !same {
-		log.G(ctx).Warn("pod sandbox was restarted and has lost its network, marking it not ready")
-		h.opts.Cache.UpdatePod(pod.ID, func(st *state.PodStatus) { st.NetworkReady = false })
+		h.loseNetwork(ctx, pod)
 	}
 	return nil
+}
+
+func (h containerHolder) loseNetwork(ctx context.Context, pod *state.Pod) {
+	log.G(ctx).Warn("pod sandbox was restarted and has lost its network, marking it not ready")
+	h.opts.Cache.UpdatePod(pod.ID, func(st *state.PodStatus) { st.NetworkReady = false })
 }
 
 // stop implements holder.

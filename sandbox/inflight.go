@@ -13,7 +13,7 @@ import (
 
 // inflightRuns are the set-ups that are under way or whose result is undelivered, by the sandbox's name.
 type inflightRuns struct {
-	// gone reports whether a finished pod no longer exists.
+	// gone reports whether a finished pod no longer exists, or is not READY any more.
 	gone func(id string) bool
 
 	mu     sync.Mutex
@@ -63,7 +63,7 @@ func (f *inflightRuns) names() []string {
 	return slices.Collect(maps.Keys(f.byName))
 }
 
-// stale reports whether a run's pod was removed before its result was delivered.
+// stale reports whether a run's pod was removed or has ended before its result was delivered.
 func (f *inflightRuns) stale(run *inflightRun) bool {
 	select {
 	case <-run.done:

@@ -136,6 +136,24 @@ func TestUndeliveredPodIsForgottenWhenItIsStopped(t *testing.T) {
 	})
 }
 
+// A pod that ends before its result is delivered is not given out.
+func TestUndeliveredPodThatHasEndedIsNotGivenOut(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		release := n.slowAdd()
+		_, err := n.runImpatient()
+		testutil.Require(n, err != nil, "Run did not wait for CNI ADD")
+		release()
+		settle()
+		first := n.cache.Snapshot().Pods()[0].ID
+		n.must(n.engine.StopContainer(n.Context(), first, 0)) // by hand
+		settle()
+		n.wantState(first, notReady)
+		id, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Assert(n, errdefs.IsAlreadyExists(err), "an ended pod was given out: %s, %v", id, err)
+		n.removeLast(first)
+	})
+}
+
 // Another client removes the undelivered pod without a Stop. The next Run makes a new pod.
 func TestUndeliveredPodThatIsGoneIsMadeAgain(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {

@@ -40,7 +40,7 @@ func (s *Service) collectOrphans(ctx context.Context) error {
 		return nil // without the engine the list of pods may be incomplete
 	}
 	found, err := s.look(ctx)
-	err = errors.Join(err, s.apply(ctx, found, actRelease), s.sweepUsers())
+	err = errors.Join(err, s.apply(ctx, found, actRelease), s.sweepUsers(ctx))
 	if s.opts.NetworkGC && !s.opts.EngineBridge {
 		err = errors.Join(err, s.collectNetwork(ctx, s.opts.Cache.Snapshot()))
 	}
@@ -59,8 +59,9 @@ func (s *Service) collectNetwork(ctx context.Context, snapshot *state.Snapshot) 
 }
 
 // sweepUsers removes pins of user namespaces without a pod, which a crash left. It lists the pins first, then the pods
-// that are being set up, then the existing pods. So a pod whose set-up ends meanwhile keeps its pin.
-func (s *Service) sweepUsers() error {
+// that are being set up, then the records and the existing pods. So a pod whose set-up ends meanwhile keeps its pin.
+// With a record that it cannot read, it removes none.
+func (s *Service) sweepUsers(ctx context.Context) error {
 	pins, err := filepath.Glob(s.users.prefix() + "*")
 	if err != nil || len(pins) == 0 {
 		return err
@@ -68,6 +69,13 @@ func (s *Service) sweepUsers() error {
 	kept := map[string]bool{}
 	for _, name := range s.inflight.names() {
 		kept[s.users.path(name)] = true
+	}
+	listing, err := s.opts.Store.List(ctx)
+	if err != nil || len(listing.Refused) > 0 {
+		return err
+	}
+	for _, record := range listing.Records {
+		kept[record.UserNamespace] = true
 	}
 	for _, pod := range s.opts.Cache.Snapshot().Pods() {
 		kept[s.users.path(pod.Meta.Name)] = true

@@ -107,6 +107,22 @@ func TestRecoverPutsBackWhatARunningPodLost(t *testing.T) {
 	})
 }
 
+// Docker may start a sandbox again after a reboot, which takes all pins. It has no network then.
+func TestRecoverOfASandboxThatRanBefore(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		path := n.pod(id).Status.NetnsPath
+		n.end()
+		n.must(netns.Open(path).Unpin())
+		n.must(n.engine.StopContainer(n.Context(), id, 0))
+		n.must(n.engine.StartContainer(n.Context(), id))
+		n.start(n.mode)
+		n.must(n.Recover(n.Context()))
+		n.wantState(id, notReady)
+		n.removeLast(id)
+	})
+}
+
 func TestRecoverChangesNothingOfAHealthyPod(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		web := n.run("web")

@@ -136,14 +136,18 @@ func TestFailedAddThatUndidItselfIsNotDeleted(t *testing.T) {
 
 // The engine goes away in the middle: nothing can be rolled back, and nothing may be lost.
 func TestEngineThatGoesAwayDuringTheSetUp(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		n.network.setAdd(func(context.Context, cni.Pod) error {
 			n.engine.Away()
 			return errTest
 		})
+		n.network.set(func() { n.network.keepOnError = true })
+		n.network.failDel(errTest)
 		id, err := n.Run(n.Context(), podConfig("web"), "")
 		testutil.Require(n, err != nil, "Run made %s", id)
 		n.network.failAdd(nil)
+		n.network.failDel(nil)
+		n.network.set(func() { n.network.keepOnError = false })
 		n.engine.Back()
 		settle()
 		pods := n.cache.Snapshot().Pods()

@@ -15,6 +15,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/state"
 )
 
 // Run starts a pod's sandbox, completes its network and returns its id (CRI RunPodSandbox). It fails with
@@ -104,7 +105,7 @@ func (s *Service) setUp(
 		return "", err
 	}
 	if p.rollBackFailed {
-		s.show(ctx, p.record.SandboxID)
+		s.show(ctx, p)
 	}
 	return p.record.SandboxID, err
 }
@@ -151,9 +152,16 @@ func (s *Service) rollBack(ctx context.Context, p *pending, cause error) error {
 	return errors.Join(cause, undoErr)
 }
 
-// show makes a pod visible whose roll-back failed. If the engine is away, the cache finds the pod when the engine is
-// back.
-func (s *Service) show(ctx context.Context, id string) {
+// show makes a pod visible whose roll-back failed. If the engine is away, the cache finds a sandbox container when the
+// engine is back. The engine does not know a pod without one.
+func (s *Service) show(ctx context.Context, p *pending) {
+	id := p.record.SandboxID
+	if p.record.Namespaces != nil {
+		pod := state.PodOf(ctx, p.record)
+		pod.Status.NetworkReady = false
+		s.opts.Cache.PutPod(pod)
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	if _, err := s.opts.Cache.RefreshPod(ctx, id); docker.IgnoreNotFound(err) != nil {
@@ -242,8 +250,12 @@ func (s *Service) connect(ctx context.Context, p *pending) error {
 	if err := p.namespaces.connect(ctx, p); err != nil {
 		return err
 	}
-	if values := translate.InterfaceSysctls(p.config); len(values) > 0 && !s.opts.EngineBridge {
-		if err := netns.Open(p.record.NetnsPath).SetSysctls(ctx, values); err != nil {
+	network := netns.Open(p.record.NetnsPath)
+	if s.opts.EngineBridge {
+		network = netns.OfContainer(p.namespaces.entry(ctx, p).Status.PID, p.record.SandboxID)
+	}
+	if values := translate.InterfaceSysctls(p.config); len(values) > 0 {
+		if err := network.SetSysctls(ctx, values); err != nil {
 			return fmt.Errorf("config.linux.sysctls: %w", err)
 		}
 	}

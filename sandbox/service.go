@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/internal/keylock"
@@ -48,8 +49,8 @@ func New(opts Options) *Service {
 	s.containers = containerHolder{opts: &s.opts, network: s.network, users: s.users, engineView: engineView}
 	s.kernel = kernelHolder{opts: &s.opts, network: s.network, engineView: engineView}
 	s.inflight.gone = func(id string) bool {
-		_, err := opts.Cache.Snapshot().Pod(id)
-		return errdefs.IsNotFound(err)
+		pod, err := opts.Cache.Snapshot().Pod(id)
+		return errdefs.IsNotFound(err) || err == nil && pod.Status.State() != runtimeapi.PodSandboxState_SANDBOX_READY
 	}
 	return s
 }

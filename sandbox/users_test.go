@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -113,6 +114,10 @@ func TestUserNamespacesWithoutAPodAreSwept(t *testing.T) {
 			setUsers(&set, translate.PodUsers(mappedConfig("left", runtimeapi.NamespaceMode_POD)))
 			n.must(set.Make(n.Context()))
 		}
+		n.must(n.store.Save(n.Context(), checkpoint.Record{SandboxID: "hidden", UserNamespace: left}))
+		n.must(n.sweepUsers(n.Context()))
+		testutil.Assert(n, n.usersAlive(left), "the user namespace of a pod that the cache does not show is gone")
+		n.must(n.store.Delete(n.Context(), "hidden"))
 		n.must(n.collectOrphans(n.Context()))
 		testutil.Assert(n, !n.usersAlive(left) && n.usersAlive(theirs) && n.usersAlive(n.pod(id).Status.UserNamespace),
 			"the wrong namespaces are left")

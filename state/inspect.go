@@ -102,7 +102,7 @@ func podFromInspect(
 		if ips := docker.Addresses(inspect); record.NetnsPath == "" && len(ips) > 0 {
 			pod.Status.IPs = ips // the engine's bridge gives other addresses at each start
 		}
-		if record.NetnsPath == "" && !pod.Meta.HostNetwork && ranBefore(pod.Status) {
+		if record.NetnsPath == "" && !pod.Meta.HostNetwork && pod.Status.RanBefore() {
 			pod.Status.NetworkReady = false // see restarted; a pin shows by itself whether it is the sandbox's
 		}
 	case !translate.MadeByUs(inspect.Config.Labels):
@@ -117,8 +117,8 @@ func podFromInspect(
 	return pod
 }
 
-// ranBefore reports whether a running sandbox had another run: the engine keeps the time of its end.
-func ranBefore(s PodStatus) bool { return s.Running && !s.finishedAt.IsZero() }
+// RanBefore reports whether a running sandbox had another run: the engine keeps the time of its end.
+func (s PodStatus) RanBefore() bool { return s.Running && !s.finishedAt.IsZero() }
 
 // fromRecord fills in the pod from its checkpoint.
 func fromRecord(ctx context.Context, pod *Pod, record checkpoint.Record) {

@@ -1,5 +1,7 @@
 package state
 
+import "cmp"
+
 // mergePod merges an inspect of a sandbox into the known pod. The pod's pinned network namespace, addresses, limits and
 // Stopping are set by our services and stay. A pod without a pinned namespace has the addresses that the engine's
 // bridge gave it at the last start.
@@ -8,7 +10,12 @@ func mergePod(old, now *Pod) *Pod {
 		return now
 	}
 	merged := *now
+	if old.Status.lost { // the inspect and the record say more
+		merged.Status.Stopping = merged.Status.Stopping || old.Status.Stopping
+		return &merged
+	}
 	merged.Meta = old.Meta
+	merged.Meta.ImageID = cmp.Or(old.Meta.ImageID, now.Meta.ImageID)
 	merged.Status.NetworkReady = old.Status.NetworkReady
 	merged.Status.Stopping = old.Status.Stopping
 	merged.Status.NetnsPath = old.Status.NetnsPath

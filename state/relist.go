@@ -48,6 +48,7 @@ func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool
 	case <-c.synced: // vanished keeps them from now on
 	default:
 		c.showOrphans(ctx, listed)
+		c.showUninspected(ctx, list)
 		c.showLost(ctx, list)
 	}
 	return nil

@@ -242,6 +242,25 @@ func TestOneBrokenContainerDoesNotKeepTheCacheFromSyncing(t *testing.T) {
 	})
 }
 
+// A slow inspect of a sandbox, beside a quick one of its container, does not make the pod lost.
+func TestPodOfASandboxThatCannotBeInspectedYet(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID, id := n.startContainer("app")
+		repair := n.engine.Inject("InspectContainer", dockertest.Fault{Object: podID, Err: errdefs.ErrInternal})
+		n.sync()
+		for range 2 {
+			n.wantPod(podID, podReady)
+			n.wantContainer(id, running)
+			pod := n.pod(podID)
+			testutil.Assert(n, pod.Status.NetnsPath != "" && len(pod.Status.IPs) == 2, "the pod is %+v", pod.Status)
+			repair()
+			time.Sleep(6 * time.Minute)
+		}
+		pod := n.pod(podID)
+		testutil.Assert(n, pod.Meta.ImageID != "" && pod.Status.PID != 0, "the pod is %+v", pod)
+	})
+}
+
 // An engine may never answer about one container, on a broken disk for example.
 func TestInspectsThatHangDelayTheFirstSyncBrieflyOnly(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
