@@ -41,8 +41,8 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 			testutil.Assert(t, len(metrics) == 1 && len(metrics[0].GetMetrics()) != 0, "the metrics are %v", metrics)
 			n.cache.RemoveContainer(n.container.ID)
 			empty := n.pods(t)
-			testutil.Assert(t, len(empty) == 1 && empty[0].GetLinux().GetCpu().GetUsageCoreNanoSeconds() != nil,
-				"without containers: %v", empty)
+			testutil.Assert(t, len(empty) == 1 && empty[0].GetLinux().GetCpu().GetUsageCoreNanoSeconds().GetValue() ==
+				with.GetCpu().GetUsageCoreNanoSeconds().GetValue(), "without containers: %v", empty)
 		})
 	}
 }

@@ -93,6 +93,8 @@ type target struct {
 	started time.Time
 	// pod is the container's, nil for a sandbox and for a parent.
 	pod *state.Pod
+	// path is the cgroup parent of a pod without a sandbox container. Other targets are found by their process.
+	path string
 }
 
 func containerTarget(pod *state.Pod, container *state.Container) target {
@@ -152,6 +154,10 @@ func (c *Collector) sample(ctx context.Context, r *reader, t target, want statSe
 func (c *Collector) enter(r *reader, e *entry, t target) bool {
 	if e.cgroup != nil {
 		return true
+	}
+	if t.path != "" {
+		e.cgroup = c.parentCgroup(t.path)
+		return e.cgroup != nil
 	}
 	g, err := c.locate(r, t.id, t.pid)
 	if err != nil {

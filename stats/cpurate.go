@@ -23,8 +23,8 @@ type cpuRate struct {
 	older, newer cpuSample
 }
 
-// next adds a sample and returns the nano cores since an earlier one. It returns false without a recent earlier sample,
-// or if the cgroup was created anew meanwhile.
+// next adds a sample and returns the nano cores since an earlier one. It returns false if the earlier sample is too
+// recent or too old, or if the cgroup was created anew meanwhile.
 func (r *cpuRate) next(now cpuSample) (uint64, bool) {
 	base := r.newer
 	if now.taken.Sub(base.taken) < minWindow && r.older.comparable(now) {
@@ -32,6 +32,9 @@ func (r *cpuRate) next(now cpuSample) (uint64, bool) {
 	}
 	if !base.comparable(now) {
 		*r = cpuRate{newer: now}
+		return 0, false
+	}
+	if now.taken.Sub(base.taken) < quickWindow {
 		return 0, false
 	}
 	if now.taken.Sub(r.newer.taken) >= minWindow {

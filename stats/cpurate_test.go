@@ -20,8 +20,11 @@ func TestCPURate(t *testing.T) {
 	}{
 		"first sample at an old container": {0, []sample{{0, 100, -1}}},
 		"second sample, quickly":           {0, []sample{{0, 0, -1}, {quickWindow, second / 10, int64(second)}}},
-		"a young container":                {-10 * time.Second, []sample{{0, 5 * second, int64(second / 2)}}},
-		"a container of last week":         {-7 * 24 * time.Hour, []sample{{0, 5 * second, -1}}},
+		"another client at the same time": {0, []sample{
+			{0, 0, -1}, {time.Millisecond, uint64(4 * time.Millisecond), -1},
+			{quickWindow + time.Millisecond, uint64(quickWindow + time.Millisecond), int64(second)}}},
+		"a young container":        {-10 * time.Second, []sample{{0, 5 * second, int64(second / 2)}}},
+		"a container of last week": {-7 * 24 * time.Hour, []sample{{0, 5 * second, -1}}},
 		"steady calls": {0, []sample{
 			{0, 0, -1}, {10 * time.Second, 10 * second, int64(second)}, {20 * time.Second, 10 * second, 0},
 			{30 * time.Second, 15 * second, int64(second / 2)},

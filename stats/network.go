@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"unicode/utf8"
 
 	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/state"
@@ -34,7 +35,8 @@ func parseNetDev(content []byte) []netInterface {
 	for line := range lines(content) {
 		name, rest, ok := bytes.Cut(line, []byte{':'})
 		name = bytes.TrimSpace(name)
-		if !ok || len(name) == 0 || string(name) == loopback {
+		// The kernel takes names of any bytes. A message with one that is not UTF-8 could not be sent.
+		if !ok || len(name) == 0 || string(name) == loopback || !utf8.Valid(name) {
 			continue
 		}
 		var counts [columns]uint64

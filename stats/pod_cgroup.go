@@ -1,6 +1,9 @@
 package stats
 
-import "path"
+import (
+	"path"
+	"strings"
+)
 
 // ParentDirs returns the node's directories of parent, a container's cgroup parent in the engine. The keys are the
 // mount options of each version 1 tree. Controllers such as "cpu" and "memory" are among them. The directory of version
@@ -24,4 +27,22 @@ func (c *Collector) ParentDirs(driver, parent string) map[string]string {
 		}
 	}
 	return dirs
+}
+
+// parentCgroup returns the cgroup with which the client of a pod names the parent of its containers, nil if it cannot
+// be seen here. A kubelet names a slice of systemd with its whole path.
+func (c *Collector) parentCgroup(parent string) *cgroup {
+	driver, full := "cgroupfs", path.Join("/", parent)
+	if strings.HasSuffix(parent, ".slice") {
+		driver, parent = "systemd", path.Base(parent)
+		full = slicePath(parent)
+	}
+	dirs := c.ParentDirs(driver, parent)
+	g := &cgroup{path: full, v2: c.trees.onUnified(), unified: c.trees.unified.nodeDir(full),
+		cpu: dirs["cpu"], cpuacct: dirs["cpuacct"], memory: dirs["memory"], pids: dirs["pids"], blkio: dirs["blkio"],
+		hugetlb: dirs["hugetlb"]}
+	if !g.readable() {
+		return nil
+	}
+	return g
 }

@@ -83,18 +83,17 @@ func present(podSamples []podSample) []podSample {
 }
 
 // targets returns the cgroups to read: the sandbox, the pod's own cgroup if it has one, and the containers. The pod's
-// own cgroup is the parent of the sandbox, or of the oldest container. It is not read without either.
+// own cgroup is the parent of the sandbox, or the one that the client named for a pod without a sandbox container.
 func (v *podSample) targets() (targets []target) {
-	v.ofCgroup = v.ofCgroup && (!v.bare || len(v.containers) > 0)
 	if !v.bare {
 		targets = append(targets, sandboxTarget(v.pod))
 	}
 	if v.ofCgroup {
 		parent := sandboxTarget(v.pod)
-		if v.bare {
-			parent = containerTarget(nil, v.containers[len(v.containers)-1])
-		}
 		parent.parent = true
+		if v.bare {
+			parent.path = v.pod.Meta.Config.GetLinux().GetCgroupParent()
+		}
 		targets = append(targets, parent)
 	}
 	for _, container := range v.containers {

@@ -23,7 +23,9 @@ const (
 // unhurried are calls that last as long as the operation they wait for. The map does not change.
 var unhurried = map[string]bool{
 	"ExecSync": true, "PullImage": true, "StopContainer": true, "StopPodSandbox": true, "GetContainerEvents": true,
-	"stop container": true, "pull image": true, "load image": true, "save image": true,
+	"CheckpointContainer": true, "CheckpointPod": true, "RestorePod": true,
+	"stop container": true, "pull image": true, "load image": true, "save image": true, "checkpoint container": true,
+	"restore container": true,
 }
 
 // recent keeps what an operator of a misbehaving node looks at first: slow calls, the lag of events, and the last fault

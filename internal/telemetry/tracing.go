@@ -47,7 +47,7 @@ func NewTracing(ctx context.Context, opts TracingOptions) (*Tracing, error) {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
 	provider := trace.NewTracerProvider(
-		trace.WithBatcher(exporter),
+		trace.WithBatcher(textless{exporter}),
 		trace.WithSampler(trace.ParentBased(trace.TraceIDRatioBased(float64(opts.SamplesPerMillion)/perMillion))),
 		trace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", namespace),

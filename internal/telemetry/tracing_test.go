@@ -13,8 +13,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -36,6 +38,13 @@ type versions struct {
 	metrics *Metrics
 }
 
+// StartContainer fails with an error that quotes the request.
+func (versions) StartContainer(
+	context.Context, *runtimeapi.StartContainerRequest,
+) (*runtimeapi.StartContainerResponse, error) {
+	return nil, status.Error(codes.Internal, "the command is $ecret")
+}
+
 func (v versions) Version(ctx context.Context, _ *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
 	calling, called := v.metrics.EngineCall(ctx, "list containers")
 	_, inner := v.metrics.EngineCall(calling, "connect")
@@ -46,8 +55,8 @@ func (v versions) Version(ctx context.Context, _ *runtimeapi.VersionRequest) (*r
 	return &runtimeapi.VersionResponse{}, nil
 }
 
-// ask makes one Version request to a server that is traced. The request's span ends after the client has its response,
-// and before the server has stopped.
+// ask makes one Version request, and another one that fails, to a server that is traced. The span of a request ends
+// after the client has its response, and before the server has stopped.
 func ask(t *testing.T, tracing *Tracing, ctx context.Context) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +67,10 @@ func ask(t *testing.T, tracing *Tracing, ctx context.Context) {
 	}, tracing.ServerOption())
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	testutil.Must(t, err)
-	_, err = runtimeapi.NewRuntimeServiceClient(conn).Version(ctx, &runtimeapi.VersionRequest{})
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+	_, err = client.Version(ctx, &runtimeapi.VersionRequest{})
+	_, failed := client.StartContainer(ctx, &runtimeapi.StartContainerRequest{})
+	testutil.Assert(t, status.Code(failed) == codes.Internal, "StartContainer: %v", failed)
 	testutil.Must(t, errors.Join(err, conn.Close()))
 	server.GracefulStop()
 }
@@ -104,6 +116,9 @@ func TestKubeletsTraceIsContinued(t *testing.T) {
 	if cni.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR || strings.Contains(cni.String(), "$ecret") {
 		t.Errorf("want an error without its text, got %v", cni)
 	}
+	start := spans["StartContainer"]
+	testutil.Assert(t, start.GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR &&
+		!strings.Contains(start.String(), "$ecret"), "want an error without its text, got %v", start)
 	sender := c.Sender()
 	testutil.Assert(t, sender["service.name"] == "criadapter" && sender["service.version"] == "v1.2.3",
 		"sent by %v", sender)
