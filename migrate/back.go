@@ -194,21 +194,20 @@ func (n *Node) handBack(pod *returned) error {
 	return errors.Join(errs...)
 }
 
-// writeCheckpoint writes cri-dockerd's checkpoint of a pod that has none.
+// writeCheckpoint writes cri-dockerd's checkpoint of a pod that has none. A checkpoint of dockershim does not count:
+// cri-dockerd reads only its own directory.
 func (n *Node) writeCheckpoint(pod *returned) error {
-	for _, root := range n.opts.RootDirectories {
-		if _, err := os.Stat(filepath.Join(root, shimDir, pod.id)); err == nil {
-			return nil
-		}
-	}
 	if len(n.opts.RootDirectories) == 0 {
+		return nil
+	}
+	dir := filepath.Join(n.opts.RootDirectories[0], shimDir)
+	if _, err := os.Stat(filepath.Join(dir, pod.id)); err == nil {
 		return nil
 	}
 	content, err := json.Marshal(newCheckpoint(pod.config, pod.onHost()))
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(n.opts.RootDirectories[0], shimDir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // add adds a container to the pod.
-func (p *pod) add(s *source) error {
+func (p *pod) add(s *source) {
 	host, config := s.container.HostConfig, s.container.Config
 	image := cmp.Or(s.image.Config, &dockerspec.DockerOCIImageConfig{})
 	c := v1.Container{
@@ -22,11 +22,7 @@ func (p *pod) add(s *source) error {
 		TTY: config.Tty, Stdin: config.OpenStdin, StdinOnce: config.StdinOnce && config.OpenStdin,
 		ReadinessProbe: probe(config.Healthcheck),
 	}
-	if !slices.Equal(config.Entrypoint, image.Entrypoint) {
-		c.Command, c.Args = escape(config.Entrypoint), escape(config.Cmd)
-	} else if !slices.Equal(config.Cmd, image.Cmd) {
-		c.Args = escape(config.Cmd)
-	}
+	command(&c, config, image)
 	for _, variable := range config.Env {
 		if name, value, _ := strings.Cut(variable, "="); !slices.Contains(image.Env, variable) {
 			c.Env = append(c.Env, v1.EnvVar{Name: name, Value: escapeText(value)})
@@ -38,19 +34,32 @@ func (p *pod) add(s *source) error {
 	if config.StopSignal != image.StopSignal {
 		p.stopSignal(&c, config.StopSignal)
 	}
-	var err error
-	if c.Ports, err = p.ports(c.Name, host.PortBindings); err != nil {
-		return err
+	if p.Spec.HostNetwork { // the engine publishes nothing then
+		p.leave(len(host.PortBindings) > 0, c.Name, "published ports: the pod is in the machine's network")
+	} else {
+		c.Ports = p.ports(c.Name, host.PortBindings)
 	}
 	if config.User != image.User {
 		p.user(&c, config.User)
 	}
 	p.security(&c, host)
 	c.Resources = p.resources(c.Name, &host.Resources)
-	p.mounts(&c, s.container)
+	p.mounts(&c, s)
 	p.others(c.Name, host, config)
 	p.Spec.Containers = append(p.Spec.Containers, c)
-	return nil
+}
+
+// command sets the command and the arguments, as far as the image does not say them. In a pod, a command without
+// arguments leaves out the image's arguments, and arguments alone keep the image's entrypoint.
+func command(c *v1.Container, config *container.Config, image *dockerspec.DockerOCIImageConfig) {
+	switch {
+	case len(config.Entrypoint) == 0 && len(image.Entrypoint) > 0: // --entrypoint ""
+		c.Command = escape(config.Cmd)
+	case !slices.Equal(config.Entrypoint, image.Entrypoint), len(config.Cmd) == 0 && len(image.Cmd) > 0:
+		c.Command, c.Args = escape(config.Entrypoint), escape(config.Cmd)
+	case !slices.Equal(config.Cmd, image.Cmd):
+		c.Args = escape(config.Cmd)
+	}
 }
 
 // escape keeps $(NAME) from being a variable of Kubernetes, and $$ from being $.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/api/types/mount"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,8 @@ type Options struct {
 type source struct {
 	container *container.InspectResponse
 	image     *image.InspectResponse
+	// volumes has the options of the container's volumes by name. Volumes without options are left out.
+	volumes map[string]map[string]string
 	// name is the container's name in the pod.
 	name string
 }
@@ -71,8 +74,23 @@ func inspect(ctx context.Context, engine *docker.Client, name string) (s source,
 	if s.container, err = engine.InspectContainer(ctx, name); err != nil {
 		return s, err
 	}
-	s.image, err = engine.InspectImage(ctx, s.container.Image)
-	return s, err
+	if s.image, err = engine.InspectImage(ctx, s.container.Image); err != nil {
+		return s, err
+	}
+	s.volumes = map[string]map[string]string{}
+	for _, m := range s.container.Mounts {
+		if m.Type != mount.TypeVolume {
+			continue
+		}
+		volume, err := engine.InspectVolume(ctx, m.Name)
+		if err != nil {
+			return s, err
+		}
+		if len(volume.Options) > 0 {
+			s.volumes[m.Name] = volume.Options
+		}
+	}
+	return s, nil
 }
 
 // pod is a pod in the making.
@@ -104,9 +122,7 @@ func manifest(name string, sources []source) ([]byte, error) {
 			p.Labels = map[string]string{"app": p.Name}
 		}
 		p.share(s, i == 0)
-		if err := p.add(s); err != nil {
-			return nil, fmt.Errorf("container %s: %w", s.container.Name, err)
-		}
+		p.add(s)
 	}
 	var text bytes.Buffer
 	for _, line := range p.left {
@@ -162,7 +178,11 @@ func (p *pod) share(s *source, first bool) {
 		RestartPolicy: restartPolicy(host.RestartPolicy),
 	}
 	if !strings.HasPrefix(s.container.ID, config.Hostname) && !spec.HostNetwork {
-		spec.Hostname = config.Hostname
+		if len(validation.IsDNS1123Label(config.Hostname)) == 0 {
+			spec.Hostname = config.Hostname
+		} else {
+			p.leave(true, name, "the host name %s: a pod's is a DNS label", config.Hostname)
+		}
 	}
 	spec.DNSPolicy, spec.DNSConfig = dns(host)
 	if first {

@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestManifest compares the manifests of testdata. An archive has pairs of a container and its image, as `docker
-// inspect` writes them, and the manifest. Fields that do not matter are left out.
+// TestManifest compares the manifests of testdata. An archive has containers with their images, as `docker inspect`
+// writes them, and the options of their volumes, and then the manifest. Fields that do not matter are left out.
 func TestManifest(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	testutil.Assert(t, err == nil && len(archives) > 0, "%v: %v", archives, err)
@@ -34,11 +34,12 @@ func TestManifest(t *testing.T) {
 				var s struct {
 					Container container.InspectResponse
 					Image     image.InspectResponse
+					Volumes   map[string]map[string]string
 				}
 				decoder := json.NewDecoder(bytes.NewReader(file.Data))
 				decoder.DisallowUnknownFields()
 				testutil.Must(t, decoder.Decode(&s))
-				sources = append(sources, source{container: &s.Container, image: &s.Image})
+				sources = append(sources, source{container: &s.Container, image: &s.Image, volumes: s.Volumes})
 			}
 			got, err := manifest("", sources)
 			testutil.Must(t, err)

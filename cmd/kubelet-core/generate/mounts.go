@@ -24,7 +24,8 @@ const usualShm = 64 << 20
 var anonymous = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // mounts adds the volumes of a container.
-func (p *pod) mounts(c *v1.Container, from *container.InspectResponse) {
+func (p *pod) mounts(c *v1.Container, s *source) {
+	from := s.container
 	sorted := slices.SortedFunc(slices.Values(from.Mounts), func(a, b container.MountPoint) int {
 		return strings.Compare(a.Destination, b.Destination)
 	})
@@ -35,12 +36,21 @@ func (p *pod) mounts(c *v1.Container, from *container.InspectResponse) {
 		case m.Type == mount.TypeBind:
 			added.MountPropagation = propagation(m.Propagation)
 			added.Name = p.volume("host", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: m.Source}})
+		case m.Type == mount.TypeVolume && m.Driver == "local" && s.volumes[m.Name]["device"] != "":
+			device := s.volumes[m.Name]["device"]
+			if !isBind(s.volumes[m.Name]["o"]) {
+				p.leave(true, c.Name, "the volume %s at %s: the engine mounts its device %s for its containers only",
+					m.Name, m.Destination, device)
+				continue
+			}
+			added.Name = p.volume("host", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: device}})
+			added.SubPath = subpath(from.HostConfig.Mounts, m.Destination)
 		case m.Type == mount.TypeVolume && m.Driver == "local" && anonymous.MatchString(m.Name):
 			p.leave(true, c.Name, "the files of the anonymous volume at %s: the pod begins with an empty directory",
 				m.Destination)
 			added.Name = p.volume("anonymous", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
 		case m.Type == mount.TypeVolume && m.Driver == "local":
-			added.Name = p.claim(m)
+			added.Name, added.SubPath = p.claim(m), subpath(from.HostConfig.Mounts, m.Destination)
 		case m.Type == mount.TypeTmpfs:
 			added.ReadOnly = false
 			added.Name = p.memory(tmpfsSize(from.HostConfig.Mounts, m.Destination))
@@ -58,6 +68,22 @@ func (p *pod) mounts(c *v1.Container, from *container.InspectResponse) {
 	if shm > 0 && shm != usualShm && !from.HostConfig.IpcMode.IsHost() {
 		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: p.memory(shm), MountPath: "/dev/shm"})
 	}
+}
+
+// isBind reports whether a volume with these mount options is a directory of the machine.
+func isBind(options string) bool {
+	list := strings.Split(options, ",")
+	return slices.Contains(list, "bind") || slices.Contains(list, "rbind")
+}
+
+// subpath is the part of a volume that a container has, empty for the whole.
+func subpath(mounts []mount.Mount, target string) string {
+	for _, m := range mounts {
+		if m.Target == target && m.VolumeOptions != nil {
+			return m.VolumeOptions.Subpath
+		}
+	}
+	return ""
 }
 
 func propagation(mode mount.Propagation) *v1.MountPropagationMode {

@@ -83,7 +83,7 @@ func (p *pod) securityContext() *v1.PodSecurityContext {
 }
 
 // ports returns the published ports of a container.
-func (p *pod) ports(name string, bindings network.PortMap) ([]v1.ContainerPort, error) {
+func (p *pod) ports(name string, bindings network.PortMap) []v1.ContainerPort {
 	var ports []v1.ContainerPort
 	sorted := slices.SortedFunc(maps.Keys(bindings), func(a, b network.Port) int {
 		return strings.Compare(fmt.Sprintf("%05d/%s", a.Num(), a.Proto()), fmt.Sprintf("%05d/%s", b.Num(), b.Proto()))
@@ -96,7 +96,9 @@ func (p *pod) ports(name string, bindings network.PortMap) ([]v1.ContainerPort, 
 			}
 			number, err := strconv.ParseUint(binding.HostPort, 10, 16)
 			if err != nil {
-				return nil, fmt.Errorf("port %s: %w", binding.HostPort, err)
+				p.leave(true, name, "the ports %s for %s: a pod has one port of the machine for a port",
+					binding.HostPort, port)
+				continue
 			}
 			added := v1.ContainerPort{ContainerPort: int32(port.Num()), HostPort: int32(number),
 				Protocol: v1.Protocol(strings.ToUpper(string(port.Proto())))}
@@ -108,5 +110,5 @@ func (p *pod) ports(name string, bindings network.PortMap) ([]v1.ContainerPort, 
 			}
 		}
 	}
-	return ports, nil
+	return ports
 }

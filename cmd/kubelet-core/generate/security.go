@@ -73,7 +73,7 @@ func (p *pod) securityOption(c *v1.Container, option string, privileged bool) {
 		name, value, _ = strings.Cut(option, ":")
 	}
 	switch context := contextOf(c); {
-	case name == "no-new-privileges":
+	case name == "no-new-privileges" && (!privileged || value == "false"): // a pod cannot have both
 		context.AllowPrivilegeEscalation = ptr.To(value == "false")
 	case name == "seccomp" && value == "unconfined":
 		context.SeccompProfile = &v1.SeccompProfile{Type: v1.SeccompProfileTypeUnconfined}
