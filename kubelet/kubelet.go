@@ -162,7 +162,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	k.workers = podworkers.New(k.alive, podworkers.Options{
 		PodSyncer: k.metrics.Pods(podsync.New(steps), k.phase),
 		Resync:    k.opts.Resync, Retry: k.opts.Retry,
-		NameInUse: k.pleg.NameInUse, Ended: k.cluster.PodFinished,
+		NameInUse: k.pleg.NameInUse, Ended: k.cluster.PodFinished, Again: k.cluster.PodAgain,
 	})
 	admitter := admission.NewAdmitter(admission.Options{
 		Node: k.cluster, Active: func() []*v1.Pod {
@@ -226,8 +226,11 @@ func (k *Kubelet) newSteps(
 	ctx context.Context, host cgroup.Host, cache *pleg.Cache, recorder *events.Recorder, claims volumekinds.Claims,
 	kept records, users *hostUsers,
 ) (podsync.Options, error) {
-	// Without a driver, cgroups are left to the runtime.
-	driver := cmp.Or(cgroup.Driver(k.runtime.CgroupDriver(ctx)), k.opts.CgroupDriver)
+	reported, err := k.runtime.CgroupDriver(ctx)
+	if err != nil {
+		return podsync.Options{}, err
+	}
+	driver := cmp.Or(cgroup.Driver(reported), k.opts.CgroupDriver) // without one, cgroups are left to the runtime
 	left, err := allocatable(host.Capacity(), k.opts.Cluster.Reserved)
 	if err := errors.Join(err, checkSlices(driver, k.opts.CgroupRoot),
 		podspec.CheckSwapBehavior(k.opts.SwapBehavior, host)); err != nil {

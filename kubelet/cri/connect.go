@@ -49,7 +49,8 @@ type Runtime struct {
 	owner string
 }
 
-// Connect waits until the runtime answers, or until ctx ends.
+// Connect waits until the runtime answers and knows its configuration, or until ctx ends. criadapter answers before its
+// engine does, and has no cgroup driver then.
 func Connect(ctx context.Context, opts Options) (*Runtime, error) {
 	opts.Timeout = cmp.Or(opts.Timeout, 2*time.Minute)
 	opts.ImageEndpoint = cmp.Or(opts.ImageEndpoint, opts.Endpoint)
@@ -88,6 +89,9 @@ func connect(ctx context.Context, opts Options) (_ *Runtime, err error) {
 	}
 	version, err := runtime.Version(attempt, "v1")
 	if err != nil {
+		return nil, errors.Join(err, images.Close(ctx))
+	}
+	if _, err := cgroupDriver(attempt, runtime); err != nil {
 		return nil, errors.Join(err, images.Close(ctx))
 	}
 	connected := New(runtime, images, opts.Owner)

@@ -2,8 +2,12 @@ package cri
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/containerd/log"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -24,11 +28,11 @@ func (r *Runtime) UserNamespaces(ctx context.Context, handler string) (bool, err
 
 // features are the features of a handler, nil if the runtime reports none.
 func (r *Runtime) features(ctx context.Context, handler string) (*runtimeapi.RuntimeHandlerFeatures, error) {
-	status, err := r.Status(ctx, false)
+	answer, err := r.Status(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	for _, known := range status.GetRuntimeHandlers() {
+	for _, known := range answer.GetRuntimeHandlers() {
 		if known.GetName() == handler {
 			return known.GetFeatures(), nil
 		}
@@ -49,17 +53,26 @@ func (r *Runtime) ImageDirectory(ctx context.Context) string {
 
 // CgroupDriver is the runtime's cgroup driver, systemd or cgroupfs. It is empty if the runtime does not report it:
 // containerd 1.6 has no RuntimeConfig.
-func (r *Runtime) CgroupDriver(ctx context.Context) string {
-	answer, err := r.RuntimeConfig(ctx)
-	if err != nil || answer.GetLinux() == nil {
-		return ""
+func (r *Runtime) CgroupDriver(ctx context.Context) (string, error) {
+	return cgroupDriver(ctx, r.RuntimeService)
+}
+
+func cgroupDriver(ctx context.Context, runtime internalapi.RuntimeService) (string, error) {
+	answer, err := runtime.RuntimeConfig(ctx)
+	switch {
+	case status.Code(err) == codes.Unimplemented:
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("the runtime's cgroup driver: %w", err)
+	case answer.GetLinux() == nil:
+		return "", nil
 	}
 	switch answer.GetLinux().GetCgroupDriver() {
 	case runtimeapi.CgroupDriver_SYSTEMD:
-		return "systemd"
+		return "systemd", nil
 	case runtimeapi.CgroupDriver_CGROUPFS:
-		return "cgroupfs"
+		return "cgroupfs", nil
 	default:
-		return ""
+		return "", nil
 	}
 }

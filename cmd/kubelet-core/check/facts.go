@@ -84,8 +84,12 @@ func (f *facts) askRuntime(ctx context.Context) {
 		return
 	}
 	defer runtime.Close(context.WithoutCancel(ctx))
-	f.runtime, f.driver = runtime.Name+" "+runtime.Version, runtime.CgroupDriver(ctx)
-	status, err := runtime.Status(ctx, false)
+	f.runtime = runtime.Name + " " + runtime.Version
+	f.driver, err = runtime.CgroupDriver(ctx)
+	var status *runtimeapi.StatusResponse
+	if err == nil {
+		status, err = runtime.Status(ctx, false)
+	}
 	if err != nil {
 		f.runtimeErr = err
 		return
