@@ -6,6 +6,7 @@ import (
 
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/allocation"
@@ -84,6 +85,7 @@ func (l *syncLoop) next(ctx context.Context, tick, clean <-chan time.Time) {
 	case event := <-l.pleg.Events():
 		l.handleEvent(ctx, event)
 	case uid := <-l.prober.Changed():
+		l.showProbes(uid)
 		l.workers.Wake(uid)
 	case changed := <-l.objects.Changed():
 		l.wakeUsers(changed)
@@ -96,6 +98,15 @@ func (l *syncLoop) next(ctx context.Context, tick, clean <-chan time.Time) {
 		l.retryResizes()
 		l.forgetAllocations(ctx)
 		l.cluster.ReconcileMirrorPods(l.config, l.shown)
+	}
+}
+
+// showProbes shows results of probes: the pod's worker may be busy with a pull, a hook or the pod's end.
+func (l *syncLoop) showProbes(uid types.UID) {
+	pod, observed := l.status.Get(uid), l.cache.Peek(uid)
+	if pod != nil && observed != nil {
+		probed := l.prober.Results(pod, observed)
+		l.status.SetProbed(uid, probed.Ready, probed.Started, time.Now())
 	}
 }
 
