@@ -164,12 +164,19 @@ func (l *syncLoop) forgetAllocations(ctx context.Context) {
 	if err := l.userIDs.Keep(l.hasPod); err != nil {
 		log.G(ctx).WithError(err).Warn("user ids of pods that are gone could not be freed")
 	}
-	if err := l.devices.Keep(l.hasPod); err != nil {
+	if err := l.devices.Keep(l.usesGrants); err != nil {
 		log.G(ctx).WithError(err).Warn("devices of pods that are gone could not be freed")
 	}
-	if err := l.cpus.Keep(l.hasPod); err != nil {
+	if err := l.cpus.Keep(l.usesGrants); err != nil {
 		log.G(ctx).WithError(err).Warn("exclusive CPUs of pods that are gone could not be freed")
 	}
+}
+
+// usesGrants reports whether a pod can use devices and CPUs: it has a worker, or runs without one. Ended containers
+// that wait for their collection use none.
+func (l *syncLoop) usesGrants(uid types.UID) bool {
+	pod := l.pleg.Pods()[uid]
+	return l.workers.Has(uid) || pod != nil && pod.Running()
 }
 
 // hasPod reports whether a pod has a worker or is in the runtime.

@@ -122,6 +122,8 @@ func TestCheck(t *testing.T) {
 			message: "spec.os.name"},
 		{name: "groups", pod: [2]string{"nodeName: here", "securityContext: {supplementalGroupsPolicy: Strict}"},
 			reason: "SupplementalGroupsPolicyNotSupported", message: "spec.securityContext.supplementalGroupsPolicy"},
+		{name: "groups of a pod that runs", admitted: true,
+			pod: [2]string{"nodeName: here", "securityContext: {supplementalGroupsPolicy: Strict}"}},
 		{name: "groups on a node that can",
 			pod:  [2]string{"nodeName: here", "securityContext: {supplementalGroupsPolicy: Strict}"},
 			node: [2]string{"status:", "status:\n  features: {supplementalGroupsPolicy: true}"}},

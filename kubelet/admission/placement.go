@@ -22,6 +22,9 @@ func checkSystem(in *input) *Rejection {
 		return &Rejection{reasonOS,
 			fmt.Sprintf("The pod's spec.os.name is %s, but this node's operating system is %s.", os.Name, runtime.GOOS)}
 	}
+	if in.Admitted { // the runtime may not have been asked for its features yet
+		return nil
+	}
 	security, features := in.Pod.Spec.SecurityContext, in.Node.Status.Features
 	if security == nil || security.SupplementalGroupsPolicy == nil ||
 		*security.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {

@@ -221,6 +221,14 @@ func (c *Cluster) PodFinished(pod *v1.Pod) {
 	}
 }
 
+// PodAgain watches the objects of a pod that begins anew with the UID of a finished one, whose end has ended the
+// watches.
+func (c *Cluster) PodAgain(pod *v1.Pod) {
+	if c.conn != nil {
+		c.conn.objects.RegisterPod(pod)
+	}
+}
+
 // PodConfig lists the mirror pods. *podconfig.PodConfig implements it.
 type PodConfig interface {
 	MirrorPods() []*v1.Pod

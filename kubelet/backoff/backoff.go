@@ -34,6 +34,7 @@ type entry struct {
 func New(opts Options) *Backoff {
 	opts.First = cmp.Or(opts.First, 10*time.Second)
 	opts.Max = cmp.Or(opts.Max, max(5*time.Minute, opts.First))
+	opts.First = min(opts.First, opts.Max)
 	return &Backoff{opts: opts, entries: map[string]entry{}}
 }
 

@@ -8,6 +8,17 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
+// The longest pause bounds the first one, too.
+func TestShortBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Options{Max: time.Second})
+		for range 2 {
+			b.Fail("k", time.Now())
+			testutil.Equal(t, b.Remaining("k", time.Now()), time.Second, "the pause")
+		}
+	})
+}
+
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(Options{})

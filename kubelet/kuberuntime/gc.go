@@ -165,7 +165,7 @@ func RemoveLogs(root, owner string) error {
 			errs = append(errs, os.RemoveAll(dir))
 		}
 	}
-	if err := os.Remove(root); !errors.Is(err, syscall.ENOTEMPTY) {
+	if err := os.Remove(root); !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) { // a mount point
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -47,6 +48,23 @@ func TestLockOfARemovedDirectory(t *testing.T) {
 	testutil.Must(t, err)
 	testutil.Assert(t, !stands(file), "the next process's lock counts for this one")
 	testutil.Must(t, next.Release())
+	testutil.Must(t, root.Release())
+}
+
+// TestRootThatIsAMountPoint: the mount is the user's, and stays.
+func TestRootThatIsAMountPoint(t *testing.T) {
+	if testutil.AsRoot(t) {
+		return
+	}
+	dir := t.TempDir()
+	testutil.Must(t, unix.Mount("test", dir, "tmpfs", 0, ""))
+	defer func() { testutil.Check(t, unix.Unmount(dir, 0)) }()
+	root, err := LockRoot(dir, "ann")
+	testutil.Must(t, err)
+	testutil.WriteFile(t, filepath.Join(dir, "pods", "file"), "")
+	testutil.Must(t, root.RemoveAll())
+	left, err := os.ReadDir(dir)
+	testutil.Assert(t, err == nil && len(left) == 0, "left over: %v, %v", left, err)
 	testutil.Must(t, root.Release())
 }
 

@@ -140,7 +140,19 @@ func (r *Root) RemoveAll() error {
 	if err := os.Remove(filepath.Join(r.dir, ownerFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return os.RemoveAll(r.dir)
+	return removeDir(r.dir)
+}
+
+// removeDir removes a directory with its content. A directory that is a mount point stays, empty.
+func removeDir(dir string) error {
+	if err := os.RemoveAll(dir); !errors.Is(err, unix.EBUSY) {
+		return err
+	}
+	left, err := os.ReadDir(dir)
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("%s is in use: %w", filepath.Join(dir, left[0].Name()), unix.EBUSY)
+	}
+	return err
 }
 
 // Release unlocks the directory.

@@ -33,8 +33,7 @@ type Termination struct {
 	Reason string
 	// Grace replaces the pod's termination grace period, in seconds.
 	Grace *int64
-	// Gone says that no source names the pod any more: it is forgotten when it has ended. If the API server has removed
-	// the pod already, Grace is 0, which cancels even a running termination.
+	// Gone says that no source names the pod any more: it is forgotten when it has ended.
 	Gone bool
 	// Failure is set if the node ends the pod.
 	Failure *model.Failure
@@ -55,6 +54,9 @@ type Options struct {
 	// Ended is called for each finished pod, in the pod's goroutine. Workers.Finished is already true for the pod.
 	// Ended must not block. It may be nil.
 	Ended func(pod *v1.Pod)
+	// Again is called for a pod that was named again while an earlier pod with its UID ended: after Ended of the
+	// earlier one, and before the pod's first step. Again must not block or call Workers. It may be nil.
+	Again func(pod *v1.Pod)
 }
 
 // Workers runs the pods. It is safe for concurrent use.
@@ -77,6 +79,9 @@ func New(ctx context.Context, opts Options) *Workers {
 	}
 	if opts.Ended == nil {
 		opts.Ended = func(*v1.Pod) {}
+	}
+	if opts.Again == nil {
+		opts.Again = func(*v1.Pod) {}
 	}
 	return &Workers{opts: opts, ctx: ctx, pods: map[types.UID]*worker{}, due: map[types.UID]time.Time{}}
 }
@@ -161,6 +166,7 @@ func (w *Workers) drop(known *worker) {
 	delete(w.due, known.pod.UID)
 	w.opts.PodSyncer.Forget(known.pod.UID)
 	if known.next != nil {
+		w.opts.Again(known.next)
 		w.add(known.next).wake()
 	}
 }

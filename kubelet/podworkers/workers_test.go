@@ -303,8 +303,8 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// TestForcedRemovalInterrupts: a removal by the API server cancels a graceful termination.
-func TestForcedRemovalInterrupts(t *testing.T) {
+// TestRemovalWithoutGraceInterrupts: it cancels a graceful termination, and the pod is forgotten.
+func TestRemovalWithoutGraceInterrupts(t *testing.T) {
 	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		var graces []int64
 		s.terminate = func(ctx context.Context, _ *v1.Pod, t Termination) error {
@@ -455,7 +455,12 @@ func TestNameIsHeld(t *testing.T) {
 
 // TestNamedAgainWhileEnding: a pod runs again if its source names it again before it has ended.
 func TestNamedAgainWhileEnding(t *testing.T) {
-	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
+	var hooks []string
+	hook := func(name string) func(*v1.Pod) {
+		return func(pod *v1.Pod) { hooks = append(hooks, name+" "+pod.Labels["v"]) }
+	}
+	opts := Options{Ended: hook("ended"), Again: hook("again")}
+	inBubble(t, opts, func(s *steps, w *Workers, tick func(time.Duration)) {
 		release := s.holdTermination()
 		w.Update(pod("a", "a", "1"))
 		tick(0)
@@ -465,6 +470,7 @@ func TestNamedAgainWhileEnding(t *testing.T) {
 		close(release)
 		tick(0)
 		want(t, s, "sync a 1", "terminate a", "terminated a", "sync a 2")
+		testutil.Assert(t, slices.Equal(hooks, []string{"ended 1", "again 2"}), "hooks %v", hooks)
 	})
 }
 

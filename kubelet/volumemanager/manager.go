@@ -253,5 +253,8 @@ func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-// UnmountAll unmounts all mounts below RootDir, so that removing RootDir removes no files of other directories.
-func (m *Manager) UnmountAll() error { return unmountBelow(m.opts.RootDir) }
+// UnmountAll unmounts all mounts of pods below RootDir, so that removing RootDir removes no files of other directories.
+// RootDir itself may be a mount of the user's.
+func (m *Manager) UnmountAll() error {
+	return unmountBelow(filepath.Dir(model.PodDirectory(m.opts.RootDir, "any")))
+}

@@ -34,8 +34,16 @@ func RemoveClaim(claimsDir, namespace, name string) error {
 	return os.RemoveAll(entry)
 }
 
-// checkUnmounted looks for mounts of a directory in the mount namespaces of all processes.
+// checkUnmounted looks for mounts in a directory, whose files are not the claim's, and for mounts of the directory in
+// the mount namespaces of all processes.
 func checkUnmounted(dir string) error {
+	points, err := mountPoints(dir)
+	if err != nil {
+		return err
+	}
+	if len(points) > 0 {
+		return fmt.Errorf("%s is mounted in it: %w", strings.Join(points, ", "), errdefs.ErrFailedPrecondition)
+	}
 	device, root, err := inFileSystem(dir)
 	if err != nil {
 		return err

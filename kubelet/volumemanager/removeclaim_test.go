@@ -54,3 +54,19 @@ func TestRemoveMountedClaim(t *testing.T) {
 	testutil.Exists(t, file)
 	testutil.Must(t, RemoveClaim(claims, "ns", "own"))
 }
+
+// A file system that is mounted in a claim has files of others.
+func TestRemoveClaimWithAMountInIt(t *testing.T) {
+	if testutil.AsRoot(t) {
+		return
+	}
+	claims, other := t.TempDir(), t.TempDir()
+	file, disk := filepath.Join(other, "file"), filepath.Join(claims, "ns", "own", "disk")
+	testutil.WriteFile(t, file, "")
+	testutil.Must(t, os.MkdirAll(disk, 0o755))
+	testutil.Must(t, unix.Mount(other, disk, "", unix.MS_BIND, ""))
+	err := RemoveClaim(claims, "ns", "own")
+	testutil.Must(t, unix.Unmount(disk, 0))
+	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && strings.Contains(err.Error(), disk), "%v", err)
+	testutil.Exists(t, file)
+}

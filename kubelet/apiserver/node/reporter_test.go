@@ -135,8 +135,14 @@ func TestRegisterRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New()
 		s.SetAway(true)
-		r, end := start(t, s, m, Options{})
+		var short atomic.Bool
+		pressure := func(v1.NodeConditionType) (bool, error) { return short.Load(), nil }
+		r, end := start(t, s, m, Options{Pressure: pressure})
+		short.Store(true)
 		time.Sleep(time.Minute)
+		got := condition(r.Node(), v1.NodeMemoryPressure)
+		testutil.Assert(t, got.Status == v1.ConditionTrue,
+			"before the registration the node's memory pressure is %+v", got)
 		s.SetAway(false)
 		began := time.Now()
 		<-r.Registered()

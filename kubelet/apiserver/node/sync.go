@@ -46,6 +46,8 @@ func (r *Reporter) register(ctx context.Context) error {
 		r.reported = time.Now()
 		r.keep(made)
 		r.announce(nil, made)
+	} else if !apierrors.IsAlreadyExists(err) {
+		r.refreshLocally() // static pods are admitted by the node's features, without the API server, too
 	}
 	release()
 	if apierrors.IsAlreadyExists(err) {
