@@ -196,9 +196,9 @@ func (s *Service) dump(ctx context.Context, c *state.Container, dir string) erro
 	return d.Write(dir)
 }
 
-// mountPoints returns the paths of a running container's mounts, as requested, and as the kernel has them where a path
-// leads over a link, such as /var/run. The engine lists mount points among the changes. At a restore it would write the
-// files of the checkpoint into the mounts.
+// mountPoints returns the paths of a running container's mounts, as requested and as the kernel has them. They differ
+// where a path leads over a link, such as /var/run. The engine lists mount points among the changes. At a restore it
+// would write the files of the checkpoint into the mounts.
 func (s *Service) mountPoints(c *state.Container) ([]string, error) {
 	targets := append([]string{"/etc/resolv.conf", "/etc/hosts", "/etc/hostname", "/proc", "/sys", "/dev"},
 		mountTargets(c.Meta.Config)...)

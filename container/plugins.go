@@ -118,8 +118,8 @@ func (s *Service) Limit(ctx context.Context, id string, limits *runtimeapi.Linux
 	return s.update(ctx, c, completed(limits, c.Status.Resources.GetLinux()))
 }
 
-// completed returns a plugin's limits with the unified keys and huge page sizes that only old has. A plugin names those
-// that it changes, and CRI always names all.
+// completed returns a plugin's limits with the unified keys and huge page sizes that only old has. A plugin names only
+// what it changes, and CRI names all.
 func completed(limits, old *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxContainerResources {
 	whole := proto.CloneOf(limits)
 	if len(limits.GetUnified()) > 0 {

@@ -130,8 +130,8 @@ type Checkpoints interface {
 	RestoreContainer(ctx context.Context, id, name string) error
 	// ListChanges lists a container's changes to its image's files.
 	ListChanges(ctx context.Context, id string) ([]container.FilesystemChange, error)
-	// CopyToContainer extracts a tar archive into the directory dir of a container. The files keep the archive's owners.
-	// A container with a read-only root takes files only in its volumes.
+	// CopyToContainer extracts a tar archive into the directory dir of a container. The files keep the archive's
+	// owners. A container with a read-only root takes files only in its volumes.
 	CopyToContainer(ctx context.Context, id, dir string, archive io.Reader) error
 }
 

@@ -200,7 +200,7 @@ func numericUser(text string) *api.User {
 // showAdjusted applies the adjustments that plugins see.
 func showAdjusted(described *api.Container, a *ocinote.Adjustment) {
 	described.Env = a.Process.EditEnv(described.Env)
-	mounts, devices := slices.Clone(a.RemoveMounts), slices.Clone(a.RemoveDevices) // and those that are replaced
+	mounts, devices := slices.Clone(a.RemoveMounts), slices.Clone(a.RemoveDevices) // and replaced ones
 	for _, m := range a.Mounts {
 		mounts = append(mounts, m.Destination)
 	}

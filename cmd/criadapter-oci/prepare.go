@@ -68,7 +68,7 @@ func prepareContainer(c *call) error {
 	})
 }
 
-// withoutPluginMounts returns the note's MappedMounts without those that NRI plugins have removed or replaced.
+// withoutPluginMounts returns the note's MappedMounts without the mounts that NRI plugins have removed or replaced.
 func withoutPluginMounts(note ocinote.Note) []string {
 	if note.Plugins == nil {
 		return note.MappedMounts

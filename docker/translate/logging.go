@@ -20,8 +20,8 @@ const (
 	// engine drops a single file with its unread lines.
 	logFiles   = 3
 	logMaxSize = "10m"
-	// The engine never rotates a file that the client rotates. It counts bytes that ReopenContainerLog has removed, and
-	// after a rotation it does not write at the end of its file any more, so the file could not be emptied.
+	// The engine never rotates a file that the client rotates: it would count bytes that ReopenContainerLog removed.
+	// After a rotation it would not write at the end of its file any more, and the file could not be emptied.
 	logOnlyMaxSize = "1000p"
 )
 

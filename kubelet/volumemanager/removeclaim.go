@@ -34,8 +34,8 @@ func RemoveClaim(claimsDir, namespace, name string) error {
 	return os.RemoveAll(entry)
 }
 
-// checkUnmounted looks for mounts in a directory, whose files are not the claim's, and for mounts of the directory in
-// the mount namespaces of all processes.
+// checkUnmounted looks for mounts in a directory, since their files are not the claim's. It looks for mounts of the
+// directory in the mount namespaces of all processes.
 func checkUnmounted(dir string) error {
 	points, err := mountPoints(dir)
 	if err != nil {
