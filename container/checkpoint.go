@@ -190,7 +190,7 @@ func (s *Service) dump(ctx context.Context, c *state.Container, dir string) erro
 	if err := s.saveFiles(ctx, c.Status.PID, changed, filepath.Join(dir, dump.Files)); err != nil {
 		return fmt.Errorf("reading the files of container %s: %w", c.ID, err)
 	}
-	if err := s.saveVolumes(ctx, c.ID, dir); err != nil {
+	if err := s.saveVolumes(ctx, c.ID, dir, mounts); err != nil {
 		return err
 	}
 	return d.Write(dir)

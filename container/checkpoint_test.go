@@ -156,6 +156,12 @@ func TestRestore(t *testing.T) {
 	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "command"),
 		"another process: %v", err)
 	other = n.config("sleep")
+	other.Linux = &runtimeapi.LinuxContainerConfig{
+		SecurityContext: &runtimeapi.LinuxContainerSecurityContext{ReadonlyRootfs: true}}
+	_, err = n.Restore(t.Context(), again, other, nil, from)
+	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "readonly_rootfs"),
+		"a root that is read-only now: %v", err)
+	other = n.config("sleep")
 	other.Mounts = append(other.Mounts, &runtimeapi.Mount{ContainerPath: "/data", HostPath: t.TempDir()})
 	_, err = n.Restore(t.Context(), again, other, nil, from)
 	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "mounts"), "a mount: %v", err)
@@ -182,6 +188,7 @@ func TestRestoreOfVolumes(t *testing.T) {
 	}, dockertest.Image{Names: []string{"database"}, Volumes: []string{"/var/data"}})
 	config := n.config("sleep")
 	config.Image.Image = "database"
+	config.Mounts = []*runtimeapi.Mount{{ContainerPath: "/var/data/mounted", HostPath: t.TempDir()}}
 	config.Linux = &runtimeapi.LinuxContainerConfig{
 		SecurityContext: &runtimeapi.LinuxContainerSecurityContext{ReadonlyRootfs: true},
 	}
@@ -191,14 +198,19 @@ func TestRestoreOfVolumes(t *testing.T) {
 	volumes, err := n.declaredVolumes(t.Context(), id)
 	testutil.Assert(t, err == nil && len(volumes) == 1, "volumes: %v, %v", volumes, err)
 	testutil.WriteFile(t, filepath.Join(volumes[0].Source, "table"), "rows")
+	testutil.WriteFile(t, filepath.Join(volumes[0].Source, "mounted"), "the place of a mount")
+	testutil.Must(t, os.Chmod(volumes[0].Source, 0o710))
 	pods := t.TempDir()
 	testutil.Must(t, n.CheckpointAll(t.Context(), pod, []string{id}, pods))
 	restored, err := n.Restore(t.Context(), n.pod(), config, nil, filepath.Join(pods, config.GetMetadata().GetName()))
 	testutil.Must(t, err)
 	files := testutil.Untar(t, bytes.NewReader(engine.Copied(restored, "/var/data")))
-	testutil.Assert(t, files["table"] == "rows", "the volume's files are %q", files)
-	_, hasRoot := files["./"]
-	testutil.Assert(t, hasRoot, "the owner of the volume is lost: %q", files)
+	_, mounted := files["mounted"]
+	testutil.Assert(t, files["table"] == "rows" && !mounted, "the volume's files are %q", files)
+	volumes, err = n.declaredVolumes(t.Context(), restored)
+	testutil.Must(t, err)
+	info, err := os.Stat(volumes[0].Source)
+	testutil.Assert(t, err == nil && info.Mode().Perm() == 0o710, "the volume is %v, %v", info, err)
 }
 
 // A new volume has files of the image, some of which the container may have removed.

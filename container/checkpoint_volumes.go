@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -30,21 +32,22 @@ func (s *Service) declaredVolumes(ctx context.Context, id string) ([]container.M
 	return volumes, nil
 }
 
-// saveVolumes archives the files in a container's volumes, which the engine does not list among the changes.
-func (s *Service) saveVolumes(ctx context.Context, id, dir string) error {
+// saveVolumes archives the files in a container's volumes, which the engine does not list among the changes. mounts are
+// the container's mount points: mounts within a volume are left out.
+func (s *Service) saveVolumes(ctx context.Context, id, dir string, mounts []string) error {
 	volumes, err := s.declaredVolumes(ctx, id)
 	if err != nil {
 		return err
 	}
 	for _, volume := range volumes {
-		if err := saveVolume(ctx, volume, filepath.Join(dir, dump.Volume(volume.Destination))); err != nil {
+		if err := saveVolume(ctx, volume, filepath.Join(dir, dump.Volume(volume.Destination)), mounts); err != nil {
 			return fmt.Errorf("reading the volume %s of container %s: %w", volume.Destination, id, err)
 		}
 	}
 	return nil
 }
 
-func saveVolume(ctx context.Context, volume container.MountPoint, archive string) error {
+func saveVolume(ctx context.Context, volume container.MountPoint, archive string, mounts []string) error {
 	if err := os.MkdirAll(filepath.Dir(archive), 0o700); err != nil {
 		return err
 	}
@@ -53,7 +56,9 @@ func saveVolume(ctx context.Context, volume container.MountPoint, archive string
 		return err
 	}
 	defer func() { _ = root.Close() }() // it was only read
-	return dump.SaveAll(ctx, root, archive)
+	return dump.SaveAll(ctx, root, archive, func(name string) bool {
+		return name != "." && slices.Contains(mounts, path.Join(volume.Destination, name))
+	})
 }
 
 // fillVolumes gives the volumes of a new container the files of a checkpoint, in place of the image's. Checkpoints of
@@ -71,6 +76,9 @@ func (s *Service) fillVolumes(ctx context.Context, id, dir string) error {
 		err := clearDir(volume.Source)
 		if err == nil {
 			err = s.copyFiles(ctx, id, volume.Destination, archive)
+		}
+		if err == nil { // the engine leaves the root of the volume as it was
+			err = dump.CopyOwner(archive, volume.Source)
 		}
 		if err != nil {
 			return fmt.Errorf("filling the volume %s: %w", volume.Destination, err)

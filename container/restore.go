@@ -83,6 +83,8 @@ func (s *Service) checkSame(ctx context.Context, kept dump.Container, config *ru
 		return differs("image.image")
 	case !proto.Equal(process(was), process(config)):
 		return differs("command, args, working_dir or envs")
+	case readOnlyRoot(was) != readOnlyRoot(config): // files could not be put back
+		return differs("linux.security_context.readonly_rootfs")
 	case !slices.Equal(mountTargets(was), mountTargets(config)): // files would go into a new mount
 		return differs("mounts")
 	case !proto.Equal(user(was), user(config)):
@@ -91,11 +93,15 @@ func (s *Service) checkSame(ctx context.Context, kept dump.Container, config *ru
 	return nil
 }
 
+func readOnlyRoot(c *runtimeapi.ContainerConfig) bool {
+	return c.GetLinux().GetSecurityContext().GetReadonlyRootfs()
+}
+
 // fill puts the checkpoint and its files into a new container.
 func (s *Service) fill(
 	ctx context.Context, sandboxID, id string, config *runtimeapi.ContainerConfig, dir string, kept dump.Container,
 ) error {
-	if !config.GetLinux().GetSecurityContext().GetReadonlyRootfs() { // nothing has changed, and the engine refuses it
+	if !readOnlyRoot(config) { // nothing has changed, and the engine refuses it
 		if err := s.copyFiles(ctx, id, "/", filepath.Join(dir, dump.Files)); err != nil {
 			return err
 		}

@@ -52,16 +52,56 @@ func save(ctx context.Context, w *tar.Writer, root *os.Root, names []string) err
 	return nil
 }
 
-// SaveAll is Save for a root with all files in it. The archive has the root's own mode and owner, too.
-func SaveAll(ctx context.Context, root *os.Root, path string) error {
-	return whole(path, func(w *tar.Writer) error {
-		return fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
-			if err == nil {
-				err = add(ctx, w, root, name)
-			}
-			return tolerate(err)
-		})
-	})
+// SaveAll is Save for a root with all files in it, but for names that skip reports, and the files below them. The
+// archive begins with the root itself, which has the name ".".
+func SaveAll(ctx context.Context, root *os.Root, path string, skip func(name string) bool) error {
+	return whole(path, func(w *tar.Writer) error { return saveTree(ctx, w, root, ".", skip) })
+}
+
+// saveTree saves a file and, if it is a directory, the files in it. fs.WalkDir takes only names that are UTF-8.
+func saveTree(ctx context.Context, w *tar.Writer, root *os.Root, name string, skip func(string) bool) error {
+	if skip(name) {
+		return nil
+	}
+	if err := tolerate(add(ctx, w, root, name)); err != nil {
+		return err
+	}
+	info, err := root.Lstat(name)
+	if err != nil || !info.IsDir() {
+		return tolerate(err)
+	}
+	dir, err := root.OpenFile(name, unix.O_DIRECTORY, 0)
+	if err != nil {
+		return tolerate(err)
+	}
+	defer func() { _ = dir.Close() }() // it was only read
+	names, err := dir.Readdirnames(-1)
+	if tolerate(err) != nil {
+		return err
+	}
+	for _, below := range slices.Sorted(slices.Values(names)) {
+		if err := saveTree(ctx, w, root, filepath.Join(name, below), skip); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CopyOwner gives a directory the owner and the mode of the root in an archive of SaveAll.
+func CopyOwner(archive, dir string) error {
+	file, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	header, err := tar.NewReader(file).Next()
+	if err != nil {
+		return fmt.Errorf("%s: %w", archive, err)
+	}
+	if err := os.Chown(dir, header.Uid, header.Gid); err != nil {
+		return err
+	}
+	return os.Chmod(dir, header.FileInfo().Mode())
 }
 
 // tolerate returns nil for errors that a change of a file causes while it is saved.

@@ -78,6 +78,25 @@ func TestSaveKeepsAttributes(t *testing.T) {
 	testutil.Equal(t, header.PAXRecords["SCHILY.xattr.user.note"], note, "an attribute that a user set")
 }
 
+// SaveAll saves names of any bytes, and begins with the root.
+func TestSaveAll(t *testing.T) {
+	dir, root := rooted(t)
+	testutil.WriteFile(t, filepath.Join(dir, "\xff", "file"), "text")
+	testutil.WriteFile(t, filepath.Join(dir, "left", "out"), "")
+	testutil.Must(t, os.Symlink("left", filepath.Join(dir, "link")))
+	testutil.Must(t, os.Chmod(dir, 0o751))
+	path, other := filepath.Join(t.TempDir(), "archive"), t.TempDir()
+	testutil.Must(t, SaveAll(t.Context(), root, path, func(name string) bool { return name == "left" }))
+	archive, err := os.Open(path)
+	testutil.Must(t, err)
+	defer archive.Close()
+	got := testutil.Untar(t, archive)
+	testutil.Assert(t, len(got) == 4 && got["\xff/file"] == "text" && got["link"] == "-> left", "the archive has %q", got)
+	testutil.Must(t, CopyOwner(path, other))
+	info, err := os.Stat(other)
+	testutil.Assert(t, err == nil && info.Mode().Perm() == 0o751, "the copy is %v, %v", info, err)
+}
+
 // A save ends with its context, in the middle of a large file.
 func TestSaveEndsWithItsContext(t *testing.T) {
 	dir, root := rooted(t)

@@ -92,6 +92,13 @@ func (e *Engine) CopyToContainer(ctx context.Context, id, dir string, archive io
 		if c.host.ReadonlyRootfs && !slices.Contains(c.image.Volumes, dir) {
 			return fmt.Errorf("%w: container rootfs is marked read-only", errdefs.ErrInvalidArgument)
 		}
+		for _, volume := range c.volumes {
+			if volume.Destination == dir {
+				if err := os.MkdirAll(volume.Source, 0o755); err != nil {
+					return err
+				}
+			}
+		}
 		if c.copied == nil {
 			c.copied = make(map[string][]byte)
 		}

@@ -45,7 +45,7 @@ type container struct {
 
 	paused  bool
 	changes []api.FilesystemChange
-	// volumes are the volumes that the image declares. Their directories are not made.
+	// volumes are the volumes that the image declares. CopyToContainer makes their directories.
 	volumes []api.MountPoint
 	// copied has archives by the directory that they were copied to.
 	copied map[string][]byte
