@@ -32,10 +32,7 @@ func (s *Service) ReopenLog(ctx context.Context, id string) error {
 			return err
 		}
 		return s.changeLink(ctx, c, func(enginePath, logPath string) error {
-			if err := logs.CheckAppended(features.Process, enginePath); err != nil {
-				return err
-			}
-			return logs.ReopenLink(ctx, enginePath, logPath)
+			return logs.ReopenLink(ctx, enginePath, logPath, features.Process)
 		})
 	}
 	err = s.opts.Logs.Reopen(ctx, c.ID)

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckAppended fails with ErrFailedPrecondition if a process, the engine, writes a log elsewhere than at its end. Such
+// checkAppended fails with ErrFailedPrecondition if a process, the engine, writes a log elsewhere than at its end. Such
 // a log must not be emptied: the engine would go on at its old offset. The engine opens a log so after its own
 // rotation.
-func CheckAppended(process int, enginePath string) error {
+func checkAppended(process int, enginePath string) error {
 	proc := filepath.Join("/proc", strconv.Itoa(process))
 	files, err := os.ReadDir(filepath.Join(proc, "fd"))
 	if err != nil {

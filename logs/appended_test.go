@@ -14,7 +14,7 @@ import (
 func TestLogThatTheEngineRotates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c-json.log")
 	testutil.WriteFile(t, path, "first\n")
-	testutil.Must(t, CheckAppended(os.Getpid(), path)) // not open
+	testutil.Must(t, checkAppended(os.Getpid(), path)) // not open
 	for _, c := range []struct {
 		flags   int
 		refused bool
@@ -25,7 +25,7 @@ func TestLogThatTheEngineRotates(t *testing.T) {
 	} {
 		file, err := os.OpenFile(path, c.flags, 0o640)
 		testutil.Must(t, err)
-		err = CheckAppended(os.Getpid(), path)
+		err = checkAppended(os.Getpid(), path)
 		testutil.Check(t, file.Close())
 		testutil.Assert(t, errdefs.IsFailedPrecondition(err) == c.refused, "flags %#o: %v", c.flags, err)
 	}

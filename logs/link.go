@@ -76,8 +76,9 @@ func IsLinked(enginePath, logPath string) (bool, error) {
 // ReopenLink ends a linked log that the kubelet has renamed. The renamed link becomes a copy of the engine's file, the
 // engine's file is emptied, and the log path gets a new link. Output between the end of the copy and the emptying is
 // lost. A log that was not renamed stays as it is. On an error there is no new link. It first repairs an interrupted
-// call, see RestoreLink.
-func ReopenLink(ctx context.Context, enginePath, logPath string) error {
+// call, see RestoreLink. A log that the engine, which is the process with this id, rotates itself fails with
+// ErrFailedPrecondition.
+func ReopenLink(ctx context.Context, enginePath, logPath string, engine int) error {
 	if err := RestoreLink(enginePath, logPath); err != nil {
 		return err
 	}
@@ -91,6 +92,9 @@ func ReopenLink(ctx context.Context, enginePath, logPath string) error {
 		}
 	}
 	if len(links) > 0 {
+		if err := checkAppended(engine, enginePath); err != nil {
+			return err
+		}
 		if err := moveOut(ctx, enginePath, links[0], hidden(logPath, copySuffix)); err != nil {
 			return fmt.Errorf("copying the engine's log to %s: %w", links[0], err)
 		}

@@ -73,7 +73,7 @@ func TestReopenLinkThroughKills(t *testing.T) {
 				testutil.Assert(t, err == nil && strings.HasSuffix(string(text), linkedRecords(101, 130)),
 					"the log's path has %d bytes that do not end with the last lines: %v", len(text), err)
 				rename(t, logPath, logPath+".29990101-000000") // the next rotation
-				testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath))
+				testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath, os.Getpid()))
 				testutil.AppendFile(t, enginePath, linkedRecords(131, 140))
 				got, want := allLinked(t, logPath), linkedRecords(1, 140)
 				testutil.Assert(t, got == want,

@@ -37,7 +37,7 @@ func TestReopenLink(t *testing.T) {
 	is, err := IsLinked(enginePath, logPath)
 	testutil.Assert(t, err == nil && is, "a renamed link is not found: %v, %v", is, err)
 	for range 2 { // no rename precedes the second call
-		testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath))
+		testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath, os.Getpid()))
 	}
 	_, err = engine.WriteString("second\n")
 	testutil.Must(t, err)
@@ -52,7 +52,7 @@ func TestReopenLinkFails(t *testing.T) {
 	rotated := logPath + ".20240101-000000"
 	testutil.Must(t, os.Rename(logPath, rotated))
 	testutil.Must(t, os.MkdirAll(filepath.Join(hidden(logPath, copySuffix), "taken"), 0o755))
-	err := ReopenLink(t.Context(), enginePath, logPath)
+	err := ReopenLink(t.Context(), enginePath, logPath, os.Getpid())
 	testutil.Assert(t, err != nil, "no error")
 	_, err = os.Lstat(logPath)
 	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "a new log was made: %v", err)
