@@ -200,7 +200,8 @@ func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.C
 			return err
 		})
 	})
-	if err := s.apply(ctx, updates); err != nil {
+	// The answer counts even if the caller is gone: plugins are not asked again. apply bounds it.
+	if err := s.apply(context.WithoutCancel(ctx), updates); err != nil {
 		log.G(ctx).WithError(err).Warn("updates that an NRI plugin requested after the end of a container failed")
 	}
 }

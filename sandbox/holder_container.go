@@ -53,7 +53,7 @@ func (h containerHolder) clearName(ctx context.Context, name string) error {
 // namespace means that the sandbox was restarted and that its namespace lacks the pod's addresses.
 func (h containerHolder) repair(ctx context.Context, pod *state.Pod, record checkpoint.Record) error {
 	path := record.NetnsPath
-	if path == "" {
+	if path == "" || pod.Status.PID == 0 { // no namespace of its own, or not inspected yet
 		return nil
 	}
 	handle := netns.Open(path)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/internal/testutil"

@@ -35,7 +35,10 @@ func mergePod(old, now *Pod) *Pod {
 // restarted reports whether a sandbox was started a second time. It has a new network namespace then. The pod's
 // addresses are in the pinned one, and on the engine's bridge the pod's containers are in a dead one.
 func restarted(old, now PodStatus) bool {
-	return now.Running && !old.StartedAt.IsZero() && !old.StartedAt.Equal(now.StartedAt) && old.PID != now.PID
+	if old.StartedAt.IsZero() { // it was shown by its record alone
+		return now.RanBefore()
+	}
+	return now.Running && !old.StartedAt.Equal(now.StartedAt) && old.PID != now.PID
 }
 
 // newExit reports whether a known container has ended since its last inspect. It may have been running then, created,

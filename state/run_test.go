@@ -261,6 +261,20 @@ func TestPodOfASandboxThatCannotBeInspectedYet(t *testing.T) {
 	})
 }
 
+// A sandbox that was started again before the program, and that cannot be inspected at first, has lost its network.
+func TestRestartedSandboxThatCannotBeInspectedYet(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID, _ := n.startContainer("app")
+		n.must(n.engine.StopContainer(n.Context(), podID, 0))
+		n.start(podID)
+		repair := n.engine.Inject("InspectContainer", dockertest.Fault{Object: podID, Err: errdefs.ErrInternal})
+		n.sync()
+		repair()
+		time.Sleep(6 * time.Minute)
+		n.wantPod(podID, podNotReady)
+	})
+}
+
 // An engine may never answer about one container, on a broken disk for example.
 func TestInspectsThatHangDelayTheFirstSyncBrieflyOnly(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
