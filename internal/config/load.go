@@ -42,7 +42,7 @@ func (s Setting) Named() bool {
 
 // Load fills c, to which the flags are bound (AddFlags), and returns the origin of each value. The command line
 // overrides the environment (environmentName), which overrides the file. The file is named by --config or the
-// environment, or is defaultFile if it exists. An empty variable counts as unset, but an empty flag or key is a value.
+// environment, or is defaultFile if it exists. An empty variable counts as unset, but an empty flag or text is a value.
 // An error names all defects of the file with their lines.
 func (c *Config) Load(flags *pflag.FlagSet) ([]Setting, error) {
 	origins, given := map[string]string{}, map[string]string{}

@@ -52,7 +52,7 @@ func (r *Runtime) ImageDirectory(ctx context.Context) string {
 }
 
 // CgroupDriver is the runtime's cgroup driver, systemd or cgroupfs. It is empty if the runtime does not report it:
-// containerd 1.6 has no RuntimeConfig.
+// containerd 1.6 has no RuntimeConfig, and criadapter refuses it if its engine's driver is none.
 func (r *Runtime) CgroupDriver(ctx context.Context) (string, error) {
 	return cgroupDriver(ctx, r.RuntimeService)
 }
@@ -60,7 +60,7 @@ func (r *Runtime) CgroupDriver(ctx context.Context) (string, error) {
 func cgroupDriver(ctx context.Context, runtime internalapi.RuntimeService) (string, error) {
 	answer, err := runtime.RuntimeConfig(ctx)
 	switch {
-	case status.Code(err) == codes.Unimplemented:
+	case status.Code(err) == codes.Unimplemented, status.Code(err) == codes.FailedPrecondition:
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("the runtime's cgroup driver: %w", err)

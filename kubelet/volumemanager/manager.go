@@ -253,8 +253,15 @@ func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-// UnmountAll unmounts all mounts of pods below RootDir, so that removing RootDir removes no files of other directories.
-// RootDir itself may be a mount of the user's.
+// UnmountAll unmounts all mounts below RootDir, so that removing RootDir removes no files of other directories. RootDir
+// itself may be a mount of the user's, and stays.
 func (m *Manager) UnmountAll() error {
-	return unmountBelow(filepath.Dir(model.PodDirectory(m.opts.RootDir, "any")))
+	entries, err := os.ReadDir(m.opts.RootDir)
+	errs := []error{err}
+	for _, entry := range entries {
+		if entry.Type()&fs.ModeSymlink == 0 { // the removal of a link leaves its target alone
+			errs = append(errs, unmountBelow(filepath.Join(m.opts.RootDir, entry.Name())))
+		}
+	}
+	return errors.Join(errs...)
 }

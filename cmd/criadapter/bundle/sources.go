@@ -36,6 +36,9 @@ type thing struct {
 func (o Options) pods(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
+	if err := status.CheckStarted(o.Endpoint); err != nil {
+		return nil, err
+	}
 	conn, err := status.Dial(o.Endpoint)
 	if err != nil {
 		return nil, err

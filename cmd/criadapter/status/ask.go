@@ -61,11 +61,19 @@ func Dial(endpoint string) (*grpc.ClientConn, error) {
 // errNotStarted is for a socket at which a connection would start a server.
 var errNotStarted = errors.New("no server runs: systemd listens there and would start one, so start its service first")
 
-// Ask asks the CRI server on a unix socket, within ctx. It does not let systemd start one.
+// CheckStarted fails if a connection to a unix socket would let systemd start its server.
+func CheckStarted(endpoint string) error {
+	if proctable.OnlySystemd("/proc", strings.TrimPrefix(endpoint, "unix://")) {
+		return errNotStarted
+	}
+	return nil
+}
+
+// Ask asks the CRI server on a unix socket, within ctx. It fails as CheckStarted does.
 func Ask(ctx context.Context, endpoint string) (Answer, error) {
 	answer := Answer{Endpoint: endpoint, Conditions: map[string]string{}}
-	if proctable.OnlySystemd("/proc", strings.TrimPrefix(endpoint, "unix://")) {
-		return answer, errNotStarted
+	if err := CheckStarted(endpoint); err != nil {
+		return answer, err
 	}
 	conn, err := Dial(endpoint)
 	if err != nil {

@@ -41,8 +41,8 @@ func judgeSettings(g *checklist.Group, f facts) {
 
 func judgeRuntime(g *checklist.Group, f facts) {
 	if f.runtimeErr != nil {
-		g.Fail("CRI socket", "start the runtime, or name its socket with --container-runtime-endpoint", "%s: %s",
-			f.opts.RuntimeEndpoint, lastLine(f.runtimeErr))
+		g.Fail("CRI socket", "start the runtime and its engine (criadapter check, crictl info), or name its "+
+			"socket with --container-runtime-endpoint", "%s: %s", f.opts.RuntimeEndpoint, lastLine(f.runtimeErr))
 		return
 	}
 	g.OK("CRI socket", "%s answers on %s", f.runtime, f.opts.RuntimeEndpoint)

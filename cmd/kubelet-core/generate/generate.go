@@ -40,7 +40,7 @@ type Options struct {
 type source struct {
 	container *container.InspectResponse
 	image     *image.InspectResponse
-	// volumes has the options of the container's volumes by name. Volumes without options are left out.
+	// volumes has the options of the container's local volumes by name. Volumes without options are left out.
 	volumes map[string]map[string]string
 	// name is the container's name in the pod.
 	name string
@@ -79,7 +79,7 @@ func inspect(ctx context.Context, engine *docker.Client, name string) (s source,
 	}
 	s.volumes = map[string]map[string]string{}
 	for _, m := range s.container.Mounts {
-		if m.Type != mount.TypeVolume {
+		if m.Type != mount.TypeVolume || m.Driver != "local" {
 			continue
 		}
 		volume, err := engine.InspectVolume(ctx, m.Name)

@@ -45,6 +45,7 @@ func (p *pod) mounts(c *v1.Container, s *source) {
 			}
 			added.Name = p.volume("host", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: device}})
 			added.SubPath = subpath(from.HostConfig.Mounts, m.Destination)
+			p.bindOptions(c.Name, m.Name, s.volumes[m.Name]["o"], &added)
 		case m.Type == mount.TypeVolume && m.Driver == "local" && anonymous.MatchString(m.Name):
 			p.leave(true, c.Name, "the files of the anonymous volume at %s: the pod begins with an empty directory",
 				m.Destination)
@@ -74,6 +75,19 @@ func (p *pod) mounts(c *v1.Container, s *source) {
 func isBind(options string) bool {
 	list := strings.Split(options, ",")
 	return slices.Contains(list, "bind") || slices.Contains(list, "rbind")
+}
+
+// bindOptions applies the mount options of a volume that is a directory of the machine.
+func (p *pod) bindOptions(container, volume, options string, added *v1.VolumeMount) {
+	for option := range strings.SplitSeq(options, ",") {
+		switch option {
+		case "bind", "rbind", "rw":
+		case "ro":
+			added.ReadOnly = true
+		default:
+			p.leave(true, container, "the option %s of the volume %s", option, volume)
+		}
+	}
 }
 
 // subpath is the part of a volume that a container has, empty for the whole.
