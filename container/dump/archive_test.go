@@ -91,7 +91,8 @@ func TestSaveAll(t *testing.T) {
 	testutil.Must(t, err)
 	defer archive.Close()
 	got := testutil.Untar(t, archive)
-	testutil.Assert(t, len(got) == 4 && got["\xff/file"] == "text" && got["link"] == "-> left", "the archive has %q", got)
+	testutil.Assert(t, len(got) == 4 && got["\xff/file"] == "text" && got["link"] == "-> left",
+		"the archive has %q", got)
 	testutil.Must(t, CopyOwner(path, other))
 	info, err := os.Stat(other)
 	testutil.Assert(t, err == nil && info.Mode().Perm() == 0o751, "the copy is %v, %v", info, err)
