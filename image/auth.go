@@ -31,7 +31,7 @@ func credentials(ctx context.Context, auth *runtimeapi.AuthConfig, image referen
 		Password:      auth.GetPassword(),
 		IdentityToken: auth.GetIdentityToken(),
 		RegistryToken: auth.GetRegistryToken(),
-		ServerAddress: auth.GetServerAddress(),
+		ServerAddress: engineAddress(image),
 	}
 	if converted.Username == "" && converted.IdentityToken == "" && auth.GetAuth() != "" {
 		user, password, err := decodeAuth(auth.GetAuth())
@@ -44,6 +44,16 @@ func credentials(ctx context.Context, auth *runtimeapi.AuthConfig, image referen
 		return nil, nil
 	}
 	return &converted, nil
+}
+
+// engineAddress is the address with which an engine finds the credentials of an image's registry. With the containerd
+// image store, engines compare it literally with the registry's host. Docker Engine 23 and 24 take an empty address for
+// Docker Hub's (moby#46743).
+func engineAddress(image reference.Named) string {
+	if domain := reference.Domain(image); domain != dockerHub {
+		return domain
+	}
+	return "https://index.docker.io/v1/"
 }
 
 // decodeAuth decodes the base64 text "user:password" of a Docker configuration

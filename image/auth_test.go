@@ -16,6 +16,7 @@ import (
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
 func TestCredentials(t *testing.T) {
+	const hub = "https://index.docker.io/v1/"
 	for _, test := range []struct {
 		name  string
 		image string
@@ -29,44 +30,50 @@ func TestCredentials(t *testing.T) {
 		{
 			name: "user and password",
 			auth: &runtimeapi.AuthConfig{Username: "u", Password: "p"},
-			want: &docker.Auth{Username: "u", Password: "p"},
+			want: &docker.Auth{Username: "u", Password: "p", ServerAddress: hub},
 		},
 		{
 			name: "auth string",
 			auth: &runtimeapi.AuthConfig{Auth: encoded("u:p:with:colons")},
-			want: &docker.Auth{Username: "u", Password: "p:with:colons"},
+			want: &docker.Auth{Username: "u", Password: "p:with:colons", ServerAddress: hub},
 		},
 		{
 			name: "auth string padded with NUL bytes",
 			auth: &runtimeapi.AuthConfig{Auth: encoded("u:p\x00\x00")},
-			want: &docker.Auth{Username: "u", Password: "p"},
+			want: &docker.Auth{Username: "u", Password: "p", ServerAddress: hub},
 		},
 		{
 			name: "user and password before the auth string",
 			auth: &runtimeapi.AuthConfig{Username: "u", Password: "p", Auth: encoded("other:secret")},
-			want: &docker.Auth{Username: "u", Password: "p"},
+			want: &docker.Auth{Username: "u", Password: "p", ServerAddress: hub},
 		},
 		{
 			name: "identity token",
 			auth: &runtimeapi.AuthConfig{IdentityToken: "t"},
-			want: &docker.Auth{IdentityToken: "t"},
+			want: &docker.Auth{IdentityToken: "t", ServerAddress: hub},
 		},
 		{
 			name: "registry token",
 			auth: &runtimeapi.AuthConfig{RegistryToken: "t"},
-			want: &docker.Auth{RegistryToken: "t"},
+			want: &docker.Auth{RegistryToken: "t", ServerAddress: hub},
 		},
 		{
 			name:  "for this registry",
 			image: "127.0.0.1:5000/a",
 			auth:  &runtimeapi.AuthConfig{Username: "u", ServerAddress: "http://127.0.0.1:5000/v2/"},
-			want:  &docker.Auth{Username: "u", ServerAddress: "http://127.0.0.1:5000/v2/"},
+			want:  &docker.Auth{Username: "u", ServerAddress: "127.0.0.1:5000"},
 		},
 		{
 			name:  "for Docker's registry under its historical name",
 			image: "busybox",
 			auth:  &runtimeapi.AuthConfig{Username: "u", ServerAddress: "https://index.docker.io/v1/"},
-			want:  &docker.Auth{Username: "u", ServerAddress: "https://index.docker.io/v1/"},
+			want:  &docker.Auth{Username: "u", ServerAddress: hub},
+		},
+		{
+			name:  "for this registry with its usual port",
+			image: "r.example/a",
+			auth:  &runtimeapi.AuthConfig{Username: "u", ServerAddress: "https://R.example:443/v1/"},
+			want:  &docker.Auth{Username: "u", ServerAddress: "r.example"},
 		},
 		{
 			name:  "for another registry",

@@ -124,12 +124,9 @@ func (r *rule) complete() error {
 
 // longPrefix checks a prefix: a registry's host, or a repository with its host, or a path above repositories.
 func longPrefix(prefix string) (string, error) {
-	host, path, _ := strings.Cut(prefix, "/")
+	host, path, _ := strings.Cut(canonical(prefix), "/")
 	if host != "localhost" && !strings.ContainsAny(host, ".:") {
 		return "", fmt.Errorf("%q does not begin with a registry's host, such as docker.io/library", prefix)
-	}
-	if host == "index.docker.io" {
-		host = "docker.io"
 	}
 	// A host alone is not a reference, so it is tried with a path.
 	named, err := reference.ParseNamed(host + "/" + strings.TrimSuffix("x/"+path, "/"))
@@ -139,9 +136,25 @@ func longPrefix(prefix string) (string, error) {
 	return strings.TrimSuffix(host+"/"+path, "/"), nil
 }
 
+// canonical returns a repository or a prefix with the one spelling of its registry's host that rules have. References
+// may have the host in upper case, with the port of HTTPS, or as another name of Docker Hub.
+func canonical(repository string) string {
+	host, path, below := strings.Cut(repository, "/")
+	host = strings.TrimSuffix(strings.ToLower(host), ":443")
+	switch host {
+	case "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com":
+		host = "docker.io"
+	}
+	if !below {
+		return host
+	}
+	return host + "/" + path
+}
+
 // ruleOf returns the rule of a repository in its long form, such as docker.io/library/busybox. It returns the default
 // as a rule with an empty prefix.
 func (p *policy) ruleOf(repository string) rule {
+	repository = canonical(repository)
 	best := rule{Policy: p.Default}
 	for _, r := range p.Repositories {
 		below := repository == r.Prefix || strings.HasPrefix(repository, r.Prefix+"/")

@@ -28,6 +28,8 @@ repositories:
 		"registry.example.com/prod/app":      "signed by the rule of registry.example.com/prod",
 		"registry.example.com/production":    "accept by the rule of registry.example.com",
 		"registry.example.com/prod/open/app": "accept by the rule of registry.example.com/prod/open",
+		"Registry.Example.com:443/prod/app":  "signed by the rule of registry.example.com/prod",
+		"registry-1.docker.io/library/x":     "accept by the rule of docker.io/library",
 		"registry.example.com:5000/prod":     "reject by the default",
 		"registry.example.com.evil.com/prod": "reject by the default",
 		"docker.io/library/busybox":          "accept by the rule of docker.io/library",

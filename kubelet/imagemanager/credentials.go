@@ -196,7 +196,7 @@ func lookup(logins []login, image reference.Named) []*runtimeapi.AuthConfig {
 		if l.holds(reference.Domain(image), "/"+reference.Path(image)) {
 			found = append(found, auth)
 		}
-		if l.place.Host == dockerHub {
+		if l.place.Host == dockerHub && slices.Contains([]string{"", "/", "/v1"}, l.place.Path) {
 			hub = append(hub, auth)
 		}
 	}

@@ -78,6 +78,8 @@ func TestCredentialsByRegistry(t *testing.T) {
 		{"busybox", []string{"https://index.docker.io/v1/"}, "u0"},
 		{"docker.io/me/mine", []string{"docker.io", "index.docker.io"}, "u0"},
 		{"localhost/a", []string{"index.docker.io"}, ""},
+		{"busybox", []string{"index.docker.io/v1/team", "https://index.docker.io/v1"}, "u1"},
+		{"busybox", []string{"https://index.docker.io/v1/refresh-token"}, ""},
 	} {
 		t.Run(test.image+" "+strings.Join(test.registries, " "), func(t *testing.T) {
 			p := New(Options{Secrets: secrets{"s": users(test.registries...)}})
