@@ -9,7 +9,8 @@ import (
 
 // checkTarget refuses a target of a PID namespace that does not run in the new container's pod (CRI
 // NamespaceOption.target_id: "This container must have been previously created in the same pod"). The engine would
-// refuse it only at the start, and without the field's name.
+// refuse it only at the start, and without the field's name. It also refuses a shortened id, with which the engine may
+// find another container.
 func (s *Service) checkTarget(sandboxID string, options *runtimeapi.NamespaceOption) error {
 	if options.GetPid() != runtimeapi.NamespaceMode_TARGET {
 		return nil
@@ -21,6 +22,9 @@ func (s *Service) checkTarget(sandboxID string, options *runtimeapi.NamespaceOpt
 		return fmt.Errorf("%s: %w", field, err)
 	case target.SandboxID != sandboxID:
 		return fmt.Errorf("%s: container %s is in another pod: %w", field, target.ID, errdefs.ErrInvalidArgument)
+	case target.ID != options.GetTargetId():
+		return fmt.Errorf("%s: %q is not the whole id of a container: %w", field, options.GetTargetId(),
+			errdefs.ErrInvalidArgument)
 	case target.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING:
 		return fmt.Errorf("%s: %w", field, wrongState(target, "running"))
 	}

@@ -39,17 +39,17 @@ func (s *Service) UpdateResources(ctx context.Context, id string, overhead,
 			errdefs.ErrFailedPrecondition)
 	}
 	limits := translate.PodLimits{Overhead: overhead, Resources: resources}
-	if err := limits.Check(""); err != nil {
-		return err
-	}
-	if err := s.opts.Plugins.UpdatePod(ctx, pod, overhead, resources); err != nil {
-		return err
-	}
 	if overhead == nil {
 		limits.Overhead = pod.Status.Overhead
 	}
 	if resources == nil {
 		limits.Resources = pod.Status.Resources
+	}
+	if err := limits.Check(""); err != nil {
+		return err
+	}
+	if err := s.opts.Plugins.UpdatePod(ctx, pod, overhead, resources); err != nil {
+		return err
 	}
 	if err := s.putLimits(ctx, pod, limits); err != nil {
 		return err

@@ -27,7 +27,8 @@ type PodLimits struct {
 
 // Check returns errdefs.ErrInvalidArgument for invalid limits. prefix precedes the field names in its errors. It checks
 // the quota of the whole pod, because a kubelet subtracts the overhead's quota from it. The rest may be below the
-// kernel's minimum. Kubelets before v1.37 subtract even from -1, so any negative quota means no limit.
+// kernel's minimum. Kubelets before v1.37 subtract even from -1, so any negative quota means no limit. So does any
+// negative memory limit: kubelets read "max" of a cgroup as -1, and subtract the overhead from it.
 func (l PodLimits) Check(prefix string) error {
 	if err := checkResources(prefix+"overhead", l.Overhead); err != nil {
 		return err
@@ -36,6 +37,10 @@ func (l PodLimits) Check(prefix string) error {
 	if quota, _ := l.quota(); quota != 0 {
 		resources = proto.CloneOf(resources)
 		resources.CpuQuota = quota
+	}
+	if resources.GetMemoryLimitInBytes() < 0 {
+		resources = proto.CloneOf(resources)
+		resources.MemoryLimitInBytes = 0
 	}
 	return checkResources(prefix+"resources", resources)
 }
@@ -78,19 +83,27 @@ func (l PodLimits) unifiedFiles(dir string) []CgroupFile {
 	case quota < 0:
 		add("cpu.max", cgroupMax, "resources.cpu_quota")
 	}
-	if memory := l.memory(); memory != 0 {
+	switch memory := l.memory(); {
+	case memory > 0:
 		add("memory.max", strconv.FormatInt(memory, 10), "resources.memory_limit_in_bytes")
+	case memory < 0:
+		add("memory.max", cgroupMax, "resources.memory_limit_in_bytes")
 	}
 	return files
 }
 
 func (l PodLimits) shares() int64 { return l.Resources.GetCpuShares() + l.Overhead.GetCpuShares() }
 
+// memory returns the memory limit in bytes. A limit of -1 means no limit, and zero not specified.
 func (l PodLimits) memory() int64 {
-	if l.Resources.GetMemoryLimitInBytes() == 0 {
+	switch limit := l.Resources.GetMemoryLimitInBytes(); {
+	case limit == 0:
 		return 0
+	case limit < 0:
+		return unlimited
+	default:
+		return limit + l.Overhead.GetMemoryLimitInBytes()
 	}
-	return l.Resources.GetMemoryLimitInBytes() + l.Overhead.GetMemoryLimitInBytes()
 }
 
 // quota returns the CPU time that the pod may use in each period, both in microseconds. A quota of -1 means no limit,

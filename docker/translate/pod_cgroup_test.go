@@ -39,6 +39,8 @@ func TestPodLimits(t *testing.T) {
 			[]string{"/c/cpu.cfs_period_us 100000", "/c/cpu.cfs_quota_us -1"}, []string{"/u/cpu.max max"}},
 		"unlimited less overhead": {&r{CpuQuota: 25000}, &r{CpuQuota: -25001},
 			[]string{"/c/cpu.cfs_period_us 100000", "/c/cpu.cfs_quota_us -1"}, []string{"/u/cpu.max max"}},
+		"unlimited memory less overhead": {&r{MemoryLimitInBytes: 16 << 20}, &r{MemoryLimitInBytes: -1 - 16<<20},
+			[]string{"/m/memory.limit_in_bytes -1"}, []string{"/u/memory.max max"}},
 		"more than all": {nil, &r{CpuShares: 1 << 40}, []string{"/c/cpu.shares 1099511627776"},
 			[]string{"/u/cpu.weight 10000"}},
 	} {
@@ -69,6 +71,8 @@ func TestPodLimitsCheck(t *testing.T) {
 		"no quota":                     {&r{CpuQuota: 25000}, &r{CpuPeriod: 100000}, ""},
 		"no limit":                     {&r{CpuQuota: 25000}, &r{CpuQuota: -1}, ""},
 		"no limit less the overhead":   {&r{CpuQuota: 25000, CpuPeriod: 100000}, &r{CpuQuota: -25001}, ""},
+		"no memory limit":              {&r{MemoryLimitInBytes: 16 << 20}, &r{MemoryLimitInBytes: -1 - 16<<20}, ""},
+		"an overhead of no memory":     {&r{MemoryLimitInBytes: -1}, nil, "overhead.memory_limit_in_bytes"},
 		"a rest below the minimum":     {&r{CpuQuota: 25000}, &r{CpuQuota: 500, CpuPeriod: 100000}, ""},
 		"a quota below the minimum":    {nil, &r{CpuQuota: 500}, "resources.cpu_quota"},
 		"an overhead below it":         {&r{CpuQuota: 500}, &r{CpuQuota: 5000}, "overhead.cpu_quota"},
