@@ -119,7 +119,7 @@ func (o Options) check(ctx context.Context) ([]byte, error) {
 func (o Options) status(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	answer, err := status.Ask(ctx, o.Endpoint)
+	answer, err := status.AskRunning(ctx, o.Endpoint)
 	if err != nil {
 		return nil, err
 	}

@@ -196,7 +196,7 @@ func askCRI(ctx context.Context, path string) socketFacts {
 func whoAnswers(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	answer, err := status.Ask(ctx, "unix://"+path)
+	answer, err := status.AskRunning(ctx, "unix://"+path)
 	switch {
 	case err != nil && answer.Runtime == "":
 		return "", nil

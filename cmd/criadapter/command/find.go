@@ -50,12 +50,16 @@ func named(settings []config.Setting) bool {
 
 // find asks the servers on these sockets in turn, and returns the first answer of criadapter. On the first socket, the
 // answer of any server counts. Without an answer, it returns the error of the first socket that exists. If none exists,
-// it returns the error of the first socket.
-func find(ctx context.Context, endpoints []string) (status.Answer, error) {
+// it returns the error of the first socket. askFirst asks the first server. find starts no other one.
+func find(
+	ctx context.Context, endpoints []string, askFirst func(context.Context, string) (status.Answer, error),
+) (status.Answer, error) {
 	var failed status.Answer
 	var failure error
+	ask := askFirst
 	for i, endpoint := range endpoints {
-		answer, err := status.Ask(ctx, endpoint)
+		answer, err := ask(ctx, endpoint)
+		ask = status.AskRunning
 		if err == nil && (i == 0 || answer.Report != nil) {
 			return answer, nil
 		}
@@ -70,7 +74,7 @@ func find(ctx context.Context, endpoints []string) (status.Answer, error) {
 func atServer(ctx context.Context, cfg config.Config, settings []config.Setting) config.Config {
 	ctx, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
-	if answer, err := find(ctx, endpointsOf(cfg, settings)); err == nil && answer.Report != nil {
+	if answer, err := find(ctx, endpointsOf(cfg, settings), status.AskRunning); err == nil && answer.Report != nil {
 		cfg.Endpoint = answer.Endpoint
 	}
 	return cfg

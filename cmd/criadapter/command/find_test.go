@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/cmd/criadapter/status"
 	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/grpctest"
@@ -85,7 +86,7 @@ func TestFindTheRunningServer(t *testing.T) {
 		"the error of a socket":   {[]string{away, stale}, stale, true},
 		"none":                    {[]string{away, away + "2"}, away, true},
 	} {
-		answer, err := find(t.Context(), test.endpoints)
+		answer, err := find(t.Context(), test.endpoints, status.Ask)
 		testutil.Assert(t, answer.Endpoint == test.want && (err != nil) == test.fails,
 			"%s: %s, %v", name, answer.Endpoint, err)
 	}

@@ -63,7 +63,7 @@ func ask(cmd *cobra.Command, cfg *config.Config, timeout time.Duration) (status.
 	endpoints := endpointsOf(*cfg, origins)
 	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 	defer cancel()
-	answer, err := find(ctx, endpoints)
+	answer, err := find(ctx, endpoints, status.Ask)
 	switch {
 	case err == nil:
 		return answer, nil

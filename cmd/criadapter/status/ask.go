@@ -69,12 +69,17 @@ func CheckStarted(endpoint string) error {
 	return nil
 }
 
-// Ask asks the CRI server on a unix socket, within ctx. It fails as CheckStarted does.
+// AskRunning is Ask for a server that runs. It fails as CheckStarted does.
+func AskRunning(ctx context.Context, endpoint string) (Answer, error) {
+	if err := CheckStarted(endpoint); err != nil {
+		return Answer{Endpoint: endpoint}, err
+	}
+	return Ask(ctx, endpoint)
+}
+
+// Ask asks the CRI server on a unix socket, within ctx. Systemd may start the server for the connection.
 func Ask(ctx context.Context, endpoint string) (Answer, error) {
 	answer := Answer{Endpoint: endpoint, Conditions: map[string]string{}}
-	if err := CheckStarted(endpoint); err != nil {
-		return answer, err
-	}
 	conn, err := Dial(endpoint)
 	if err != nil {
 		return answer, err
