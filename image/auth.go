@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/image/registry"
 )
 
 // credentials converts the credentials of a pull to the engine's form, nil for none. It drops credentials for another
@@ -50,7 +51,7 @@ func credentials(ctx context.Context, auth *runtimeapi.AuthConfig, image referen
 // image store, engines compare it literally with the registry's host. Docker Engine 23 and 24 take an empty address for
 // Docker Hub's (moby#46743).
 func engineAddress(image reference.Named) string {
-	if domain := reference.Domain(image); domain != dockerHub {
+	if domain := reference.Domain(image); domain != registry.DockerHub {
 		return domain
 	}
 	return "https://index.docker.io/v1/"

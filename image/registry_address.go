@@ -4,14 +4,13 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
-)
 
-// dockerHub is the domain of references without one.
-const dockerHub = "docker.io"
+	"github.com/criadapter/criadapter/image/registry"
+)
 
 // registryAddress is the address of a registry.
 type registryAddress struct {
-	// host is a name or address in lower case. All names of Docker's own registry become dockerHub.
+	// host is a name or address, as registry.CanonicalHost returns it.
 	host string
 	// port is empty for the default port of HTTPS, or of HTTP with that scheme.
 	port string
@@ -32,12 +31,7 @@ func parseRegistry(address string) registryAddress {
 	if port == "80" && strings.EqualFold(scheme, "http") || port == "443" && !strings.EqualFold(scheme, "http") {
 		port = ""
 	}
-	host = strings.ToLower(host)
-	switch host {
-	case "index." + dockerHub, "registry-1." + dockerHub, "registry.hub.docker.com":
-		host = dockerHub
-	}
-	return registryAddress{host: host, port: port}
+	return registryAddress{host: registry.CanonicalHost(host), port: port}
 }
 
 // serves reports whether an image is in the registry.

@@ -11,6 +11,7 @@ import (
 	"github.com/distribution/reference"
 	"sigs.k8s.io/yaml"
 
+	"github.com/criadapter/criadapter/image/registry"
 	"github.com/criadapter/criadapter/internal/yamldoc"
 )
 
@@ -140,11 +141,7 @@ func longPrefix(prefix string) (string, error) {
 // may have the host in upper case, with the port of HTTPS, or as another name of Docker Hub.
 func canonical(repository string) string {
 	host, path, below := strings.Cut(repository, "/")
-	host = strings.TrimSuffix(strings.ToLower(host), ":443")
-	switch host {
-	case "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com":
-		host = "docker.io"
-	}
+	host = registry.CanonicalHost(strings.TrimSuffix(host, ":443"))
 	if !below {
 		return host
 	}
