@@ -250,11 +250,11 @@ func (s *Service) connect(ctx context.Context, p *pending) error {
 	if err := p.namespaces.connect(ctx, p); err != nil {
 		return err
 	}
-	network := netns.Open(p.record.NetnsPath)
-	if s.opts.EngineBridge {
-		network = netns.OfContainer(p.namespaces.entry(ctx, p).Status.PID, p.record.SandboxID)
-	}
 	if values := translate.InterfaceSysctls(p.config); len(values) > 0 {
+		network := netns.Open(p.record.NetnsPath)
+		if s.opts.EngineBridge {
+			network = netns.OfContainer(p.namespaces.entry(ctx, p).Status.PID, p.record.SandboxID)
+		}
 		if err := network.SetSysctls(ctx, values); err != nil {
 			return fmt.Errorf("config.linux.sysctls: %w", err)
 		}
