@@ -119,15 +119,21 @@ func TestFailureIsNotRepeatedToTheNextRequest(t *testing.T) {
 	})
 }
 
+// undelivered makes a pod whose client goes away before it gets the id.
+func (n *node) undelivered() (id string) {
+	n.Helper()
+	release := n.slowAdd()
+	_, err := n.runImpatient()
+	testutil.Require(n, err != nil, "Run did not wait for CNI ADD")
+	release()
+	settle()
+	return n.cache.Snapshot().Pods()[0].ID
+}
+
 // A finished pod that no client asked for again is stopped and removed like any other. A late request does not get it.
 func TestUndeliveredPodIsForgottenWhenItIsStopped(t *testing.T) {
 	onEachKind(t, func(n *node) {
-		release := n.slowAdd()
-		_, err := n.runImpatient()
-		testutil.Require(n, err != nil, "Run did not wait for CNI ADD")
-		release()
-		settle()
-		first := n.cache.Snapshot().Pods()[0].ID
+		first := n.undelivered()
 		n.must(n.Stop(n.Context(), first))
 		id, err := n.Run(n.Context(), podConfig("web"), "")
 		testutil.Assert(n, errdefs.IsAlreadyExists(err), "a stopped pod was given out: %s, %v", id, err)
@@ -139,12 +145,7 @@ func TestUndeliveredPodIsForgottenWhenItIsStopped(t *testing.T) {
 // A pod that ends before its result is delivered is not given out.
 func TestUndeliveredPodThatHasEndedIsNotGivenOut(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
-		release := n.slowAdd()
-		_, err := n.runImpatient()
-		testutil.Require(n, err != nil, "Run did not wait for CNI ADD")
-		release()
-		settle()
-		first := n.cache.Snapshot().Pods()[0].ID
+		first := n.undelivered()
 		n.must(n.engine.StopContainer(n.Context(), first, 0)) // by hand
 		settle()
 		n.wantState(first, notReady)
@@ -157,12 +158,7 @@ func TestUndeliveredPodThatHasEndedIsNotGivenOut(t *testing.T) {
 // Another client removes the undelivered pod without a Stop. The next Run makes a new pod.
 func TestUndeliveredPodThatIsGoneIsMadeAgain(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
-		release := n.slowAdd()
-		_, err := n.runImpatient()
-		testutil.Require(n, err != nil, "Run did not wait for CNI ADD")
-		release()
-		settle()
-		first := n.cache.Snapshot().Pods()[0].ID
+		first := n.undelivered()
 		n.must(n.engine.RemoveContainer(n.Context(), first))
 		n.must(n.store.Delete(t.Context(), first)) // by hand
 		n.cache.RemovePod(first)
