@@ -38,7 +38,7 @@ func TestExplicit(t *testing.T) {
 			testutil.Assert(t, ok, "%s: %s is not explicit: %+v", name, what, host)
 		}
 	}
-	testutil.Assert(t, sandbox.Config.StopSignal == "SIGTERM", "the sandbox stops on %q", sandbox.Config.StopSignal)
+	testutil.Assert(t, sandbox.Config.StopSignal == "SIGKILL", "the sandbox stops on %q", sandbox.Config.StopSignal)
 	testutil.Assert(t, sandbox.Host.LogConfig.Type == "none", "the sandbox logs to %s", sandbox.Host.LogConfig.Type)
 	want := map[string]string{"max-size": "10m", "max-file": "3", "compress": "false", "mode": "blocking"}
 	log := app.Host.LogConfig

@@ -18,8 +18,10 @@ const (
 	sandboxOOMScore = -998
 	// sandboxCPUShares is the lowest weight: a sandbox only waits.
 	sandboxCPUShares = 2
-	// sandboxStopSignal is the signal that ends the built-in sandbox program.
-	sandboxStopSignal = "SIGTERM"
+	// sandboxStopSignal ends the sandbox at any moment. The first process of a PID namespace ignores SIGTERM until the
+	// sandbox program runs, which is a moment after the engine's start has returned. Then the engine would wait for its
+	// whole grace period. Nothing in a sandbox needs to end in order.
+	sandboxStopSignal = "SIGKILL"
 )
 
 // SandboxInput has the input for a sandbox's specification. Config, Image and Features are required.
