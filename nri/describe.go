@@ -3,15 +3,19 @@ package nri
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
+	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
@@ -171,12 +175,39 @@ func describeHost(described *api.Container, host *container.HostConfig) {
 		described.Rlimits = append(described.Rlimits, &api.POSIXRlimit{
 			Type: "RLIMIT_" + strings.ToUpper(limit.Name), Hard: uint64(limit.Hard), Soft: uint64(limit.Soft)})
 	}
-	for _, device := range host.Devices {
-		described.Linux.Devices = append(described.Linux.Devices, &api.LinuxDevice{Path: device.PathInContainer})
+	for _, mapping := range host.Devices {
+		device, rule := describeDevice(mapping)
+		described.Linux.Devices = append(described.Linux.Devices, device)
+		if rule != nil {
+			described.Linux.Resources.Devices = append(described.Linux.Resources.Devices, rule)
+		}
 	}
 	if pids := host.PidsLimit; pids != nil && *pids > 0 {
 		described.Linux.Resources.Pids = &api.LinuxPids{Limit: *pids}
 	}
+}
+
+// describeDevice describes a device and the container's access to it, as its OCI configuration does. Plugins find the
+// NUMA node of a device by its numbers. A directory of devices, and a device that is gone, have a path alone.
+func describeDevice(mapping container.DeviceMapping) (*api.LinuxDevice, *api.LinuxDeviceCgroup) {
+	device := &api.LinuxDevice{Path: mapping.PathInContainer}
+	info, err := os.Stat(mapping.PathOnHost)
+	if err != nil || info.Mode()&fs.ModeDevice == 0 {
+		return device, nil
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return device, nil
+	}
+	device.Type = "b"
+	if info.Mode()&fs.ModeCharDevice != 0 {
+		device.Type = "c"
+	}
+	device.Major, device.Minor = int64(unix.Major(stat.Rdev)), int64(unix.Minor(stat.Rdev))
+	device.FileMode = api.FileMode(info.Mode().Perm())
+	device.Uid, device.Gid = api.UInt32(stat.Uid), api.UInt32(stat.Gid)
+	return device, &api.LinuxDeviceCgroup{Allow: true, Type: device.Type, Major: api.Int64(device.Major),
+		Minor: api.Int64(device.Minor), Access: mapping.CgroupPermissions}
 }
 
 // numericUser returns the user of "uid[:gid]", nil for names, which the engine looks up at the start.

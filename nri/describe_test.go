@@ -85,6 +85,25 @@ func TestDescribe(t *testing.T) {
 	testutil.Assert(t, proto.Equal(got, want), "got  %v\nwant %v", got, want)
 }
 
+// TestDescribeDevices: a plugin that aligns CPUs with a device looks the device up by its numbers.
+func TestDescribeDevices(t *testing.T) {
+	got := &api.Container{Linux: &api.LinuxContainer{Resources: &api.LinuxResources{}}}
+	describeHost(got, &container.HostConfig{Resources: container.Resources{Devices: []container.DeviceMapping{
+		{PathOnHost: "/dev/zero", PathInContainer: "/dev/x", CgroupPermissions: "rw"},
+		{PathOnHost: "/dev", PathInContainer: "/dev/directory", CgroupPermissions: "r"},
+		{PathOnHost: "/dev/missing", PathInContainer: "/dev/missing", CgroupPermissions: "r"}}}})
+	devices, rules := got.GetLinux().GetDevices(), got.GetLinux().GetResources().GetDevices()
+	testutil.Require(t, len(devices) == 3 && len(rules) == 1, "got the devices %v, and the rules %v", devices, rules)
+	testutil.Assert(t, devices[0].GetPath() == "/dev/x" && devices[0].GetType() == "c" && devices[0].GetMajor() == 1 &&
+		devices[0].GetMinor() == 5 && devices[0].GetFileMode() != nil && devices[0].GetUid() != nil &&
+		devices[0].GetGid() != nil, "got %v", devices[0])
+	testutil.Assert(t, rules[0].GetAllow() && rules[0].GetType() == "c" && rules[0].GetMajor().GetValue() == 1 &&
+		rules[0].GetMinor().GetValue() == 5 && rules[0].GetAccess() == "rw", "got the rule %v", rules[0])
+	for _, device := range devices[1:] {
+		testutil.Assert(t, strings.HasPrefix(device.GetPath(), "/dev/") && device.GetType() == "", "got %v", device)
+	}
+}
+
 // TestDescriptionIsACopy: the NRI library writes into the maps of a description.
 func TestDescriptionIsACopy(t *testing.T) {
 	config := &runtimeapi.ContainerConfig{Annotations: map[string]string{"a": "1"},
