@@ -117,7 +117,7 @@ type Config struct {
 	// RuntimeRequestTimeout bounds a call without a client's deadline, except calls that always take long.
 	RuntimeRequestTimeout Duration `json:"runtime-request-timeout"`
 
-	// StreamingBindAddr is the host:port for exec, attach and port-forward.
+	// StreamingBindAddr is the host:port for exec, attach and port-forward. Load adds a port to an IP address.
 	StreamingBindAddr string `json:"streaming-bind-addr"`
 	// StreamingTLSCertFile and StreamingTLSKeyFile are PEM files for TLS on StreamingBindAddr, both empty for none.
 	StreamingTLSCertFile string `json:"streaming-tls-cert-file"`

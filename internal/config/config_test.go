@@ -70,6 +70,14 @@ func TestCriDockerdFlags(t *testing.T) {
 	}
 }
 
+// TestStreamingAddressWithoutAPort: cri-dockerd takes an IP address alone.
+func TestStreamingAddressWithoutAPort(t *testing.T) {
+	for given, want := range map[string]string{"127.0.0.1": "127.0.0.1:0", "::1": "[::1]:0", "[::1]:7": "[::1]:7"} {
+		c, err := load(t, "--streaming-bind-addr="+given)
+		testutil.Assert(t, err == nil && c.StreamingBindAddr == want, "%s is %s, %v", given, c.StreamingBindAddr, err)
+	}
+}
+
 // cri-dockerd's own unit has the flag --network-plugin= with an empty value, which selects Docker's bridge.
 func TestBridge(t *testing.T) {
 	for name, want := range map[string]bool{"": true, "no-op": true, "bridge": true, "cni": false} {

@@ -59,7 +59,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"timeout of a request whose client set no deadline, and of a CNI ADD; a CNI DEL has half of it; pulls, stops "+
 			"and execs have timeouts of their own")
 	flags.StringVar(&c.StreamingBindAddr, "streaming-bind-addr", c.StreamingBindAddr,
-		"address for exec, attach and port-forward, port 0 for any")
+		"address for exec, attach and port-forward; port 0, or an IP address alone, for any port")
 	flags.StringVar(&c.StreamingTLSCertFile, "streaming-tls-cert-file", c.StreamingTLSCertFile,
 		"PEM certificate for exec, attach and port-forward over TLS; read again after a renewal")
 	flags.StringVar(&c.StreamingTLSKeyFile, "streaming-tls-private-key-file", c.StreamingTLSKeyFile,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"reflect"
 	"slices"
@@ -77,7 +78,16 @@ func (c *Config) Load(flags *pflag.FlagSet) ([]Setting, error) {
 			return nil, err
 		}
 	}
+	c.StreamingBindAddr = withPort(c.StreamingBindAddr)
 	return settings(flags, origins), nil
+}
+
+// withPort adds port 0 to an IP address without a port, as cri-dockerd does.
+func withPort(address string) string {
+	if ip, err := netip.ParseAddr(address); err == nil {
+		return netip.AddrPortFrom(ip, 0).String()
+	}
+	return address
 }
 
 // filePath returns the configuration file, and whether it must exist.
