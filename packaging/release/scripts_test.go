@@ -143,3 +143,30 @@ func TestNamesCanBeRemovedFromMaskedUnits(t *testing.T) {
 	s.systemd(`case $1 in enable) exit 1 ;; esac`)
 	s.run("cri-docker/postrm.deb", "remove")
 }
+
+// TestServiceThatDoesNotStart: a script succeeds, and starts the other units, if a service does not start, as with a
+// wrong setting. Otherwise dpkg would leave the package unconfigured, and apt would refuse other work.
+func TestServiceThatDoesNotStart(t *testing.T) {
+	for _, tt := range []struct {
+		script, argument string
+		calls            []string
+	}{
+		{"criadapter/postinst.deb", "configure", []string{"start criadapter.socket", "restart criadapter.service",
+			"restart cri-docker.service"}},
+		{"cri-docker/postinst.deb", "configure", []string{"start cri-docker.socket", "restart cri-docker.service"}},
+		{"cri-docker/postrm.deb", "remove", []string{"start criadapter.socket criadapter.service"}},
+		{"kubelet-core/postinst.deb", "configure", []string{"restart kubelet-core.service"}},
+	} {
+		s := newScripted(t)
+		testutil.WriteFile(t, s.path("usr/lib/systemd/system/criadapter.service"), "")
+		s.command("deb-systemd-helper", "")
+		s.systemd(`case $1 in show) echo MainPID=42 ;; esac`)
+		s.command("deb-systemd-invoke", "case $1 in start | restart) exit 1 ;; esac")
+		s.link("proc/42/exe", "/usr/bin/criadapter")
+		calls := s.run(tt.script, tt.argument)
+		for _, call := range tt.calls {
+			testutil.Assert(t, slices.Contains(calls, "deb-systemd-invoke "+call), "%s made the calls %q", tt.script,
+				calls)
+		}
+	}
+}
