@@ -11,31 +11,40 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/config"
 )
 
-// listen returns the CRI sockets: all from systemd, or a new one at path with mode 0600. With an empty path, it accepts
-// only systemd's sockets. It replaces a stale socket, but not one with a server. The caller holds the lock of the root
-// directory, so no second server of the same state does this concurrently.
+// listen returns the CRI sockets: all from systemd, and the one at path. With an empty path, it accepts only systemd's
+// sockets. It replaces a stale socket, but not one with a server. The caller holds the lock of the root directory, so
+// no second server of the same state does this concurrently.
 func listen(path string) ([]net.Listener, error) {
 	passed, err := activation.Listeners()
 	if err != nil {
 		return nil, fmt.Errorf("taking the socket from systemd: %w", err)
 	}
 	// A passed file that is not a socket is nil.
-	passed = slices.DeleteFunc(passed, func(listener net.Listener) bool { return listener == nil })
-	if len(passed) > 0 {
-		return passed, nil
-	}
-	if path == "" {
+	return listenBeside(slices.DeleteFunc(passed, func(listener net.Listener) bool { return listener == nil }), path)
+}
+
+// listenBeside returns the sockets from systemd and a new one at path with mode 0600, unless systemd's are enough.
+func listenBeside(passed []net.Listener, path string) ([]net.Listener, error) {
+	if path == "" && len(passed) == 0 {
 		return nil, errors.New(
 			"--container-runtime-endpoint: systemd passed no socket on: start criadapter by its socket unit, or " +
 				"name a unix:// path")
+	}
+	isThere := func(listener net.Listener) bool {
+		return config.CleanSocket(listener.Addr().String()) == config.CleanSocket(path)
+	}
+	if path == "" || slices.ContainsFunc(passed, isThere) {
+		return passed, nil
 	}
 	listener, err := listenUnix("--container-runtime-endpoint", path)
 	if err != nil {
 		return nil, err
 	}
-	return []net.Listener{listener}, nil
+	return append(passed, listener), nil
 }
 
 // listenUnix makes a socket at path. flag is the flag with the path, for errors. The socket and a new directory are for

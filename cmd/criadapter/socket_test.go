@@ -58,6 +58,25 @@ func TestListenWithoutSystemd(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "systemd passed no socket on"), "got %v", err)
 }
 
+// TestListenBesideSystemd: a unit may name another path than its socket unit has, as in a drop-in.
+func TestListenBesideSystemd(t *testing.T) {
+	dir := t.TempDir()
+	passed, err := net.Listen("unix", filepath.Join(dir, "systemd.sock"))
+	testutil.Must(t, err)
+	defer passed.Close()
+	for path, want := range map[string]int{
+		"": 1, filepath.Join(dir, "systemd.sock"): 1, dir + "//systemd.sock": 1, filepath.Join(dir, "named.sock"): 2,
+	} {
+		listeners, err := listenBeside([]net.Listener{passed}, path)
+		testutil.Require(t, err == nil && len(listeners) == want && listeners[0] == passed, "%q: got %v, %v", path,
+			listeners, err)
+		if want == 2 {
+			testutil.Equal(t, listeners[1].Addr().String(), path, "the second socket")
+			testutil.Must(t, listeners[1].Close())
+		}
+	}
+}
+
 func TestOneServerPerRoot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "root")
 	lock, err := lockRoot(dir, "stop it")
