@@ -197,21 +197,33 @@ func (n *Node) handBack(pod *returned) error {
 // writeCheckpoint writes cri-dockerd's checkpoint of a pod that has none. A checkpoint of dockershim does not count:
 // cri-dockerd reads only its own directory.
 func (n *Node) writeCheckpoint(pod *returned) error {
-	if len(n.opts.RootDirectories) == 0 {
-		return nil
-	}
-	dir := filepath.Join(n.opts.RootDirectories[0], shimDir)
-	if _, err := os.Stat(filepath.Join(dir, pod.id)); err == nil {
-		return nil
-	}
 	content, err := json.Marshal(newCheckpoint(pod.config, pod.onHost()))
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+	var errs []error
+	for _, dir := range n.checkpointDirs() {
+		if _, err := os.Stat(filepath.Join(dir, pod.id)); err == nil {
+			continue
+		}
+		errs = append(errs, os.MkdirAll(dir, 0o755),
+			renameio.WriteFile(filepath.Join(dir, pod.id), content, 0o600, renameio.WithTempDir(dir)))
 	}
-	return renameio.WriteFile(filepath.Join(dir, pod.id), content, 0o600, renameio.WithTempDir(dir))
+	return errors.Join(errs...)
+}
+
+// checkpointDirs returns the directories that cri-dockerd may read: below the first of its root directories, and below
+// ours if cri-dockerd has used it. Its flag --cri-dockerd-root-directory names ours, too.
+func (n *Node) checkpointDirs() []string {
+	var dirs []string
+	if len(n.opts.RootDirectories) > 0 {
+		dirs = append(dirs, filepath.Join(n.opts.RootDirectories[0], shimDir))
+	}
+	own := filepath.Join(n.opts.OwnRoot, shimDir)
+	if info, err := os.Stat(own); n.opts.OwnRoot != "" && err == nil && info.IsDir() && !slices.Contains(dirs, own) {
+		dirs = append(dirs, own)
+	}
+	return dirs
 }
 
 // onHost reports whether the pod uses the node's network. If its sandbox container is gone, the configuration in its

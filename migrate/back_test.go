@@ -80,3 +80,27 @@ func TestPodsWithoutASandboxContainerAreHandedBack(t *testing.T) {
 		t.Errorf("with a pod that the kernel holds: %v", err)
 	}
 }
+
+// TestHandBackToOurOwnRoot: cri-dockerd's flag of its root directory names ours, too, so both may have used one.
+// Without the checkpoint there, cri-dockerd would not remove the rules of the pod's host ports.
+func TestHandBackToOurOwnRoot(t *testing.T) {
+	for name, shared := range map[string]bool{"shared": true, "of its own": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.opts.OwnRoot = t.TempDir()
+			f.node = New(f.opts)
+			if shared {
+				testutil.Must(t, os.Mkdir(filepath.Join(f.opts.OwnRoot, shimDir), 0o755))
+			}
+			id := f.sandbox(bound())
+			f.adopt()
+			plan, err := f.node.PlanReturn(t.Context())
+			testutil.Must(t, err)
+			testutil.Must(t, f.node.ApplyReturn(t.Context(), plan))
+			_, err = os.Stat(filepath.Join(f.opts.RootDirectories[0], shimDir, id))
+			testutil.Check(t, err)
+			_, err = os.Stat(filepath.Join(f.opts.OwnRoot, shimDir, id))
+			testutil.Assert(t, shared == (err == nil), "the checkpoint in our root: %v", err)
+		})
+	}
+}

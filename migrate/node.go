@@ -28,8 +28,9 @@ type Options struct {
 	Engine Engine
 	Store  *checkpoint.Store
 	// RootDirectories are directories that cri-dockerd and dockershim may have used as root. New checkpoints go to the
-	// first one.
+	// first one, and to OwnRoot if it has checkpoints. OwnRoot is criadapter's root directory, empty for none.
 	RootDirectories []string
+	OwnRoot         string
 	// CNICacheDirs are libcni's caches that cri-dockerd and dockershim may have used. Entries go back to the first one.
 	// CNICacheDir is our cache.
 	CNICacheDirs []string

@@ -23,6 +23,7 @@ func newMigration(cfg config.Config, engine docker.Engine, store *checkpoint.Sto
 		Engine:          engine,
 		Store:           store,
 		RootDirectories: cfg.MigrateRoots(),
+		OwnRoot:         filepath.Clean(cfg.RootDirectory),
 		CNICacheDirs:    cfg.MigrateCaches(),
 		CNICacheDir:     filepath.Clean(cfg.CacheDir()),
 		LogHistory:      cfg.MigrateHistory(),
