@@ -139,7 +139,8 @@ func hugetlbMetrics() []metric {
 
 func oomMetrics() []metric {
 	return []metric{
-		{groupOOM, "container_oom_events_total", "Processes killed because memory ran out.", counter, nil, both,
+		{groupOOM, "container_oom_events_total",
+			"Processes killed because memory ran out (of pods with cgroup v2).", counter, nil, both,
 			known(func(f *cgroupStats) *uint64 { return f.oom })},
 		{groupOOM, "container_memory_events_high_total", "How often memory.high was hit (cgroup v2).", counter, nil,
 			both, known(func(f *cgroupStats) *uint64 { return f.highEvents })},

@@ -194,6 +194,9 @@ func (c *Collector) podMetrics(ps podSample, devices *deviceNames) []*runtimeapi
 	var metrics []*runtimeapi.Metric
 	if ps.ofCgroup {
 		of := &subject{sample: ps.whole, started: pod.Status.StartedAt, devices: devices}
+		if !ps.whole.cgroup.v2 {
+			of.oom = nil // version 1 counts a kill in the container's cgroup alone
+		}
 		metrics = c.metrics.collect(of, ofPod, labels{
 			"", ps.whole.cgroup.path, "", "", metadata.GetNamespace(), metadata.GetName(),
 		})
