@@ -27,8 +27,11 @@ type Store struct {
 	root  string
 	certs string
 
+	// changing serializes changes. They wait for the disk, which readers never do. It is taken before mu.
+	changing sync.Mutex
+	// mu is held for moments. An artifact's blobs stay while it is held.
 	mu sync.Mutex
-	// byID are the artifacts. Their directories change only under mu.
+	// byID are the artifacts. The map itself never changes: each change replaces it, under both locks.
 	byID map[string]*kept
 }
 
@@ -143,8 +146,8 @@ func familiar(ref string) string {
 // add publishes the directory making, which has an artifact without names. The artifact gets these names, and other
 // artifacts lose the tags. The directory is gone afterwards.
 func (s *Store) add(making string, id digest.Digest, given names) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	if old := s.byID[id.String()]; old != nil {
 		if err := os.RemoveAll(making); err != nil {
 			return err
@@ -165,26 +168,28 @@ func (s *Store) add(making string, id digest.Digest, given names) error {
 	if err != nil {
 		return err
 	}
-	s.byID[a.id.String()] = a
 	return s.name(a, given)
 }
 
-// name gives an artifact more names, and takes the tags from other artifacts. The caller holds the lock.
+// name gives an artifact more names, and takes the tags from other artifacts. The caller holds changing.
 func (s *Store) name(a *kept, given names) error {
-	if err := s.take(given.Tags, a); err != nil {
+	next := maps.Clone(s.byID)
+	next[a.id.String()] = a
+	defer s.replace(next) // after a failure, too: next is what the disk has
+	if err := take(next, given.Tags, a); err != nil {
 		return err
 	}
-	next, err := a.named(a.names.with(given.Tags, given.Digests))
+	named, err := a.named(a.names.with(given.Tags, given.Digests))
 	if err != nil {
 		return err
 	}
-	s.byID[a.id.String()] = next
+	next[a.id.String()] = named
 	return nil
 }
 
-// take removes tags from all artifacts but one. The caller holds the lock.
-func (s *Store) take(tags []string, but *kept) error {
-	for id, a := range s.byID {
+// take removes tags from all artifacts but one.
+func take(byID map[string]*kept, tags []string, but *kept) error {
+	for id, a := range byID {
 		for _, tag := range tags {
 			if but != nil && a.id == but.id || !slices.Contains(a.Tags, tag) {
 				continue
@@ -194,16 +199,23 @@ func (s *Store) take(tags []string, but *kept) error {
 				return err
 			}
 			a = next
-			s.byID[id] = next
+			byID[id] = next
 		}
 	}
 	return nil
 }
 
-// tag gives the artifact with an id one more tag.
-func (s *Store) tag(id digest.Digest, tag string) error {
+// replace shows the readers other artifacts. The caller holds changing.
+func (s *Store) replace(byID map[string]*kept) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.byID = byID
+}
+
+// tag gives the artifact with an id one more tag.
+func (s *Store) tag(id digest.Digest, tag string) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	a := s.byID[id.String()]
 	if a == nil {
 		return fmt.Errorf("artifact %s was removed: %w", id, errdefs.ErrNotFound)
@@ -213,24 +225,35 @@ func (s *Store) tag(id digest.Digest, tag string) error {
 
 // untag takes a tag from the artifact that has it.
 func (s *Store) untag(tag string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.take([]string{familiar(tag)}, nil)
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	next := maps.Clone(s.byID)
+	defer s.replace(next)
+	return take(next, []string{familiar(tag)}, nil)
 }
 
 // remove removes an artifact. Volumes keep their links.
 func (s *Store) remove(id digest.Digest) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.byID[id.String()]
-	if a == nil {
-		return nil
-	}
-	if err := s.discard(id.Encoded()); err != nil {
+	removing, err := s.takeAway(id)
+	if err != nil {
 		return err
 	}
+	return os.RemoveAll(removing)
+}
+
+// takeAway frees the name of an artifact's directory, and returns its new path.
+func (s *Store) takeAway(id digest.Digest) (removing string, err error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	removing, err = wholedir.TakeAway(s.root, id.Encoded())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	s.byID = maps.Clone(s.byID)
 	delete(s.byID, id.String())
-	return nil
+	return removing, nil
 }
 
 // discard removes a directory, if it exists.

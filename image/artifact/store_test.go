@@ -19,11 +19,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/opencontainers/go-digest"
 	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/internal/wholedir"
 	"github.com/criadapter/criadapter/test/rig/artifacts"
 )
 
@@ -187,6 +189,37 @@ func TestTagHasOneArtifactAfterAFailure(t *testing.T) {
 	testutil.Assert(t, tagged == 1, "%d artifacts have the tag", tagged)
 	testutil.Must(t, f.pullNamed("x:1"))
 	testutil.Equal(t, f.content(f.host+"/x:1"), "a=2", "files after another pull")
+}
+
+// TestReadersDoNotWaitForAPull has a pull that waits for the disk. Each inspect of an image reads the store.
+func TestReadersDoNotWaitForAPull(t *testing.T) {
+	f := newFixture(t)
+	f.push(artifacts.New(t, artifacts.Empty, "a", "1"), "x:1")
+	testutil.Must(t, f.pullNamed("x:1"))
+	raw, err := artifacts.New(t, artifacts.Empty, "a", "2").RawManifest()
+	testutil.Must(t, err)
+	making, err := wholedir.Make(f.root)
+	testutil.Must(t, err)
+	manifest := filepath.Join(making, manifestFile)
+	testutil.Must(t, unix.Mkfifo(manifest, 0o600)) // a read of the manifest waits for a writer
+	id := digest.FromBytes(raw)
+	added := testutil.Go(func() error { return f.add(making, id, names{Tags: []string{f.host + "/x:1"}}) })
+	var writer *os.File
+	testutil.Eventually(t, func() (err error) {
+		writer, err = os.OpenFile(filepath.Join(f.root, id.Encoded(), manifestFile), os.O_WRONLY|unix.O_NONBLOCK, 0)
+		return err
+	})
+	old, dir := f.host+"/x:1", t.TempDir()
+	read := testutil.Go(func() error {
+		_, _, err := f.Link(f.find(old).id.String(), dir)
+		return err
+	})
+	testutil.Must(t, testutil.Receive(t, read, "the store cannot be read during a pull"))
+	testutil.Equal(t, testutil.ReadFile(t, filepath.Join(dir, "a")), "1", "the file during the pull")
+	_, err = writer.Write(raw)
+	testutil.Must(t, errors.Join(err, writer.Close()))
+	testutil.Must(t, testutil.Receive(t, added, "the pull does not end"))
+	testutil.Equal(t, f.find(old).id, id, "the artifact with the tag")
 }
 
 func TestArtifactOfAnIndex(t *testing.T) {
