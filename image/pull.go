@@ -36,7 +36,11 @@ func (s *Service) Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *ru
 		return "", err
 	}
 	return s.pulls.do(ctx, newPullKey(ref.String(), credentials), func(ctx context.Context) (string, error) {
-		return s.transfer(ctx, ref, credentials)
+		id, err := s.transfer(ctx, ref, credentials)
+		if err == nil {
+			s.sweepSignatures(ctx)
+		}
+		return id, err
 	})
 }
 

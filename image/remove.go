@@ -51,10 +51,8 @@ func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error 
 	}
 	err = s.removeWhole(ctx, present.id())
 	s.afterRemoval(ctx, present.id(), err)
-	// A transfer under way may have verified these signatures, and brings the image back.
-	if err == nil && s.transfers.TryLock() {
-		s.trust.Forget(ctx, present.names)
-		s.transfers.Unlock()
+	if err == nil {
+		s.sweepSignatures(ctx)
 	}
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/google/renameio/v2"
 	"github.com/opencontainers/go-digest"
@@ -47,11 +49,36 @@ func (k kept) load(image digest.Digest) ([]evidence, error) {
 	return found, nil
 }
 
-// drop forgets the signatures of an image.
-func (k kept) drop(image digest.Digest) error {
-	err := os.Remove(k.path(image))
+// settled is the age at which the image of kept signatures is listed, or its pull has failed. A pull whose caller has
+// gone may still bring the image a moment later.
+const settled = time.Hour
+
+// sweep forgets the settled signatures of all images but these.
+func (k kept) sweep(images map[digest.Digest]bool) error {
+	entries, err := os.ReadDir(k.dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	needed := make(map[string]bool, len(images))
+	for image := range images {
+		needed[filepath.Base(k.path(image))] = true
+	}
+	var errs []error
+	for _, entry := range entries {
+		name := entry.Name()
+		if needed[name] || strings.HasPrefix(name, ".") || filepath.Ext(name) != ".json" { // save has hidden files
+			continue
+		}
+		info, err := entry.Info()
+		if err == nil && time.Since(info.ModTime()) > settled {
+			err = os.Remove(filepath.Join(k.dir, name))
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -203,17 +203,20 @@ func (v *Verifier) allowDigest(ctx context.Context, image reference.Canonical, k
 	return nil
 }
 
-// Forget drops the kept signatures of an image that is gone, by its names.
-func (v *Verifier) Forget(ctx context.Context, names []string) {
+// Keep drops the kept signatures of all images but these, which are given by their names. It spares signatures that are
+// younger than an hour. No image of Resolve may be on its way, because Resolve keeps its signatures before it arrives.
+func (v *Verifier) Keep(ctx context.Context, names []string) {
 	if v == nil {
 		return
 	}
+	images := map[digest.Digest]bool{}
 	for _, known := range digestsByRepository(names) {
 		for _, image := range known {
-			if err := v.kept.drop(image.Digest()); err != nil {
-				log.G(ctx).WithError(err).Warn("cannot remove kept signatures")
-			}
+			images[image.Digest()] = true
 		}
+	}
+	if err := v.kept.sweep(images); err != nil {
+		log.G(ctx).WithError(err).Warn("cannot remove kept signatures")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -259,7 +260,7 @@ func TestNilVerifierAcceptsAll(t *testing.T) {
 	testutil.Must(t, err)
 	testutil.Equal(t, got.String(), s.host+"/other/app:1", "the pulled name")
 	testutil.Must(t, s.Allow(t.Context(), Image{}))
-	s.Forget(t.Context(), nil)
+	s.Keep(t.Context(), nil)
 }
 
 // TestMovedTag moves a tag between a signed and an unsigned image while it is resolved: a resolved digest is always the
@@ -362,8 +363,21 @@ func TestKeptSignaturesAreVerifiedAgain(t *testing.T) {
 	s.write("prod.pub", newSigner(t).public)
 	wantRefusal(t, s.Allow(t.Context(), foreign), "403")
 
-	s.Forget(t.Context(), foreign.Names)
-	_, err = os.Stat(file)
-	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "kept signatures after Forget: %v", err)
-	s.Forget(t.Context(), foreign.Names)
+}
+
+func TestSignaturesOfGoneImagesAreDropped(t *testing.T) {
+	s := newSite(t)
+	s.Keep(t.Context(), nil) // there is no directory yet
+	image := s.signed("prod/app", "1")
+	_, err := s.pull("prod/app:1")
+	testutil.Must(t, err)
+	file := s.kept.path(image)
+	s.Keep(t.Context(), nil)
+	testutil.Exists(t, file, "signatures of an image that may still arrive")
+	longAgo := time.Now().Add(-2 * settled)
+	testutil.Must(t, os.Chtimes(file, longAgo, longAgo))
+	s.Keep(t.Context(), []string{"other/app:1", s.host + "/prod/app@" + image.String()})
+	testutil.Exists(t, file, "signatures of an image that is present")
+	s.Keep(t.Context(), []string{"other/app:1"})
+	testutil.Gone(t, file)
 }
