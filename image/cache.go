@@ -116,6 +116,23 @@ func (c *cache) publishMissing(ref string) {
 	c.store(next, changed...)
 }
 
+// dropUnchanged publishes that an image is gone, unless the cache has another entry of it than before. It reports
+// whether it has published.
+func (c *cache) dropUnchanged(ctx context.Context, before *entry) bool {
+	if c.writing.take(ctx) != nil { // an inspect under way may be older than the removal
+		return false
+	}
+	defer c.writing.give()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now.Load()
+	if known := now.ofID(before.id()); known != nil && known != before {
+		return false
+	}
+	c.store(now.without(before.id()), before.id())
+	return true
+}
+
 // drop publishes that an image is gone.
 func (c *cache) drop(id string) {
 	c.mu.Lock()

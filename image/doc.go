@@ -10,7 +10,8 @@
 // List, Status and FsInfo answer from a cache in memory. The first call fills the cache, and Service.Run keeps it up to
 // date:
 //
-//   - Write-through: a pull, a load and a removal of this service inspect their image and publish the answer.
+//   - Write-through: a pull and a load of this service inspect their image and publish the answer. A removal publishes
+//     that its image is gone.
 //   - Engine events: package state passes them on, see Service.Changed. They lead to a relist.
 //   - A relist after each (re)connection, see Service.Relist, and 45 seconds after the last one. It finds changes
 //     without an event: an untagged build below API 1.46, and all changes by containerd's own clients.

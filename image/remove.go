@@ -35,7 +35,7 @@ func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error 
 	}
 	defer s.removing.give()
 
-	present, err := s.images.refresh(ctx, ref)
+	present, err := s.lookup(ctx, ref)
 	if errdefs.IsNotFound(err) {
 		return nil
 	}
@@ -50,18 +50,31 @@ func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error 
 		return err
 	}
 	err = s.removeWhole(ctx, present.id())
-	s.afterRemoval(ctx, present.id(), err)
+	s.afterRemoval(ctx, present, err)
 	if err == nil {
 		s.sweepSignatures(ctx)
 	}
 	return err
 }
 
-// afterRemoval inspects an image after its removal and publishes the result, even if ctx has ended. If the inspect
-// fails, the removal's own result counts.
-func (s *Service) afterRemoval(ctx context.Context, id string, removal error) {
+// lookup returns the image that a removal names. It asks the engine about a name or a prefix, which may mean another
+// image since the last list. A known id needs no inspect: the removal finds out whether the image is still there.
+func (s *Service) lookup(ctx context.Context, ref string) (*entry, error) {
+	if id := fullID(ref); id != "" {
+		return s.ofID(ctx, id)
+	}
+	return s.images.refresh(ctx, ref)
+}
+
+// afterRemoval publishes the result of a removal, even if ctx has ended. It inspects the image if the removal failed,
+// or if a pull has published the image meanwhile. If the inspect fails, the removal's own result counts.
+func (s *Service) afterRemoval(ctx context.Context, before *entry, removal error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inspectPatience)
 	defer cancel()
+	if removal == nil && s.images.dropUnchanged(ctx, before) {
+		return
+	}
+	id := before.id()
 	if _, err := s.images.refresh(ctx, id); err == nil || errdefs.IsNotFound(err) {
 		return
 	}

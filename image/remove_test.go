@@ -171,6 +171,68 @@ func TestContainerMadeDuringRemovalKeepsItsImage(t *testing.T) {
 	})
 }
 
+// TestInspectsOfARemoval counts inspects: two cost Docker Engine 29 more than the removal itself. The kubelet removes
+// images by their ids.
+func TestInspectsOfARemoval(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine *dockertest.Engine) {
+		service, err := criimage.New(criimage.Options{Engine: engine})
+		testutil.Must(t, err)
+		defer service.Close()
+		list, err := service.List(t.Context(), nil)
+		testutil.Must(t, err)
+		before := engine.Calls("InspectImage")
+		testutil.Must(t, service.Remove(t.Context(), spec(list[0].GetId())))
+		testutil.Equal(t, engine.Calls("InspectImage")-before, 0, "inspects")
+		left, err := service.List(t.Context(), nil)
+		testutil.Assert(t, err == nil && len(left) == 0, "after the removal: %v, %v", left, err)
+		testutil.Must(t, service.Remove(t.Context(), spec(list[0].GetId())), "a second removal")
+	})
+}
+
+// restoring is an engine whose image a pull brings back before the removal returns.
+type restoring struct {
+	docker.Engine
+	pull func()
+}
+
+func (r *restoring) RemoveImage(ctx context.Context, ref string) error {
+	return r.restore(r.Engine.RemoveImage(ctx, ref))
+}
+
+func (r *restoring) ForceRemoveImage(ctx context.Context, id string) error {
+	return r.restore(r.Engine.ForceRemoveImage(ctx, id))
+}
+
+func (r *restoring) restore(err error) error {
+	if err == nil {
+		r.pull()
+	}
+	return err
+}
+
+func TestImagePulledDuringItsRemovalIsListed(t *testing.T) {
+	for name, flavor := range map[string]dockertest.Flavor{"20.10": dockertest.Docker20, "29": dockertest.Docker29} {
+		t.Run(name, func(t *testing.T) {
+			images := []dockertest.Image{{Names: []string{"a:1"}}}
+			engine := dockertest.New(dockertest.Options{Flavor: flavor, Images: images, Registry: images})
+			defer engine.Close()
+			r := &restoring{Engine: engine}
+			service, err := criimage.New(criimage.Options{Engine: r})
+			testutil.Must(t, err)
+			defer service.Close()
+			r.pull = func() {
+				_, err := service.Pull(t.Context(), spec("a:1"), nil)
+				testutil.Check(t, err)
+			}
+			list, err := service.List(t.Context(), nil)
+			testutil.Must(t, err)
+			testutil.Must(t, service.Remove(t.Context(), spec(list[0].GetId())))
+			after, err := service.List(t.Context(), nil)
+			testutil.Assert(t, err == nil && len(after) == 1, "after the pull: %v, %v", after, err)
+		})
+	}
+}
+
 // A pull verifies the signatures before it transfers the image, so they may be of the image that is being removed.
 func TestSignaturesOfARemovedImage(t *testing.T) {
 	for name, pulling := range map[string]bool{"during a pull": true, "alone": false} {
