@@ -25,8 +25,8 @@ const systemContainerd = "/var/lib/containerd"
 // run in the background, at most every half minute, and have no time limit.
 //
 // Before the first measurement, the answer is the sum of the images' sizes, without inodes and without the containers'
-// filesystem. With storage drivers that do not keep layers in directories (btrfs, zfs), the answer is always this sum.
-// While the engine is away, the same directories are measured as before.
+// filesystem. With storage drivers that do not keep layers in directories (btrfs, zfs), the answer is always this sum,
+// with what is measured in Options.Kept. While the engine is away, the same directories are measured as before.
 func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	place, err := s.place(ctx)
 	if err != nil {
@@ -37,16 +37,18 @@ func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, 
 			"the engine's data directory is not visible here, mount it here under the same path: %w: %w", err,
 			errdefs.ErrFailedPrecondition)
 	}
-	if measured, ok := s.usage.get(ctx, place); ok {
+	measured, ok := s.usage.get(ctx, place)
+	if ok && !place.summed {
 		return fsInfo(place.mountpoint, measured), nil
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	estimate, err := s.estimateUsage(ctx)
+	estimate, err := s.estimateUsage(ctx, ok && place.keptArtifacts)
 	if err != nil {
 		return nil, err
 	}
+	estimate.images.bytes += measured.images.bytes // of Options.Kept, if anything
 	info := fsInfo(place.mountpoint, estimate)
 	info.ContainerFilesystems = nil
 	return info, nil
@@ -57,9 +59,8 @@ func (s *Service) place(ctx context.Context) (storage, error) {
 	features, err := s.engine.Features(ctx)
 	if err == nil {
 		place := storageOf(features)
-		if len(place.layers) > 0 {
-			place.layers = append(place.layers, s.kept...)
-		}
+		place.summed, place.keptArtifacts = len(place.layers) == 0, !features.ContainerdImageStore
+		place.layers = append(place.layers, s.kept...)
 		s.lastPlace.Store(&place)
 		return place, nil
 	}
@@ -69,14 +70,17 @@ func (s *Service) place(ctx context.Context) (storage, error) {
 	return storage{}, err
 }
 
-// estimateUsage adds up the sizes of the images, an estimate of their usage.
-func (s *Service) estimateUsage(ctx context.Context) (usage, error) {
+// estimateUsage adds up the sizes of the images, an estimate of their usage. It can leave out artifacts.
+func (s *Service) estimateUsage(ctx context.Context, withoutArtifacts bool) (usage, error) {
 	images, err := s.images.snapshot(ctx)
 	if err != nil {
 		return usage{}, err
 	}
 	estimate := usage{taken: time.Now()}
 	for _, image := range images.byID {
+		if image.artifact && withoutArtifacts {
+			continue
+		}
 		estimate.images.bytes += image.img.GetSize()
 	}
 	return estimate, nil
@@ -105,8 +109,12 @@ func filesystemUsage(mountpoint string, taken time.Time, f footprint) *runtimeap
 type storage struct {
 	// mountpoint is the directory that identifies the filesystem.
 	mountpoint string
-	// layers are the directories that contain the layers, none if the driver does not keep layers in directories.
+	// layers are the directories that contain the layers and Options.Kept.
 	layers []string
+	// summed says that the images' sizes count, because the driver does not keep layers in directories.
+	summed bool
+	// keptArtifacts says that artifacts are in Options.Kept, because the engine keeps none.
+	keptArtifacts bool
 	// mounts is the directory of the engine's records of container layers, empty if it has none. They distinguish
 	// container layers from image layers.
 	mounts string

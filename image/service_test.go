@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -398,72 +396,4 @@ func TestConfiguredSandboxImageThatIsNowhere(t *testing.T) {
 	testutil.Assert(t, errdefs.IsInvalidArgument(err), "got %v, want ErrInvalidArgument", err)
 	_, err = New(Options{Engine: engine, PullProgressDeadline: -1})
 	testutil.Assert(t, errdefs.IsInvalidArgument(err), "got %v, want ErrInvalidArgument", err)
-}
-
-func TestFsInfo(t *testing.T) {
-	root := t.TempDir()
-	write(t, 1<<20, root, "overlay2", "layer", "diff", "a")
-	features := dockertest.DefaultFeatures(dockertest.Docker20)
-	features.Root = root
-	engine := dockertest.New(
-		dockertest.Options{Features: features, Images: []dockertest.Image{{Names: []string{"a"}, Size: 7}}})
-	defer engine.Close()
-	s := newService(t, Options{Engine: engine})
-	info, err := s.FsInfo(t.Context())
-	testutil.Must(t, err)
-	images, containers := info.GetImageFilesystems(), info.GetContainerFilesystems()
-	testutil.Require(t, len(images) == 1 && len(containers) == 1, "got %v", info)
-	checkBytes(t, "images", images[0].GetUsedBytes().GetValue(), 1<<20)
-	testutil.Assert(t, images[0].GetInodesUsed().GetValue() == 4 && images[0].GetTimestamp() > 0 &&
-		containers[0].GetUsedBytes() != nil, "got %v", info)
-	for _, fs := range []*runtimeapi.FilesystemUsage{images[0], containers[0]} {
-		testutil.Assert(t, fs.GetFsId().GetMountpoint() == root,
-			"the mountpoint is %q, want %q", fs.GetFsId().GetMountpoint(), root)
-	}
-}
-
-// An artifact's file is linked into its image volume, and counts once.
-func TestFsInfoCountsWhatCriadapterKeeps(t *testing.T) {
-	root, kept := t.TempDir(), t.TempDir()
-	write(t, 1<<20, root, "overlay2", "layer", "diff", "a")
-	blob := write(t, 2<<20, kept, "artifacts", "blob")
-	write(t, 4<<20, kept, "image-volumes", "extracted", "fs", "b")
-	linked := filepath.Join(kept, "image-volumes", "linked")
-	testutil.Must(t, os.Mkdir(linked, 0o700))
-	testutil.Must(t, os.Link(blob, filepath.Join(linked, "c")))
-	features := dockertest.DefaultFeatures(dockertest.Docker20)
-	features.Root = root
-	engine := dockertest.New(dockertest.Options{Features: features})
-	defer engine.Close()
-	s := newService(t, Options{Engine: engine,
-		Kept: []string{filepath.Join(kept, "artifacts"), filepath.Join(kept, "image-volumes")}})
-	info, err := s.FsInfo(t.Context())
-	testutil.Must(t, err)
-	checkBytes(t, "images", info.GetImageFilesystems()[0].GetUsedBytes().GetValue(), 7<<20)
-	checkBytes(t, "containers", info.GetContainerFilesystems()[0].GetUsedBytes().GetValue(), 0)
-}
-
-func TestFsInfoOfADriverWithoutDirs(t *testing.T) {
-	features := dockertest.DefaultFeatures(dockertest.Docker20)
-	features.Root, features.StorageDriver = t.TempDir(), "zfs"
-	engine := dockertest.New(dockertest.Options{Features: features, Images: []dockertest.Image{
-		{Names: []string{"a"}, Size: 7}, {Names: []string{"b"}, Size: 8},
-	}})
-	defer engine.Close()
-	info, err := newService(t, Options{Engine: engine}).FsInfo(t.Context())
-	testutil.Must(t, err)
-	fs := info.GetImageFilesystems()[0]
-	testutil.Assert(t, fs.GetUsedBytes().GetValue() == 15 && fs.GetInodesUsed() == nil,
-		"got %v, want the sum of the sizes without inodes", fs)
-	containers := info.GetContainerFilesystems()
-	testutil.Assert(t, len(containers) == 0, "what containers use is unknown, and %v", containers)
-}
-
-func TestFsInfoOfAnInvisibleEngine(t *testing.T) {
-	features := dockertest.DefaultFeatures(dockertest.Docker20)
-	features.Root = "/nonexistent/docker"
-	engine := dockertest.New(dockertest.Options{Features: features})
-	defer engine.Close()
-	_, err := newService(t, Options{Engine: engine}).FsInfo(t.Context())
-	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "got %v, want ErrFailedPrecondition", err)
 }
