@@ -27,7 +27,8 @@
 //     A list never overwrites an image that was published after the list was requested.
 //   - A foreign change with an event is visible after one list, at most about a second later. Bursts of events share a
 //     list. After a relist comes a pause as long as the relist, but at most 300 ms.
-//   - A foreign change without an event is visible within a minute.
+//   - A foreign change without an event is visible within a minute. So is the pin of an image of a container without a
+//     pod.
 //   - While the engine is away, answers stay as they were.
 //   - An image that the engine cannot inspect is listed without its user. Each relist tries it again. A status of it
 //     inspects it, and fails rather than leave out the user.

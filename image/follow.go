@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -29,7 +30,10 @@ var relistBackoff = wait.Backoff{
 
 // Relist asks for a relist and never blocks. Call it on each new connection to the engine, because events before the
 // connection were missed.
-func (s *Service) Relist() { s.images.ask() }
+func (s *Service) Relist() {
+	s.images.ask()
+	s.ForeignChanged()
+}
 
 // Changed reports an event of the engine about an image, by the id or name in the event. It never blocks. Events are
 // useless without Run.
@@ -38,6 +42,11 @@ func (s *Service) Changed(ref string) { s.images.changed(ref) }
 // Run keeps the cache up to date until ctx ends, and returns ctx's error.
 func (s *Service) Run(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "image"))
+	var foreign sync.WaitGroup
+	if s.foreign != nil {
+		foreign.Go(func() { s.followForeign(ctx) })
+	}
+	defer foreign.Wait()
 	backoff, due, reason := relistBackoff, relistPeriod, ""
 	for s.images.waitAsked(ctx, due) == nil {
 		began := time.Now()

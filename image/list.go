@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
-	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -21,23 +20,13 @@ func (s *Service) List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*
 		return nil, err
 	}
 	want := filter.GetImage().GetImage()
-	images, podImages := make([]*runtimeapi.Image, 0, len(now.byID)), s.podImages()
+	images, pinned := make([]*runtimeapi.Image, 0, len(now.byID)), s.pinned()
 	for _, e := range now.byID {
 		if matches(e.img, want) {
-			images = append(images, s.show(e, podImages))
+			images = append(images, show(e, pinned))
 		}
 	}
 	return images, nil
-}
-
-// show returns the image as CRI has it. The sandbox image is pinned, and so are podImages.
-func (s *Service) show(e *entry, podImages map[string]bool) *runtimeapi.Image {
-	if !s.sandbox.is(e) && !podImages[e.id()] {
-		return e.img
-	}
-	pinned := proto.CloneOf(e.img)
-	pinned.Pinned = true
-	return pinned
 }
 
 // matches reports whether a filter for want selects img.

@@ -42,6 +42,9 @@ type Options struct {
 	// containers. Without the pin its collection of images would fail, because Remove refuses an image in use. It may
 	// be nil.
 	PodImages func() map[string]bool
+	// Foreign reports whether a listed container of the engine belongs to no pod. Images that such a container uses
+	// are pinned, too. It may be nil, and then Run does not list containers.
+	Foreign func(container.Summary) bool
 	// Trust decides which images may be pulled and used for containers. nil allows all images.
 	Trust *trust.Verifier
 	// ObservePull is called at the beginning of every transfer from a registry, for metrics and traces. The transfer
@@ -58,6 +61,7 @@ type Service struct {
 	kept            []string
 	mounted         func(container.Summary) []string
 	podImages       func() map[string]bool
+	foreign         func(container.Summary) bool
 	trust           *trust.Verifier
 	observePull     func(ctx context.Context) (context.Context, func(error))
 	pulls           pulls
@@ -68,6 +72,10 @@ type Service struct {
 	sandbox   *sandboxImage
 	usage     *usageMeter
 	lastPlace atomic.Pointer[storage]
+	// foreignImages are the images of foreign containers, by id. It is nil before the first list.
+	foreignImages atomic.Pointer[map[string]bool]
+	// foreignAsked has a place for one call of ForeignChanged.
+	foreignAsked chan struct{}
 }
 
 // New returns the image service of an engine, which need not be up yet. Its cache follows the engine while Run runs.
@@ -98,6 +106,8 @@ func New(opts Options) (*Service, error) {
 		kept:            opts.Kept,
 		mounted:         opts.Mounted,
 		podImages:       opts.PodImages,
+		foreign:         opts.Foreign,
+		foreignAsked:    make(chan struct{}, 1),
 		trust:           opts.Trust,
 		observePull:     opts.ObservePull,
 		credentialsFile: opts.CredentialsFile,

@@ -46,7 +46,7 @@ func (s *Service) Status(
 	if e == nil {
 		return response, nil
 	}
-	response.Image = s.show(e, s.podImages())
+	response.Image = show(e, s.pinned())
 	if opts.Verbose {
 		response.Info = maps.Clone(e.info)
 	}

@@ -59,6 +59,9 @@ type Options struct {
 	// ImageChanged is called for each event about an image, with the id or name in the event. It must not block, and
 	// may be nil.
 	ImageChanged func(ref string)
+	// ForeignChanged is called when a container that the cache does not show was created or removed, such as one of
+	// `docker run`. It must not block, and may be nil.
+	ForeignChanged func()
 }
 
 // Cache holds the pods and containers of the node. All methods are safe for
@@ -113,6 +116,9 @@ func New(opts Options) *Cache {
 	}
 	if opts.ImageChanged == nil {
 		opts.ImageChanged = func(string) {}
+	}
+	if opts.ForeignChanged == nil {
+		opts.ForeignChanged = func() {}
 	}
 	c := &Cache{
 		opts:     opts,

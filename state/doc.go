@@ -9,7 +9,8 @@
 //   - A full relist after each (re)connection and every Options.relistPeriod. It repairs what the engine's lossy event
 //     stream left out.
 //
-// The program has one stream of events. Options.ImageChanged passes events about images on to package image.
+// The program has one stream of events. Options.ImageChanged and Options.ForeignChanged pass events about images and
+// about containers of no pod on to package image.
 //
 // Options.Adopt sees the pods of another shim before the cache shows any pod.
 //

@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -30,5 +33,28 @@ func TestImageEventsArePassedOn(t *testing.T) {
 		n.engine.Back()
 		time.Sleep(time.Minute)
 		testutil.Equal(n, connections.Load(), 2, "connections after the engine came back")
+	})
+}
+
+// A container of docker run is reported when it is created or removed, and no container of a pod is.
+func TestChangesOfForeignContainersArePassedOn(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		var changes atomic.Int64
+		n.cache.opts.ForeignChanged = func() { changes.Add(1) }
+		n.sync()
+		_, id := n.startContainer("a")
+		n.must(n.engine.RemoveContainer(n.Context(), id))
+		synctest.Wait()
+		testutil.Equal(n, changes.Load(), 0, "changes of a pod")
+		spec := docker.ContainerSpec{Name: "mine", Config: &container.Config{Image: testImage},
+			Host: &container.HostConfig{}}
+		id, err := n.engine.CreateContainer(n.Context(), spec)
+		n.must(err)
+		n.start(id)
+		synctest.Wait()
+		testutil.Equal(n, changes.Load(), 1, "changes after docker run")
+		n.must(n.engine.RemoveContainer(n.Context(), id))
+		synctest.Wait()
+		testutil.Equal(n, changes.Load(), 2, "changes after docker rm")
 	})
 }

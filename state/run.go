@@ -116,6 +116,9 @@ func (c *Cache) handle(ctx context.Context, event docker.Event) {
 		return // nothing is shown yet
 	}
 	if c.foreign(ctx, event) {
+		if event.Kind == docker.ContainerCreated || event.Kind == docker.ContainerRemoved {
+			c.opts.ForeignChanged()
+		}
 		return
 	}
 	if held := c.holdEvent(event); held {

@@ -118,6 +118,7 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 		Kept:                 []string{artifacts.Root(), volumes},
 		Mounted:              r.volumes.Mounted,
 		PodImages:            func() map[string]bool { return r.cache.Snapshot().PodImages() },
+		Foreign:              translate.OfNoPod,
 		SandboxImage:         cfg.SandboxImage,
 		CredentialsFile:      rootCredentials,
 		PullProgressDeadline: time.Duration(cfg.ImagePullProgressDeadline),
@@ -186,14 +187,15 @@ func (r *services) newPlugins(cfg config.Config) (*nri.Service, error) {
 func (r *services) newCache(cfg config.Config, metrics *telemetry.Metrics) *state.Cache {
 	root := filepath.Clean(cfg.RootDirectory)
 	options := state.Options{
-		Engine:        r.engine,
-		Records:       r.store,
-		RootDirectory: root,
-		Alive:         sandbox.Alive,
-		Unrecorded:    func() []checkpoint.Record { return sandbox.Unrecorded(root) },
-		ObserveEvent:  metrics.Event,
-		Connected:     r.images.Relist,
-		ImageChanged:  r.images.Changed,
+		Engine:         r.engine,
+		Records:        r.store,
+		RootDirectory:  root,
+		Alive:          sandbox.Alive,
+		Unrecorded:     func() []checkpoint.Record { return sandbox.Unrecorded(root) },
+		ObserveEvent:   metrics.Event,
+		Connected:      r.images.Relist,
+		ImageChanged:   r.images.Changed,
+		ForeignChanged: r.images.ForeignChanged,
 	}
 	if cfg.Migrate == config.MigrateCRIDockerd {
 		options.Adopt = r.migration.Adopt

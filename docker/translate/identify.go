@@ -2,9 +2,11 @@ package translate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -39,6 +41,11 @@ func Identify(name string, labels map[string]string) Kind {
 		}
 	}
 	return KindNone
+}
+
+// OfNoPod reports whether a container of the engine's list belongs to no pod.
+func OfNoPod(c container.Summary) bool {
+	return !slices.ContainsFunc(c.Names, func(name string) bool { return Identify(name, c.Labels) != KindNone })
 }
 
 // MadeByUs reports whether criadapter, and not another shim, created a sandbox or container that Identify has

@@ -112,6 +112,16 @@ func checkContainerRoundTrip(t *testing.T, labels, annotations map[string]string
 	testutil.Assert(t, m.GetName() == "app" && m.GetAttempt() == 1, "metadata %v", m)
 }
 
+// A container of a user may have the labels of a pod's container from its image.
+func TestContainerOfNoPod(t *testing.T) {
+	spec := mustContainer(t, containerInput())
+	of := func(names ...string) bool {
+		return OfNoPod(container.Summary{Names: names, Labels: spec.Config.Labels})
+	}
+	testutil.Assert(t, !of("/linked/alias", "/"+spec.Name), "a pod's container belongs to no pod")
+	testutil.Assert(t, of("/linked/alias", "/mine"), "a user's container belongs to a pod")
+}
+
 func checkMaps(t *testing.T, labels, wantLabels, annotations, wantAnnotations map[string]string) {
 	t.Helper()
 	testutil.Assert(t, maps.Equal(labels, wantLabels), "labels %q, want %q", labels, wantLabels)

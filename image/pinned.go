@@ -1,0 +1,80 @@
+package image
+
+import (
+	"context"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/pace"
+)
+
+// foreignPause is the least time between two looks at the containers that belong to no pod.
+const foreignPause = 45 * time.Second
+
+// pinned returns a function that reports whether an image is pinned: the sandbox image, and the images of containers
+// that a kubelet does not list. Its collection of images would fail, because Remove refuses an image in use.
+func (s *Service) pinned() func(*entry) bool {
+	podImages, foreign := s.podImages(), map[string]bool{}
+	if known := s.foreignImages.Load(); known != nil {
+		foreign = *known
+	}
+	return func(e *entry) bool { return s.sandbox.is(e) || podImages[e.id()] || foreign[e.id()] }
+}
+
+// show returns the image as CRI has it.
+func show(e *entry, pinned func(*entry) bool) *runtimeapi.Image {
+	if !pinned(e) {
+		return e.img
+	}
+	img := proto.CloneOf(e.img)
+	img.Pinned = true
+	return img
+}
+
+// ForeignChanged reports that a container of no pod was created or removed. It never blocks.
+func (s *Service) ForeignChanged() {
+	select {
+	case s.foreignAsked <- struct{}{}:
+	default:
+	}
+}
+
+// followForeign keeps foreignImages up to date until ctx ends.
+func (s *Service) followForeign(ctx context.Context) {
+	for {
+		select {
+		case <-s.foreignAsked:
+		case <-ctx.Done():
+			return
+		}
+		s.lookAtForeign(ctx)
+		if pace.Sleep(ctx, foreignPause) != nil {
+			return
+		}
+	}
+}
+
+// lookAtForeign lists the engine's containers. After a failure, which package state logs, the last look stays until the
+// next one.
+func (s *Service) lookAtForeign(ctx context.Context) {
+	containers, err := s.engine.ListContainers(ctx, nil)
+	if err != nil {
+		s.ForeignChanged()
+		return
+	}
+	images := map[string]bool{}
+	for _, c := range containers {
+		if s.foreign(c) {
+			for _, id := range s.imagesOf(c) {
+				images[id] = true
+			}
+		}
+	}
+	s.foreignImages.Store(&images)
+}
+
+// imagesOf returns the ids of the images that a container was made from or has mounted.
+func (s *Service) imagesOf(c container.Summary) []string { return append(s.mounted(c), c.ImageID) }
