@@ -76,5 +76,15 @@ func (s *Service) lookAtForeign(ctx context.Context) {
 	s.foreignImages.Store(&images)
 }
 
-// imagesOf returns the ids of the images that a container was made from or has mounted.
-func (s *Service) imagesOf(c container.Summary) []string { return append(s.mounted(c), c.ImageID) }
+// imagesOf returns the ids of the images that a container was made from or has mounted. A user's container may have
+// mounted an image by its name.
+func (s *Service) imagesOf(c container.Summary) []string {
+	now, ids := s.images.now.Load(), []string{c.ImageID}
+	for _, ref := range s.mounted(c) {
+		if e := now.lookup(ref); e != nil {
+			ref = e.id()
+		}
+		ids = append(ids, ref)
+	}
+	return ids
+}

@@ -18,11 +18,12 @@ import (
 // The kubelet must not try to remove an image that a container of `docker run` uses, even a stopped one.
 func TestImagesOfForeignContainersArePinned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"a"}}}})
+		engine := dockertest.New(dockertest.Options{Images: []dockertest.Image{
+			{Names: []string{"a"}}, {Names: []string{"b"}}}})
 		defer engine.Close()
 		s := newService(t, Options{Engine: engine, Foreign: func(c mobycontainer.Summary) bool {
 			return slices.Contains(c.Names, "/mine")
-		}})
+		}, Mounted: func(mobycontainer.Summary) []string { return []string{"b:latest"} }})
 		defer testutil.Background(t, func(ctx context.Context) error {
 			if err := s.Run(ctx); !errors.Is(err, context.Canceled) {
 				return err
@@ -51,7 +52,9 @@ func TestImagesOfForeignContainersArePinned(t *testing.T) {
 			s.ForeignChanged()
 			time.Sleep(2 * foreignPause) // also for the look after a failed one
 			synctest.Wait()
-			testutil.Equal(t, statusOf(t, s, "a").GetPinned(), step.pinned, "pinned %s", step.what)
+			for _, image := range []string{"a", "b"} {
+				testutil.Equal(t, statusOf(t, s, image).GetPinned(), step.pinned, "%s is pinned %s", image, step.what)
+			}
 		}
 	})
 }

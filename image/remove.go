@@ -95,7 +95,7 @@ func (s *Service) checkUnused(ctx context.Context, id string) error {
 		if container.ImageID == id {
 			return inUse(id, fmt.Sprintf("container %s", container.ID))
 		}
-		if slices.Contains(s.mounted(container), id) {
+		if slices.Contains(s.imagesOf(container), id) {
 			return inUse(id, fmt.Sprintf("container %s, which has it mounted", container.ID))
 		}
 	}

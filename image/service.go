@@ -34,8 +34,8 @@ type Options struct {
 	// Kept are the directories of criadapter with content of images: artifacts, and the files of image volumes. FsInfo
 	// counts them as images. A file that is linked into several of them counts once.
 	Kept []string
-	// Mounted returns the ids of the images that a listed container of the engine has mounted. They are in use like the
-	// container's own image. It may be nil.
+	// Mounted returns the ids or names of the images that a listed container of the engine has mounted. They are in use
+	// like the container's own image. It may be nil.
 	Mounted func(container.Summary) []string
 	// PodImages returns the images of all sandbox containers, by id. They are pinned like the sandbox image itself: an
 	// upgrade may have changed it, and pods of another CRI server have another one. The kubelet does not list sandbox

@@ -25,12 +25,12 @@ const (
 )
 
 // Mounted returns the ids of the images that a container of the engine's list has mounted, by the engine or by the
-// store.
+// store. For an image that a user has mounted by a name, it returns the name.
 func (s *Store) Mounted(c container.Summary) []string {
 	var ids []string
 	for _, point := range c.Mounts {
 		if point.Type == mount.TypeImage {
-			ids = append(ids, point.Name) // the requested source of the mount, an image's id
+			ids = append(ids, point.Name) // the requested source of the mount
 			continue
 		}
 		below, err := filepath.Rel(s.opts.Root, point.Source)
