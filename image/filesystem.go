@@ -14,9 +14,6 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// systemContainerd is the data directory of a containerd that the engine did not start itself.
-const systemContainerd = "/var/lib/containerd"
-
 // FsInfo returns the path and usage of the filesystem of the images and of the filesystem of the containers' own
 // layers. Engines keep both in one place.
 //
@@ -58,7 +55,7 @@ func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, 
 func (s *Service) place(ctx context.Context) (storage, error) {
 	features, err := s.engine.Features(ctx)
 	if err == nil {
-		place := storageOf(features)
+		place := storageOf(features, s.containerdRoots(features))
 		place.summed, place.keptArtifacts = len(place.layers) == 0, !features.ContainerdImageStore
 		place.layers = append(place.layers, s.kept...)
 		s.lastPlace.Store(&place)
@@ -120,10 +117,11 @@ type storage struct {
 	mounts string
 }
 
-// storageOf finds the layers of an engine by its storage driver.
-func storageOf(features docker.Features) storage {
+// storageOf finds the layers of an engine by its storage driver. roots are the possible data directories of its
+// containerd, the likeliest first.
+func storageOf(features docker.Features, roots []string) storage {
 	if features.ContainerdImageStore {
-		return containerdStorage(features)
+		return containerdStorage(features, roots)
 	}
 	place := storage{mountpoint: features.Root}
 	switch features.StorageDriver {
@@ -134,11 +132,10 @@ func storageOf(features docker.Features) storage {
 	return place
 }
 
-// containerdStorage finds the snapshotter's directory. The engine uses the system's containerd or its own below its
-// root.
-func containerdStorage(features docker.Features) storage {
-	for _, root := range []string{filepath.Join(features.Root, "containerd", "daemon"), systemContainerd} {
-		snapshots := filepath.Join(root, "io.containerd.snapshotter.v1."+features.StorageDriver)
+// containerdStorage finds the snapshotter's directory.
+func containerdStorage(features docker.Features, roots []string) storage {
+	for _, root := range roots {
+		snapshots := filepath.Join(root, snapshotterPrefix+features.StorageDriver)
 		if _, err := os.Stat(snapshots); err != nil || strings.Contains(features.StorageDriver, "/") {
 			continue
 		}

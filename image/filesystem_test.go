@@ -8,6 +8,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/image"
+	"github.com/moby/sys/mountinfo"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
@@ -110,6 +111,39 @@ func (e withArtifact) InspectImage(ctx context.Context, ref string) (*image.Insp
 		return e.Engine.InspectImage(ctx, ref)
 	}
 	return &image.InspectResponse{ID: artifactID, Size: e.size}, nil
+}
+
+// An operator has moved the data directory of containerd. The old one is still there.
+func TestMovedContainerd(t *testing.T) {
+	moved, old := t.TempDir(), t.TempDir()
+	features := docker.Features{Root: "/var/lib/docker", StorageDriver: "overlayfs", ContainerdImageStore: true}
+	for _, root := range []string{moved, old} {
+		testutil.Must(t, os.Mkdir(filepath.Join(root, "io.containerd.snapshotter.v1.overlayfs"), 0o700))
+	}
+	options := func(root string) string {
+		layers := root + "/io.containerd.snapshotter.v1.overlayfs/snapshots"
+		return "rw,lowerdir=" + layers + "/1/fs,upperdir=" + layers + "/2/fs,workdir=" + layers + "/2/work"
+	}
+	got := mountedRoot(features, []*mountinfo.Info{
+		{Mountpoint: "/run/containerd/io.containerd.runtime.v2.task/k8s.io/1/rootfs", VFSOptions: options(old)},
+		{Mountpoint: "/var/lib/docker/rootfs/overlayfs/1", VFSOptions: options(moved)},
+	})
+	testutil.Equal(t, got, moved, "the data directory by a container's mount")
+	testutil.Equal(t, mountedRoot(features, nil), "", "the data directory without a container")
+	place := storageOf(features, []string{filepath.Join(moved, "none"), got, old})
+	testutil.Equal(t, place.mountpoint, filepath.Join(moved, "io.containerd.snapshotter.v1.overlayfs"), "the place")
+
+	config := filepath.Join(t.TempDir(), "config.toml")
+	for text, want := range map[string]string{
+		"version = 3\nroot = '/data/c'\n[plugins]\n": "/data/c",
+		"#root = \"/x\"\n  root=\"/data/c\"\n":       "/data/c",
+		"[grpc]\n  root = \"/x\"\n":                  "",
+		"disabled_plugins = [\"cri\"]\n":             "",
+	} {
+		testutil.WriteFile(t, config, text)
+		testutil.Equal(t, configuredRoot(config), want, "the data directory in %q", text)
+	}
+	testutil.Equal(t, configuredRoot(config+".none"), "", "the data directory without a file")
 }
 
 func TestFsInfoOfAnInvisibleEngine(t *testing.T) {

@@ -40,7 +40,7 @@ func TestMeasureTellsImagesFromContainers(t *testing.T) {
 	for name, content := range map[string]string{"mount-id": "container-layer", "init-id": "container-layer-init\n"} {
 		testutil.WriteFile(t, filepath.Join(mounts, "0123", name), content)
 	}
-	place := storageOf(docker.Features{Root: root, StorageDriver: "overlay2"})
+	place := storageOf(docker.Features{Root: root, StorageDriver: "overlay2"}, nil)
 	testutil.Require(t, place.mounts == mounts && slices.Equal(place.layers, []string{layers}),
 		"the storage is %+v", place)
 	got, err := new(layerSizes).measure(t.Context(), place)
@@ -73,7 +73,7 @@ func TestMeasureWithoutRecordsOfContainers(t *testing.T) {
 // A layer of an image is walked once, and not while the engine unpacks it. Layers of containers are walked each time.
 func TestMeasureRemembersCommittedLayers(t *testing.T) {
 	root := t.TempDir()
-	place := storageOf(docker.Features{Root: root, StorageDriver: "overlay2"})
+	place := storageOf(docker.Features{Root: root, StorageDriver: "overlay2"}, nil)
 	layers := place.layers[0]
 	for _, layer := range []string{"committed", "unpacked", "own"} {
 		write(t, 1<<20, layers, layer, "diff", "a")
@@ -174,7 +174,7 @@ func TestMeterMeasuresOnceInAWhile(t *testing.T) {
 func TestMeterWithoutDirs(t *testing.T) {
 	meter := newUsageMeter()
 	defer meter.close()
-	_, ok := meter.get(t.Context(), storageOf(docker.Features{Root: "/", StorageDriver: "zfs"}))
+	_, ok := meter.get(t.Context(), storageOf(docker.Features{Root: "/", StorageDriver: "zfs"}, nil))
 	testutil.Assert(t, !ok, "figures of a driver whose layers are not in directories")
 }
 

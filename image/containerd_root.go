@@ -1,0 +1,83 @@
+package image
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+const (
+	// snapshotterPrefix begins the name of a snapshotter's directory in the data directory of containerd.
+	snapshotterPrefix = "io.containerd.snapshotter.v1."
+	// systemContainerd is the default data directory of a containerd that the engine did not start itself.
+	systemContainerd = "/var/lib/containerd"
+	// systemConfig is the configuration file of that containerd. It need not exist.
+	systemConfig = "/etc/containerd/config.toml"
+)
+
+// containerdRoots returns the possible data directories of the engine's containerd, the likeliest first. No API reports
+// the directory, and an operator may have moved it to another disk. The mount of a running container shows it. Without
+// one, the engine may have started a containerd below its own root, or it uses the system's.
+func (s *Service) containerdRoots(features docker.Features) (roots []string) {
+	if !features.ContainerdImageStore {
+		return nil
+	}
+	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("overlay"))
+	if err == nil { // otherwise the last directory counts
+		if root := mountedRoot(features, mounts); root != "" {
+			s.mountedRoot.Store(&root)
+		}
+	}
+	if seen := s.mountedRoot.Load(); seen != nil {
+		roots = append(roots, *seen)
+	}
+	roots = append(roots, filepath.Join(features.Root, "containerd", "daemon"))
+	if root := configuredRoot(systemConfig); root != "" {
+		roots = append(roots, root)
+	}
+	return append(roots, systemContainerd)
+}
+
+// mountedRoot finds containerd's data directory in the mount of a container of the engine, empty without one.
+func mountedRoot(features docker.Features, mounts []*mountinfo.Info) string {
+	containers := filepath.Join(features.Root, "rootfs", features.StorageDriver) + "/"
+	for _, mount := range mounts {
+		if !strings.HasPrefix(mount.Mountpoint, containers) {
+			continue
+		}
+		for option := range strings.SplitSeq(mount.VFSOptions, ",") {
+			layer, isUpper := strings.CutPrefix(option, "upperdir=")
+			if root, _, ok := strings.Cut(layer, "/"+snapshotterPrefix+features.StorageDriver+"/"); ok && isUpper {
+				return root
+			}
+		}
+	}
+	return ""
+}
+
+// Parts of containerd's configuration: the beginning of its first table, and the key of the data directory before it.
+var (
+	tomlTable = regexp.MustCompile(`(?m)^\s*\[`)
+	tomlRoot  = regexp.MustCompile(`(?m)^\s*root\s*=\s*["']([^"']+)["']`)
+)
+
+// configuredRoot returns the data directory in a configuration file of containerd, empty without one.
+func configuredRoot(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	if table := tomlTable.FindIndex(text); table != nil {
+		text = text[:table[0]]
+	}
+	found := tomlRoot.FindSubmatch(text)
+	if found == nil {
+		return ""
+	}
+	return string(found[1])
+}
