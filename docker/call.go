@@ -70,6 +70,28 @@ func (c *Client) onImage(ctx context.Context, verb, ref string, f func(context.C
 	return c.short(ctx, op{verb: verb, kind: anImage, object: ref}, f)
 }
 
+// lasting is do for a request that goes on if its caller leaves, because the engine would act on the end of the
+// connection. The caller gets its context's error at once.
+func (c *Client) lasting(ctx context.Context, o op, f func(context.Context, *session) error) error {
+	return c.do(ctx, o, func(ctx context.Context, s *session) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		done := make(chan error, 1)
+		go func() { // it ends with the bound
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.bound) // the caller may leave
+			defer cancel()
+			done <- f(bounded, s)
+		}()
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
 // long is do for a request about one container that only its context bounds.
 func (c *Client) long(ctx context.Context, verb, id string, f func(context.Context, *session) error) error {
 	return c.do(ctx, op{verb: verb, kind: aContainer, object: id}, f)

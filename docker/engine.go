@@ -62,7 +62,8 @@ type Containers interface {
 	// CreateContainer creates a container and returns its full id. It fails with ErrConflict for a name in use, and
 	// with ErrNotFound for a missing image.
 	CreateContainer(ctx context.Context, spec ContainerSpec) (string, error)
-	// StartContainer starts a created or exited container. It succeeds for a running container.
+	// StartContainer starts a created or exited container. It succeeds for a running container. A start that has begun
+	// goes on after the end of ctx.
 	StartContainer(ctx context.Context, id string) error
 	// StopContainer sends the container's stop signal, waits up to grace, and then kills the container. It returns when
 	// the container has stopped. It succeeds for a container that does not run.

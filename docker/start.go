@@ -20,9 +20,13 @@ var startBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitte
 //
 // The containers of a pod share a shim, which ends with the last of them. A start at that moment may be given the
 // ending shim. Then the engine has created no process, and the start is repeated.
+//
+// From Docker Engine 24 on, a start fails if its client leaves, and the engine then reports the container as one that
+// could not run.
 func (c *Client) StartContainer(ctx context.Context, id string) error {
 	defer step.At("engine: start container")()
-	return c.onContainer(ctx, "start container", id, func(ctx context.Context, s *session) error {
+	o := op{verb: "start container", kind: aContainer, object: id, bound: c.timeout}
+	return c.lasting(ctx, o, func(ctx context.Context, s *session) error {
 		var last error
 		err := wait.ExponentialBackoffWithContext(ctx, startBackoff, func(ctx context.Context) (done bool, err error) {
 			_, last = s.api.ContainerStart(ctx, id, client.ContainerStartOptions{})

@@ -1,9 +1,11 @@
 package docker
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -51,4 +53,37 @@ func TestStartAtAShimThatNeverEnds(t *testing.T) {
 	})
 	err := f.dial(0).StartContainer(testContext(t), "x")
 	testutil.Assert(t, err != nil && metEndingShim(err), "got %v", err)
+}
+
+// TestStartOutlivesItsCaller: the caller gets its context's error at once, and the engine does not lose its client.
+func TestStartOutlivesItsCaller(t *testing.T) {
+	outlivesItsCaller(t, "POST /containers/x/start", func(ctx context.Context, c *Client) error {
+		return c.StartContainer(ctx, "x")
+	})
+}
+
+// outlivesItsCaller checks that the engine keeps its client when the caller of a call leaves. A caller that has left
+// before makes no request.
+func outlivesItsCaller(t *testing.T, request string, call func(context.Context, *Client) error) {
+	t.Helper()
+	f := newFakeServer(t)
+	asked, lost := make(chan struct{}, 1), make(chan bool, 1)
+	f.handle(request, func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		select {
+		case <-r.Context().Done():
+			lost <- true
+		case <-time.After(200 * time.Millisecond): // the server notices a lost client within microseconds
+			lost <- false
+		}
+	})
+	c := f.dial(0)
+	ctx, leave := context.WithCancel(testContext(t))
+	left := testutil.Go(func() error { return call(ctx, c) })
+	<-asked
+	leave()
+	wantType(t, "a caller that leaves", <-left, context.Canceled)
+	testutil.Assert(t, !<-lost, "the engine has lost its client")
+	wantType(t, "a caller that has left", call(ctx, c), context.Canceled)
+	testutil.Assert(t, len(asked) == 0, "a caller that has left makes a request")
 }
