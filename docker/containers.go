@@ -80,12 +80,14 @@ func logWarnings(ctx context.Context, call, containerID string, warnings []strin
 
 // StopContainer implements Containers. The grace period is rounded up to whole seconds, the engine's unit. A negative
 // grace period counts as zero.
+//
+// If the client of a stop leaves, Docker Engine 23.0 kills the container at once.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	defer step.At("engine: stop container")()
 	seconds := graceSeconds(grace)
 	grace = time.Duration(seconds) * time.Second
 	o := op{verb: "stop container", kind: aContainer, object: id, bound: c.timeout + grace, grace: grace}
-	return c.do(ctx, o, func(ctx context.Context, s *session) error {
+	return c.lasting(ctx, o, func(ctx context.Context, s *session) error {
 		_, err := s.api.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &seconds})
 		return err
 	})

@@ -105,6 +105,13 @@ func TestStopOutlastsItsGrace(t *testing.T) {
 	wantType(t, "past the bound", c.StopContainer(testContext(t), "x", 0), errdefs.ErrUnavailable)
 }
 
+// TestStopOutlivesItsCaller: a caller that leaves within the grace period does not shorten it.
+func TestStopOutlivesItsCaller(t *testing.T) {
+	outlivesItsCaller(t, "POST /containers/x/stop", func(ctx context.Context, c *Client) error {
+		return c.StopContainer(ctx, "x", time.Minute)
+	})
+}
+
 // TestRemove checks how RemoveContainer ends, also while another client's removal is under way.
 func TestRemove(t *testing.T) {
 	const forever = math.MaxInt64

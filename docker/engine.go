@@ -66,7 +66,8 @@ type Containers interface {
 	// goes on after the end of ctx.
 	StartContainer(ctx context.Context, id string) error
 	// StopContainer sends the container's stop signal, waits up to grace, and then kills the container. It returns when
-	// the container has stopped. It succeeds for a container that does not run.
+	// the container has stopped. It succeeds for a container that does not run. A stop that has begun goes on after the
+	// end of ctx.
 	StopContainer(ctx context.Context, id string, grace time.Duration) error
 	// KillContainer sends a signal such as "SIGKILL". A container that does
 	// not run fails with ErrConflict.
