@@ -71,6 +71,7 @@ func (f facts) features(apiVersion string) Features {
 		SwapLimit:            info.SwapLimit,
 		NegativeOOMScore:     canLowerOOMScore(process),
 		Limits:               readLimits(process),
+		MaxOpenFiles:         readMaxOpenFiles("/proc"),
 	}
 	for _, option := range security.DecodeOptions(info.SecurityOptions) {
 		switch option.Name {

@@ -80,6 +80,8 @@ type Features struct {
 	// Limits are the resource limits of the engine's own process, which its containers inherit, in lexical order of
 	// their names. Without CAP_SYS_RESOURCE, no container can get a higher hard limit.
 	Limits []Limit
+	// MaxOpenFiles is the highest limit of open files that the kernel allows any process (fs.nr_open), 0 if unknown.
+	MaxOpenFiles int64
 }
 
 // LegacyHandler is the runtime handler under which dockershim and cri-dockerd

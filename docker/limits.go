@@ -48,6 +48,13 @@ func readLimits(dir string) []Limit {
 	return parseLimits(string(text))
 }
 
+// readMaxOpenFiles returns fs.nr_open, 0 if it cannot be read. proc is /proc.
+func readMaxOpenFiles(proc string) int64 {
+	text, _ := os.ReadFile(filepath.Join(proc, "sys/fs/nr_open"))
+	value, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return value
+}
+
 // parseLimits reads the text of /proc/PID/limits. Each line has a title, the soft limit and the hard limit.
 func parseLimits(text string) []Limit {
 	var out []Limit

@@ -40,6 +40,13 @@ func TestParseLimits(t *testing.T) {
 	testutil.Assert(t, slices.Equal(got, want), "got %+v, want %+v", got, want)
 }
 
+func TestReadMaxOpenFiles(t *testing.T) {
+	proc := t.TempDir()
+	testutil.Equal(t, readMaxOpenFiles(proc), 0, "without the file")
+	testutil.WriteFile(t, filepath.Join(proc, "sys/fs/nr_open"), "1000000\n")
+	testutil.Equal(t, readMaxOpenFiles(proc), 1_000_000, "the kernel's highest limit of open files")
+}
+
 // TestWitness shows whose limits count: dockerd's, or this process's if another program has the socket.
 func TestWitness(t *testing.T) {
 	proc := t.TempDir()

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
@@ -12,7 +13,7 @@ import (
 // daemon.json has no effect.
 const shmSize = 64 << 20
 
-// maxOpenFiles is the kernel's default of fs.nr_open. The kernel refuses a higher limit.
+// maxOpenFiles is the kernel's default of fs.nr_open.
 const maxOpenFiles = 1 << 20
 
 // explicitConfig returns a container's configuration. It overrides each setting of an image that CRI has no field for.
@@ -48,8 +49,9 @@ func explicitHost(f docker.Features, runtime string) *container.HostConfig {
 //
 // Three limits have other values. Processes and core files are unlimited, as in the systemd units of Docker and
 // containerd. The limit of open files is maxOpenFiles, which is low enough for programs that loop over all possible
-// descriptors. NegativeOOMScore shows whether the engine has CAP_SYS_RESOURCE. Without this capability, no hard limit
-// can be above the engine's own.
+// descriptors. It is less if the node's administrator has lowered fs.nr_open: the kernel refuses a higher limit.
+// NegativeOOMScore shows whether the engine has CAP_SYS_RESOURCE. Without this capability, no hard limit can be above
+// the engine's own.
 func ulimits(f docker.Features) []*container.Ulimit {
 	out := make([]*container.Ulimit, 0, len(f.Limits))
 	for _, limit := range f.Limits {
@@ -58,7 +60,7 @@ func ulimits(f docker.Features) []*container.Ulimit {
 		case "core", "nproc":
 			soft, hard = raised(docker.Unlimited, hard, f)
 		case "nofile":
-			soft, hard = raised(maxOpenFiles, hard, f)
+			soft, hard = raised(min(maxOpenFiles, cmp.Or(f.MaxOpenFiles, maxOpenFiles)), hard, f)
 		}
 		out = append(out, &container.Ulimit{Name: limit.Name, Soft: soft, Hard: hard})
 	}

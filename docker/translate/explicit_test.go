@@ -51,29 +51,38 @@ func TestUlimits(t *testing.T) {
 	const none = docker.Unlimited
 	for name, c := range map[string]struct {
 		canRaise bool
+		files    int64
 		engine   []docker.Limit
 		want     []docker.Limit
 	}{
-		"ordinary": {true, engineLimits(), []docker.Limit{
+		"ordinary": {true, 1 << 20, engineLimits(), []docker.Limit{
 			{Name: "core", Soft: none, Hard: none}, {Name: "memlock", Soft: 8 << 20, Hard: 8 << 20},
 			{Name: "nofile", Soft: 1 << 20, Hard: 1 << 20}, {Name: "nproc", Soft: none, Hard: none},
 		}},
-		"without CAP_SYS_RESOURCE": {false, engineLimits(), []docker.Limit{
+		"without CAP_SYS_RESOURCE": {false, 1 << 20, engineLimits(), []docker.Limit{
 			{Name: "core", Soft: none, Hard: none}, {Name: "memlock", Soft: 8 << 20, Hard: 8 << 20},
 			{Name: "nofile", Soft: 524288, Hard: 524288}, {Name: "nproc", Soft: 96365, Hard: 96365},
 		}},
-		"without it, more than enough": {false, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: 1 << 30}},
+		"without it, more than enough": {false, 1 << 30, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: 1 << 30}},
 			[]docker.Limit{
 				{Name: "nofile", Soft: 1 << 20, Hard: 1 << 20},
 			}},
-		"without it, no limit": {false, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: none}}, []docker.Limit{
+		"without it, no limit": {false, 0, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: none}}, []docker.Limit{
 			{Name: "nofile", Soft: 1 << 20, Hard: 1 << 20},
 		}},
-		"not known": {false, nil, nil},
+		"a lower fs.nr_open": {true, 1_000_000, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: 1_000_000}},
+			[]docker.Limit{
+				{Name: "nofile", Soft: 1_000_000, Hard: 1_000_000},
+			}},
+		"lowered since the engine's start": {false, 65536, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: 1 << 20}},
+			[]docker.Limit{
+				{Name: "nofile", Soft: 65536, Hard: 65536},
+			}},
+		"not known": {false, 0, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := containerInput()
-			in.Features.NegativeOOMScore, in.Features.Limits = c.canRaise, c.engine
+			in.Features.NegativeOOMScore, in.Features.Limits, in.Features.MaxOpenFiles = c.canRaise, c.engine, c.files
 			var got []docker.Limit
 			for _, u := range mustContainer(t, in).Host.Ulimits {
 				got = append(got, docker.Limit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
