@@ -161,6 +161,19 @@ func TestForwardedSocket(t *testing.T) {
 	}
 }
 
+// TestContainerWhoseEndTheEngineMissed: an engine of this machine is accepted although it still shows a container as
+// running whose process has ended.
+func TestContainerWhoseEndTheEngineMissed(t *testing.T) {
+	f := newFakeServer(t)
+	f.change(func() { f.running = []container.Summary{{ID: "ended"}, {ID: "running"}} })
+	for id, pid := range map[string]int{"ended": 1<<22 + 5, "running": os.Getpid()} {
+		f.handle("GET /containers/"+id+"/json",
+			answer(200, fmt.Sprintf(`{"Id":%q,"State":{"Running":true,"Pid":%d}}`, id, pid)))
+		testutil.Must(t, os.MkdirAll(filepath.Join(f.info.DockerRootDir, "containers", id), 0o700))
+	}
+	testutil.Check(t, f.dial(0).Ping(testContext(t)), "Ping")
+}
+
 // TestEngineComesAndGoes uses a client that is made before the engine runs, and an engine that comes back with another
 // version.
 func TestEngineComesAndGoes(t *testing.T) {

@@ -73,34 +73,48 @@ func checkVisible(peer int, root string) error {
 	return nil
 }
 
-// checkRunning recognises an engine of another machine that is forwarded to a socket here: the process and the
-// directory of one of its running containers are missing. Without a running container it accepts the engine.
+// maxLooks bounds how many running containers checkRunning looks for.
+const maxLooks = 8
+
+// checkRunning recognises an engine of another machine that is forwarded to a socket here: its running containers have
+// no process or directory. One container that has them, or may have ended, shows an engine of this machine. Docker can
+// list a container as running for days after its process has ended, if it has missed the end. Without a running
+// container it accepts the engine.
 func checkRunning(ctx context.Context, api *client.Client, root string) error {
 	list, err := api.ContainerList(ctx, client.ContainerListOptions{
-		Limit: 1, Filters: make(client.Filters).Add("status", "running")}) // a limit alone also lists ended ones
+		Limit: maxLooks, Filters: make(client.Filters).Add("status", "running")}) // a limit alone also lists ended ones
 	if err != nil || len(list.Items) == 0 {
 		return err
 	}
-	id := list.Items[0].ID
-	// The container may have ended since it was listed: look once more.
-	for range 2 {
-		inspected, err := api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
-		if hasType(err) {
-			return nil
-		}
-		if err != nil {
+	for _, item := range list.Items {
+		if foreign, err := isForeign(ctx, api, root, item.ID); err != nil || !foreign {
 			return err
-		}
-		state := inspected.Container.State
-		if state == nil || !state.Running {
-			return nil
-		}
-		if err := checkOurs(root, id, state.Pid); !errors.Is(err, os.ErrNotExist) {
-			return nil
 		}
 	}
 	return refusal("the engine's container %.12s has no process or directory here, so the engine runs on another "+
-		"machine; run criadapter next to it", id)
+		"machine: run criadapter next to it. If it runs here, it has missed the container's end: restart it",
+		list.Items[0].ID)
+}
+
+// isForeign reports whether a listed container runs and has no process or directory here.
+func isForeign(ctx context.Context, api *client.Client, root, id string) (bool, error) {
+	for range 2 { // it may end between the inspect and the look
+		inspected, err := api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+		if hasType(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		state := inspected.Container.State
+		if state == nil || !state.Running {
+			return false, nil
+		}
+		if err := checkOurs(root, id, state.Pid); !errors.Is(err, os.ErrNotExist) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // checkOurs looks for the traces of a running container on this machine.
