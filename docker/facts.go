@@ -70,6 +70,7 @@ func (f facts) features(apiVersion string) Features {
 		HugePages:            limitedHugePages("/", cgroupVersion),
 		SwapLimit:            info.SwapLimit,
 		NegativeOOMScore:     canLowerOOMScore(process),
+		InUserNamespace:      inUserNamespace(process),
 		Limits:               readLimits(process),
 		MaxOpenFiles:         readMaxOpenFiles("/proc"),
 	}

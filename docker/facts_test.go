@@ -69,7 +69,7 @@ func TestFeatures(t *testing.T) {
 			testutil.Assert(t, got.MaxOpenFiles > 0, "at most %d open files", got.MaxOpenFiles)
 			// These depend on this machine, and have tests of their own: TestCanLowerOOMScore, TestReadLimits,
 			// TestReadMaxOpenFiles, TestNoCheckpoint and TestLimitedHugePages.
-			got.NegativeOOMScore, got.Limits, got.MaxOpenFiles = false, nil, 0
+			got.NegativeOOMScore, got.InUserNamespace, got.Limits, got.MaxOpenFiles = false, false, nil, 0
 			got.NoCheckpoint, got.HugePages, got.Process = "", nil, 0
 			testutil.Assert(t, reflect.DeepEqual(got, c.want), "got  %+v\nwant %+v", got, c.want)
 		})
@@ -119,6 +119,20 @@ func TestCanLowerOOMScore(t *testing.T) {
 			}
 			testutil.Equal(t, canLowerOOMScore(witness(proc, 7)), c.want, "canLowerOOMScore")
 		})
+	}
+}
+
+// TestInUserNamespace has the maps of a machine, of a system container, and of one with several ranges.
+func TestInUserNamespace(t *testing.T) {
+	dir := t.TempDir()
+	testutil.Assert(t, !inUserNamespace(dir), "without a map")
+	for text, want := range map[string]bool{
+		"         0          0 4294967295\n": false,
+		"         0    1000000 1000000000\n": true,
+		"0 0 1\n1 100000 65536\n":            true,
+	} {
+		testutil.WriteFile(t, filepath.Join(dir, "uid_map"), text)
+		testutil.Equal(t, inUserNamespace(dir), want, "with the map %q", text)
 	}
 }
 

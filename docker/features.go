@@ -77,6 +77,8 @@ type Features struct {
 	// NegativeOOMScore says whether containers can get a negative
 	// oom_score_adj. It is false when the engine lacks CAP_SYS_RESOURCE.
 	NegativeOOMScore bool
+	// InUserNamespace says that the engine, and so the node, is in a user namespace, which has not all ids.
+	InUserNamespace bool
 	// Limits are the resource limits of the engine's own process, which its containers inherit, in lexical order of
 	// their names. Without CAP_SYS_RESOURCE, no container can get a higher hard limit.
 	Limits []Limit

@@ -61,16 +61,21 @@ func witness(proc string, peer int) string {
 // CAP_SYS_RESOURCE in the initial user namespace. Unreadable facts count as yes, so that a working engine is not
 // degraded.
 func canLowerOOMScore(dir string) bool {
-	if uidMap, err := os.ReadFile(filepath.Join(dir, "uid_map")); err == nil {
-		if !slices.Equal(strings.Fields(string(uidMap)), []string{"0", "0", "4294967295"}) {
-			return false
-		}
+	if inUserNamespace(dir) {
+		return false
 	}
 	status, err := os.ReadFile(filepath.Join(dir, "status"))
 	if err != nil {
 		return true
 	}
 	return hasCapability(string(status), capSysResource)
+}
+
+// inUserNamespace reports whether the process of dir is in another user namespace than the kernel's first one. A node
+// that is a system container (LXC) has such a namespace. It returns false if that cannot be read.
+func inUserNamespace(dir string) bool {
+	uidMap, err := os.ReadFile(filepath.Join(dir, "uid_map"))
+	return err == nil && !slices.Equal(strings.Fields(string(uidMap)), []string{"0", "0", "4294967295"})
 }
 
 // hasCapability looks a capability up in the text of /proc/PID/status. It returns true if the text does not show

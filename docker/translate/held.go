@@ -9,7 +9,7 @@ import (
 )
 
 // engineSysctls are the sysctls that the engine sets in each network namespace that it makes. They let containers ping
-// and open any port without privileges.
+// and open any port without privileges. In a user namespace the engine leaves pingGroups out.
 var engineSysctls = map[string]string{
 	pingGroups:                            "0 2147483647",
 	"net.ipv4.ip_unprivileged_port_start": "0",
@@ -63,6 +63,9 @@ func WithoutContainer(in SandboxInput) (KernelPod, bool, error) {
 	}
 	if pod.UTS {
 		maps.Copy(pod.Sysctls, engineSysctls)
+	}
+	if in.Features.InUserNamespace { // the kernel refuses groups that the namespace does not have
+		delete(pod.Sysctls, pingGroups)
 	}
 	if value := limitPing(in.Config); value != "" {
 		pod.Sysctls[pingGroups] = value

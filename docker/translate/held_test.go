@@ -231,6 +231,10 @@ func TestWithoutContainer(t *testing.T) {
 		},
 	}
 	testutil.Assert(t, err == nil && ok && reflect.DeepEqual(got, want), "got %+v, %v, %v", got, ok, err)
+	in.Features.InUserNamespace = true
+	delete(want.Sysctls, pingGroups)
+	got, ok, err = WithoutContainer(in)
+	testutil.Assert(t, err == nil && ok && reflect.DeepEqual(got, want), "in a user namespace: %+v, %v", got, err)
 	in = able()
 	in.Config.Hostname = ""
 	in.Config.Linux.SecurityContext.NamespaceOptions = &runtimeapi.NamespaceOption{
