@@ -187,18 +187,32 @@ func (k *keeper) tell(r report) {
 	}
 }
 
-// killAll kills the runtimes at work and all commands, with their descendants and sessions. Each child of the keeper is
-// one of these, or was left by one. So no file is needed to find a command that a runtime has just started.
+// killAll kills the runtimes at work and all commands, with their descendants and sessions. In the host's PID namespace
+// a process that an ended command left is a child of the keeper, too. It lives on, as it does under the engine's shim.
 func (k *keeper) killAll() {
+	since, err := ticksNow()
+	if err != nil {
+		since = 0 // all children are killed, because a command must not live on
+	}
 	for pid := range k.runtimes {
+		since = min(since, began(pid))
 		endRuntime(pid)
 	}
 	deadline := time.Now().Add(deathPatience)
-	for pid := range killDescendants(os.Getpid()) {
+	spare := func(p proctable.Stat) bool { return k.left(p, since) }
+	for pid := range killDescendants(os.Getpid(), spare) {
 		for proctable.Lives(pid) && time.Now().Before(deadline) {
 			time.Sleep(time.Millisecond)
 		}
 	}
+}
+
+// left reports whether a process is a child that an ended command left before a time, in ticks since the boot. A
+// younger child may be a command that a runtime at work has just started, or what a killed process leaves. So no file
+// is needed to find such a command.
+func (k *keeper) left(p proctable.Stat, before uint64) bool {
+	_, command := k.commands[p.PID]
+	return p.Parent == os.Getpid() && !command && began(p.PID) < before
 }
 
 // deathPatience is how long the keeper waits at its end for the deaths of killed commands. The ones in a frozen cgroup

@@ -153,6 +153,38 @@ func TestKeeperKillsCommandsWithoutAFile(t *testing.T) {
 	isGone(t, "the command", command)
 }
 
+// The keeper's end spares what an ended command left, and kills what a runtime at work has started since.
+func TestKeeperSparesWhatAnEndedCommandLeft(t *testing.T) {
+	for name, next := range map[string]string{
+		"no runtime at work": "",
+		"a runtime at work":  hangsApart,
+		"a command at work":  `setsid sh -c 'sleep 1000 & echo $! >'$mark'; wait' & echo $! >$pidfile`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScripted(t, `if [ ! -e $mark.left ]; then
+				setsid sh -c 'sleep 1000 & echo $! >'$mark'.left' & echo $! >$pidfile
+				exit
+			fi
+			`+next)
+			code, err := s.start(t, Command{}).Wait(limited(t))
+			testutil.Require(t, err == nil && code == 0, "the first command: %d, %v", code, err)
+			left := readPID(s.mark + ".left")
+			t.Cleanup(func() { _ = unix.Kill(left, unix.SIGKILL) })
+			time.Sleep(20 * time.Millisecond) // times of processes have steps of 10 ms
+			var command int
+			if next != "" {
+				s.start(t, Command{})
+				command = s.marked(t)
+			}
+			s.Close()
+			testutil.Assert(t, proctable.Lives(left), "what the ended command left was killed")
+			if command != 0 {
+				isGone(t, "the second command", command)
+			}
+		})
+	}
+}
+
 // A runtime that hangs does not outlive the cancelled start, and neither does its command.
 func TestCancelEndsAHangingRuntime(t *testing.T) {
 	s := newScripted(t, hangs)

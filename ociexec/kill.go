@@ -22,19 +22,25 @@ const killRounds = 10
 // then it starts nothing more, and its processes stay its descendants.
 func endRuntime(pid int) {
 	_ = unix.Kill(pid, unix.SIGSTOP) // it may have ended, as below
-	killDescendants(pid)
+	killDescendants(pid, nil)
 	_ = unix.Kill(-pid, unix.SIGKILL)
 	_ = unix.Kill(pid, unix.SIGKILL)
 }
 
 // killDescendants kills all descendants of a process and their sessions, until a search finds no new one. A process in
-// a frozen cgroup dies when the cgroup thaws, before it runs any further. The descendants are returned.
-func killDescendants(pid int) (killed map[int]bool) {
+// a frozen cgroup dies when the cgroup thaws, before it runs any further. Children for which spare returns true live
+// on, unless they are in a killed session. The descendants are returned.
+func killDescendants(pid int, spare func(child proctable.Stat) bool) (killed map[int]bool) {
 	killed = map[int]bool{}
 	for range killRounds {
 		all, err := proctable.All()
 		if err != nil {
 			return killed
+		}
+		for i := range all {
+			if spare != nil && spare(all[i]) {
+				all[i].Parent = 0
+			}
 		}
 		before := len(killed)
 		tree := proctable.Tree(all, pid)
@@ -116,15 +122,19 @@ func killStrays(container string, since uint64) {
 		if !ancestors[p.Parent] || !proctable.InContainer(p.PID, container) {
 			continue
 		}
-		if status, err := statusOf("/proc/" + strconv.Itoa(p.PID)); err == nil && startOf(status) >= since {
-			killDescendants(p.PID)
+		if began(p.PID) >= since {
+			killDescendants(p.PID, nil)
 			kill(p)
 		}
 	}
 }
 
-// startOf returns when a process began, in ticks since the boot.
-func startOf(status map[string]string) uint64 {
+// began returns when a process began, in ticks since the boot, and 0 for a process that is gone.
+func began(pid int) uint64 {
+	status, err := statusOf("/proc/" + strconv.Itoa(pid))
+	if err != nil {
+		return 0
+	}
 	ticks, err := strconv.ParseUint(status["start"], 10, 64)
 	if err != nil {
 		return 0
