@@ -22,7 +22,8 @@ import (
 // that the command left behind with its output open is not waited for.
 //
 // The end of ctx means that the client is gone. The command's input then ends, and its session gets SIGHUP, as when a
-// terminal closes. A process that ignores SIGHUP (nohup) goes on, and its output is discarded.
+// terminal closes. So does the session of a command that a restarted engine no longer knows. A process that ignores
+// SIGHUP (nohup) goes on, and its output is discarded.
 //
 // It fails with ErrFailedPrecondition when the container does not run.
 func (s *Service) Exec(ctx context.Context, id string, command []string, streams Streams) (exitCode int, err error) {
@@ -87,12 +88,11 @@ func (p interactive) serve(ctx context.Context, streams Streams) (int, error) {
 	}
 	if errors.Is(err, ociexec.ErrKeeper) {
 		err = errors.Join(err, p.service.killRun(ctx, p.run, p.containerID, p.copied))
+	} else if hangUpErr := p.hangUp(ctx); hangUpErr != nil {
+		log.G(ctx).WithError(hangUpErr).WithField("containerID", p.containerID).
+			Warn("cannot hang up command without a client, it may run on")
 	}
 	if ctx.Err() != nil {
-		if hangUpErr := p.hangUp(ctx); hangUpErr != nil {
-			log.G(ctx).WithError(hangUpErr).WithField("containerID", p.containerID).
-				Warn("cannot hang up command whose client is gone, it may run on")
-		}
 		err = ctx.Err()
 	}
 	return 0, err

@@ -11,7 +11,6 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/proctable"
-	"github.com/criadapter/criadapter/ociexec"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -85,19 +84,17 @@ func (p *process) close() {
 	}
 }
 
-// wait returns the command's exit code when it has ended. When ctx ends first the command is killed.
+// wait returns the command's exit code when it has ended. If ctx or the engine's answers end first, the command is
+// killed.
 func (p *process) wait(ctx context.Context) (int, error) {
 	code, err := p.run.waitExit(ctx, p.copied)
-	if errors.Is(err, ociexec.ErrKeeper) {
-		return 0, errors.Join(err, p.service.killRun(ctx, p.run, p.containerID, p.copied))
+	if err == nil {
+		return code, p.waitOutput(ctx)
 	}
-	if ctx.Err() != nil && err != nil {
-		return 0, errors.Join(ctx.Err(), p.service.killRun(ctx, p.run, p.containerID, p.copied))
+	if ctx.Err() != nil {
+		err = ctx.Err()
 	}
-	if err != nil {
-		return 0, err
-	}
-	return code, p.waitOutput(ctx)
+	return 0, errors.Join(err, p.service.killRun(ctx, p.run, p.containerID, p.copied))
 }
 
 // waitOutput waits for the rest of the output of a command that has ended, at most for maxLateOutput. A child may keep

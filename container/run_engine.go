@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type engineRun struct {
 	// exited is closed at the engine's event of the command's end.
 	exited  <-chan struct{}
 	unwatch func()
+	// seen is the process id that waitExit saw last, 0 for none. A restarted engine no longer knows the command.
+	seen int
 }
 
 // startInEngine starts a command through the engine.
@@ -109,6 +112,7 @@ func (r *engineRun) waitExit(ctx context.Context, copied <-chan struct{}) (int, 
 		if err != nil {
 			return 0, lost(err)
 		}
+		r.seen = cmp.Or(state.PID, r.seen)
 		if ended(state, copied == nil, again) {
 			return state.ExitCode, nil
 		}
@@ -135,18 +139,20 @@ func ended(state docker.ExecState, outputEnded, later bool) bool {
 // the same type.
 func lost(err error) error {
 	if errdefs.IsNotFound(err) {
-		return fmt.Errorf("the container ended while the command ran: %w", errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("the engine no longer knows the command (the container ended or the engine restarted): %w",
+			errdefs.ErrFailedPrecondition)
 	}
 	return err
 }
 
-// pid implements run. The engine knows it shortly after the start.
+// pid implements run. The engine knows it shortly after the start. With live-restore, a command outlives its engine.
 func (r *engineRun) pid(ctx context.Context, copied <-chan struct{}) (pid int, err error) {
 	appears := time.Now().Add(appearTimeout)
 	err = pidBackoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (done bool, err error) {
 		state, err := r.engine.InspectExec(ctx, r.execID)
 		switch {
-		case errdefs.IsNotFound(err):
+		case errdefs.IsNotFound(err), err != nil && r.seen != 0:
+			pid = r.seen
 			return true, nil
 		case err != nil:
 			return false, err
