@@ -22,6 +22,7 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/proctable"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/ociexec"
 )
 
 func TestExecSync(t *testing.T) {
@@ -115,6 +116,27 @@ func TestExecSyncLost(t *testing.T) {
 	id := n.running("sleep")
 	_, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"ends"}})
 	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "ExecSync: %v", err)
+}
+
+// immortalRun is a command that is lost, and whose killing takes too long.
+type immortalRun struct{ refusedRun }
+
+func (immortalRun) waitExit(context.Context, <-chan struct{}) (int, error) {
+	return 0, ociexec.ErrKeeper
+}
+
+func (immortalRun) pid(context.Context, <-chan struct{}) (int, error) {
+	return 0, context.DeadlineExceeded
+}
+
+// A kubelet counts a command's time-out as a failure of the probe, and ignores other errors.
+func TestSlowKillIsNoTimeout(t *testing.T) {
+	_, err := (&process{service: &Service{}, run: &immortalRun{}}).wait(t.Context())
+	testutil.Assert(t, errors.Is(err, ociexec.ErrKeeper) && !errors.Is(err, context.DeadlineExceeded), "got %v", err)
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	_, err = (&process{service: &Service{}, run: &immortalRun{}}).wait(ctx)
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "at the deadline: %v", err)
 }
 
 // forge gives a container the labels of an image that replace what exec_die events say.

@@ -111,20 +111,24 @@ func (p *process) waitOutput(ctx context.Context) error {
 	return err
 }
 
-// killRun ends a command and its descendants, on a context of its own. copied is closed when its output has ended.
+// killRun ends a command and its descendants, on a context of its own. copied is closed when its output has ended. The
+// error has no type: killTimeout is not the command's time limit, which a kubelet counts as a failure of a probe.
 func (s *Service) killRun(ctx context.Context, r run, containerID string, copied <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
 	pid, err := r.pid(ctx, copied)
-	if err != nil || pid == 0 {
-		return err
+	if err != nil {
+		return fmt.Errorf("finding the command to kill it: %v", err)
+	}
+	if pid == 0 {
+		return nil
 	}
 	inSandbox, err := s.signalInSandbox(ctx, containerID, pid, unix.SIGKILL)
 	if err == nil && !inSandbox {
 		err = s.killTree(ctx, pid, containerID)
 	}
 	if err != nil {
-		return fmt.Errorf("killing the command: %w", err)
+		return fmt.Errorf("killing the command: %v", err)
 	}
 	return nil
 }

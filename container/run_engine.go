@@ -163,10 +163,7 @@ func (r *engineRun) pid(ctx context.Context, copied <-chan struct{}) (pid int, e
 		}
 		return true, nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("finding the command to kill it: %w", err)
-	}
-	return pid, nil
+	return pid, err
 }
 
 func closed(c <-chan struct{}) bool {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -209,6 +210,19 @@ func TestKilledKeeperLeavesNoStart(t *testing.T) {
 	testutil.Assert(t, errors.Is(err, ErrKeeper), "%v", err)
 	isGone(t, "the command", command)
 	isGone(t, "the runtime", runtime.Parent)
+}
+
+// The limit of the wait for a killed runtime is not the limit of the command.
+func TestRuntimeThatDoesNotDieIsNoTimeout(t *testing.T) {
+	dir := t.TempDir()
+	runtime := exec.Command("sh", "-c", "sleep 1000; :", dir+"/"+pidFile)
+	runtime.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	testutil.Must(t, runtime.Start())
+	defer func() { _ = runtime.Wait() }()
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	err := endStart(ctx, dir)
+	testutil.Assert(t, err != nil && !errors.Is(err, context.DeadlineExceeded), "got %v", err)
 }
 
 // A request that a keeper did not receive before it was killed goes to the next keeper.
