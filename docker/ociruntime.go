@@ -69,27 +69,13 @@ func findOCIRuntime(info system.Info, shim bool) (OCIRuntime, ocinote.Runtime, e
 				ociProgram)
 		}
 		real, err := realRuntime(info.Runtimes, info.DefaultRuntime)
-		return OCIRuntime{Name: name, Notes: notesOf(runtime.Args)}, real, err
+		return OCIRuntime{Name: name, Notes: ocinote.DirOf(runtime.Args)}, real, err
 	}
 	if !shim {
 		return OCIRuntime{}, ocinote.Runtime{}, nil
 	}
 	real, err := realRuntime(info.Runtimes, info.DefaultRuntime)
 	return OCIRuntime{Name: shimRuntime, Notes: ocinote.DefaultDir}, real, err
-}
-
-// notesOf returns the notes directory that runtimeArgs in daemon.json name, or the default.
-func notesOf(args []string) ocinote.Dir {
-	const flag = "--" + ocinote.DirFlag
-	for i, arg := range args {
-		if dir, ok := strings.CutPrefix(arg, flag+"="); ok {
-			return ocinote.Dir(dir)
-		}
-		if arg == flag && i+1 < len(args) {
-			return ocinote.Dir(args[i+1])
-		}
-	}
-	return ocinote.DefaultDir
 }
 
 // realRuntime returns the program and the arguments of the engine's runtime with that name.

@@ -63,7 +63,7 @@ func (r *Runner) locateRunc(
 	if c, bundle, shim, err = locate(r.proc, id, pid); err != nil {
 		return nil, "", 0, err
 	}
-	if c.Kind, err = r.kinds.of(ctx, c.program, c.environ); err != nil {
+	if c.Kind, err = r.kinds.behind(ctx, c); err != nil {
 		return nil, "", 0, err
 	}
 	if _, err := os.Stat(filepath.Join(c.root, c.id)); err != nil {
@@ -114,10 +114,10 @@ func (c *Container) readOptions(bundle, namespace string, shim int) error {
 	return err
 }
 
-const pathVariable = "PATH="
+// pathVariable has the search path. If criadapter-oci is a shim, keptVariable has the search path of the real runtime.
+const pathVariable, keptVariable = "PATH=", "CRIADAPTER_PATH="
 
-// searchPaths returns the variables of a shim that say where programs are: PATH, and criadapter-oci's
-// CRIADAPTER_PATH.
+// searchPaths returns the variables of a shim that say where programs are.
 func searchPaths(shim int) ([]string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", shim))
 	if err != nil {
@@ -125,7 +125,7 @@ func searchPaths(shim int) ([]string, error) {
 	}
 	var found []string
 	for variable := range strings.SplitSeq(string(text), "\x00") {
-		if strings.HasPrefix(variable, pathVariable) || strings.HasPrefix(variable, "CRIADAPTER_PATH=") {
+		if strings.HasPrefix(variable, pathVariable) || strings.HasPrefix(variable, keptVariable) {
 			found = append(found, variable)
 		}
 	}

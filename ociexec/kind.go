@@ -2,10 +2,15 @@ package ociexec
 
 import (
 	"context"
+	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
 // kinds caches the name and version of runtime programs. A replaced program is asked again.
@@ -19,6 +24,50 @@ type program struct {
 	path        string
 	dev, ino    uint64
 	size, mtime int64
+}
+
+// behind returns the name and version of a container's runtime, and asks no criadapter-oci in front of it. The
+// container's note names the real runtime: without the container, criadapter-oci would answer for the engine's default.
+func (k *kinds) behind(ctx context.Context, c *Container) (string, error) {
+	if !ocinote.IsID(c.id) {
+		return k.of(ctx, c.program, c.environ)
+	}
+	note, err := notesOf(c.program).Load(c.id)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return k.of(ctx, c.program, c.environ)
+	case err != nil:
+		return "", unsuitable("%w", err)
+	case note.Runtime.Path == "":
+		return "", unsuitable("the container's note names no runtime")
+	}
+	environ := c.environ
+	for _, variable := range c.environ {
+		if path, kept := strings.CutPrefix(variable, keptVariable); kept {
+			environ = []string{pathVariable + path}
+		}
+	}
+	real, err := lookUp(note.Runtime.Path, environ)
+	if err != nil {
+		return "", err
+	}
+	return k.of(ctx, real, environ)
+}
+
+// notesOf returns the directory of notes of a container's program. The engine calls a runtime with arguments by a
+// script of two lines. The second line has the program and the arguments.
+func notesOf(program string) ocinote.Dir {
+	const first, longest = "#!/bin/sh\n", 4096
+	file, err := os.Open(program)
+	if err != nil {
+		return ocinote.DefaultDir
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, longest))
+	if err != nil || !strings.HasPrefix(string(text), first) {
+		return ocinote.DefaultDir
+	}
+	return ocinote.DirOf(strings.Fields(string(text)))
 }
 
 // of returns the name and version of a runtime. It returns ErrUnsuitable for a program that is neither runc nor a

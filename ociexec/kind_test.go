@@ -3,11 +3,14 @@ package ociexec
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/ocinote"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -66,4 +69,41 @@ func TestVersionIsAskedWithoutOurEnvironment(t *testing.T) {
 	var k kinds
 	kind, err := k.of(t.Context(), fakeRuntime(t, `echo "runc version $CRIADAPTER_TEST_SECRET"`), nil)
 	testutil.Assert(t, err == nil && kind == "runc version ", "%q, %v", kind, err)
+}
+
+// A container's note names the runtime behind criadapter-oci, which answers for the engine's default runtime alone. An
+// updated runtime is asked again.
+func TestRuntimeBehindCriadapterOCI(t *testing.T) {
+	id := strings.Repeat("0a", 32)
+	notes := ocinote.Dir(t.TempDir())
+	wrapper := filepath.Join(t.TempDir(), "script")
+	text := fmt.Sprintf("#!/bin/sh\necho runc version 1 # --%s %s $@\n", ocinote.DirFlag, notes)
+	testutil.Must(t, os.WriteFile(wrapper, []byte(text), 0o700))
+	var k kinds
+	ask := func(environ ...string) (string, error) {
+		return k.behind(t.Context(), &Container{id: id, program: wrapper, environ: environ})
+	}
+	kind, err := ask()
+	testutil.Assert(t, err == nil && kind == "runc version 1", "without a note: %q, %v", kind, err)
+
+	real := fakeRuntime(t, "echo runc version 2")
+	testutil.Must(t, notes.Save(id, ocinote.Note{Runtime: ocinote.Runtime{Path: "runc"}}))
+	for name, environ := range map[string][]string{
+		"a runtime of daemon.json": {pathVariable + filepath.Dir(real)},
+		"a shim":                   {pathVariable + "/none", keptVariable + filepath.Dir(real)},
+	} {
+		kind, err = ask(environ...)
+		testutil.Assert(t, err == nil && kind == "runc version 2", "%s: %q, %v", name, kind, err)
+	}
+	testutil.Must(t, os.WriteFile(real, []byte("#!/bin/sh\necho runc version 2.1\n"), 0o700))
+	kind, err = ask(pathVariable + filepath.Dir(real))
+	testutil.Assert(t, err == nil && kind == "runc version 2.1", "updated: %q, %v", kind, err)
+
+	for name, runtime := range map[string]ocinote.Runtime{
+		"crun": {Path: fakeRuntime(t, "echo crun version 1")}, "a shim of its own": {Shim: "containerd-shim-kata-v2"},
+	} {
+		testutil.Must(t, notes.Save(id, ocinote.Note{Runtime: runtime}))
+		kind, err = ask()
+		testutil.Assert(t, errors.Is(err, ErrUnsuitable), "%s: %q, %v", name, kind, err)
+	}
 }

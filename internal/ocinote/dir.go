@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -19,6 +20,20 @@ const DefaultDir = "/run/criadapter/oci"
 // DirFlag is criadapter-oci's flag for a directory of notes other than DefaultDir. The engine's configuration passes
 // it. It must be the first argument, and the real runtime does not get it.
 const DirFlag = "criadapter-notes"
+
+// DirOf returns the directory of notes that arguments of criadapter-oci name, or DefaultDir.
+func DirOf(args []string) Dir {
+	const flag = "--" + DirFlag
+	for i, arg := range args {
+		if dir, ok := strings.CutPrefix(arg, flag+"="); ok {
+			return Dir(dir)
+		}
+		if arg == flag && i+1 < len(args) {
+			return Dir(args[i+1])
+		}
+	}
+	return DefaultDir
+}
 
 // maxNote is the size limit of a note in bytes.
 const maxNote = 4 << 20
