@@ -8,7 +8,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -72,8 +74,8 @@ func (s *Sandbox) Usage(ctx context.Context, container string) (Usage, error) {
 	return Usage{CPU: data.CPU.Usage.Total, Memory: data.Memory.Usage.Usage, Processes: data.Pids.Current}, nil
 }
 
-// Signal signals a command of a container in the sandbox. pid is the process on the node that waits for it. A command
-// that has ended is not an error.
+// Signal signals a command of a container in the sandbox and its descendants. pid is the process on the node that waits
+// for the command. A command that has ended is not an error.
 func (s *Sandbox) Signal(ctx context.Context, container string, pid int, signal unix.Signal) error {
 	files, err := filepath.Glob(filepath.Join(s.bundles, container, "*.pid"))
 	if err != nil {
@@ -87,13 +89,85 @@ func (s *Sandbox) Signal(ctx context.Context, container string, pid int, signal 
 		if inside == 0 {
 			return fmt.Errorf("the process id of the command in its sandbox is not known (%s)", file)
 		}
-		_, err := s.run(ctx, "kill", "--pid", strconv.Itoa(inside), container, strconv.Itoa(int(signal)))
-		if err != nil && proctable.Lives(pid) {
-			return err
+		err := s.signalTree(ctx, container, inside, signal)
+		if errors.Is(err, errNoList) && ctx.Err() == nil && !proctable.Lives(pid) {
+			return nil // the container has ended
 		}
-		return nil
+		return err
 	}
 	return nil
+}
+
+// signalTree signals a process of a container and its descendants, until a search finds no new one. A process that is
+// killed is stopped before, so that it starts nothing more.
+func (s *Sandbox) signalTree(ctx context.Context, container string, root int, signal unix.Signal) error {
+	send := func(pid int, signal unix.Signal) error {
+		_, err := s.run(ctx, "kill", "--pid", strconv.Itoa(pid), container, strconv.Itoa(int(signal)))
+		return err
+	}
+	if signal == unix.SIGKILL {
+		_ = send(root, unix.SIGSTOP) // it may have ended
+	}
+	signalled := map[int]bool{}
+	var failed error
+	for range killRounds {
+		all, err := s.processes(ctx, container)
+		if err != nil {
+			return errors.Join(err, send(root, signal))
+		}
+		found, tree := 0, proctable.Tree(all, root)
+		for _, p := range all {
+			if signalled[p.PID] || !slices.Contains(tree, p.PID) {
+				continue
+			}
+			found++
+			if err := send(p.PID, signal); err != nil {
+				failed = err // the next search does not find a process that has ended
+			} else {
+				signalled[p.PID] = true
+			}
+		}
+		if found == 0 {
+			return nil
+		}
+	}
+	return errors.Join(errors.New("it starts processes faster than they can be signalled"), failed)
+}
+
+// errNoList says that the runtime does not list the processes of a container.
+var errNoList = errors.New("the processes of the container are not known")
+
+// processes lists the processes of a container by their ids in the sandbox. The runtime has a process group instead of
+// a session, and older versions have neither. Its JSON has no parents.
+func (s *Sandbox) processes(ctx context.Context, container string) ([]proctable.Stat, error) {
+	output, err := s.run(ctx, "ps", container)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoList, err)
+	}
+	header, rows, _ := strings.Cut(string(output), "\n")
+	columns := strings.Fields(header)
+	var all []proctable.Stat
+	for row := range strings.Lines(rows) {
+		fields := strings.Fields(row)
+		number := func(column string) int {
+			i := slices.Index(columns, column)
+			if i < 0 || i >= len(fields) {
+				return 0
+			}
+			n, err := strconv.Atoi(fields[i])
+			if err != nil {
+				return 0
+			}
+			return n
+		}
+		if p := (proctable.Stat{PID: number("PID"), Parent: number("PPID"), Session: number("PGID")}); p.PID > 0 {
+			all = append(all, p)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%w: the runtime lists none", errNoList)
+	}
+	return all, nil
 }
 
 // PortConn is a connection to a port in a sandbox.
