@@ -2,6 +2,7 @@ package container
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -71,4 +72,32 @@ func startSession(t *testing.T) (leader, child int) {
 		t.Fatal(fmt.Errorf("the shell wrote %q: %w", line, err))
 	}
 	return cmd.Process.Pid, child
+}
+
+// machineRun is a command in a virtual machine. The engine reports a process outside of the container.
+type machineRun struct {
+	refusedRun
+	outside int
+}
+
+func (r *machineRun) pid(context.Context, <-chan struct{}) (int, error) { return r.outside, nil }
+
+// A command that gets no signal does not count as killed or hung up.
+func TestCommandOutsideOfItsContainer(t *testing.T) {
+	n, _ := newFakeNode(t)
+	id := n.running("sleep")
+	leader, _ := startSession(t)
+	r := &machineRun{outside: leader}
+	p := interactive{&process{service: n.Service, containerID: id, run: r}}
+	for name, end := range map[string]func() error{
+		"killed":  func() error { return n.killRun(t.Context(), r, id, nil) },
+		"hung up": func() error { return p.hangUp(t.Context()) },
+	} {
+		err := end()
+		testutil.Assert(t, err != nil && strings.Contains(err.Error(), "gets no signal"), "%s: %v", name, err)
+		testutil.Assert(t, proctable.Lives(leader), "a process outside of the container is %s", name)
+	}
+	testutil.Must(t, unix.Kill(leader, unix.SIGKILL))
+	testutil.Until(t, "the process has ended", func() bool { return !proctable.Lives(leader) })
+	testutil.Must(t, n.killRun(t.Context(), r, id, nil), "a command that has ended")
 }

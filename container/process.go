@@ -133,11 +133,12 @@ func (s *Service) killRun(ctx context.Context, r run, containerID string, copied
 	return nil
 }
 
-// signalInSandbox signals a command in a sandbox of its runtime. It returns false for any other container.
+// signalInSandbox signals a command in a sandbox of its runtime. It returns false for a command in the container's
+// cgroup, or one that has ended. It fails for any other command, because no signal would reach it.
 func (s *Service) signalInSandbox(
 	ctx context.Context, containerID string, pid int, signal unix.Signal,
 ) (bool, error) {
-	if s.opts.Sandboxes == nil || proctable.InContainer(pid, containerID) {
+	if proctable.InContainer(pid, containerID) {
 		return false, nil
 	}
 	snapshot := s.opts.Cache.Snapshot()
@@ -149,5 +150,13 @@ func (s *Service) signalInSandbox(
 	if err != nil {
 		return false, docker.IgnoreNotFound(err)
 	}
-	return s.opts.Sandboxes.Signal(ctx, pod, containerID, pid, signal)
+	if s.opts.Sandboxes != nil {
+		if inSandbox, err := s.opts.Sandboxes.Signal(ctx, pod, containerID, pid, signal); inSandbox || err != nil {
+			return inSandbox, err
+		}
+	}
+	if proctable.Lives(pid) { // for a command in a virtual machine (Kata Containers), the engine has a process outside
+		return false, fmt.Errorf("process %d is not in the container's cgroup and gets no signal", pid)
+	}
+	return false, nil
 }
