@@ -176,6 +176,11 @@ func (n *node) restart() {
 	n.start(n.mode)
 }
 
+// Recover repairs and recovers the pods, like a start of criadapter.
+func (n *node) Recover(ctx context.Context) error {
+	return errors.Join(n.Repair(ctx), n.Service.Recover(ctx))
+}
+
 func (n *node) must(err error) {
 	n.Helper()
 	testutil.Must(n, err)

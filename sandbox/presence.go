@@ -5,9 +5,8 @@ import "github.com/criadapter/criadapter/checkpoint"
 // presence says where a pod is found. A healthy pod is found everywhere; after a crash, a clean-up or a reboot any part
 // may be missing.
 type presence struct {
-	// shown says that clients see the pod: the engine has its container, or there is a record or an owner. running says
-	// that its namespaces are alive.
-	shown, running bool
+	// shown says that clients see the pod: the engine has its container, or there is a record or an owner.
+	shown bool
 	// phase is the phase in the pod's record, empty without a record. unreadable says that there is a record which
 	// cannot be read.
 	phase      checkpoint.Phase
@@ -23,8 +22,6 @@ type action int
 
 const (
 	actLeave action = iota
-	// actRepair gives a healthy pod back what it has lost.
-	actRepair
 	// actFinish stops a pod whose set-up or stop was cut short.
 	actFinish
 	// actRelease gives back what is held for a pod that no client sees or will ever ask for.
@@ -38,8 +35,6 @@ func (p presence) decide() action {
 		return actLeave // only its record says what the pod holds
 	case p.shown && p.phase == checkpoint.PhaseIntent:
 		return actFinish
-	case p.shown && p.phase == checkpoint.PhaseReady && p.running:
-		return actRepair
 	case !p.shown && p.phase == "" && (p.joined || p.owned):
 		return actRelease // a pod that is not shown but has a record is still being set up
 	}

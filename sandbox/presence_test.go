@@ -13,24 +13,17 @@ func TestDecide(t *testing.T) {
 		found presence
 		want  action
 	}{
-		"nothing": {presence{}, actLeave},
-		"healthy": {presence{shown: true, running: true, phase: set, joined: true,
-			owned: true}, actRepair},
-		"its address is lost":   {presence{shown: true, running: true, phase: set}, actRepair},
-		"its process has ended": {presence{shown: true, phase: set, joined: true}, actLeave},
-		"its set-up or stop was cut short": {presence{shown: true, running: true, phase: intent},
-			actFinish},
-		"the same, and a reboot": {presence{shown: true, phase: intent}, actFinish},
-		"stopped":                {presence{shown: true, phase: stopped}, actLeave},
-		"its record is lost": {presence{shown: true, running: true, joined: true,
-			owned: true}, actLeave},
-		"the network alone has it":         {presence{joined: true}, actRelease},
-		"a directory of it alone is there": {presence{owned: true}, actRelease},
-		"it is being set up":               {presence{phase: intent, joined: true, owned: true}, actLeave},
-		"its record cannot be read": {presence{unreadable: true, joined: true, owned: true},
-			actLeave},
-		"its record cannot be read, and it is running": {presence{shown: true, running: true, unreadable: true},
-			actLeave},
+		"nothing":                             {presence{}, actLeave},
+		"healthy":                             {presence{shown: true, phase: set, joined: true, owned: true}, actLeave},
+		"its address is lost":                 {presence{shown: true, phase: set}, actLeave},
+		"its set-up or stop was cut short":    {presence{shown: true, phase: intent}, actFinish},
+		"stopped":                             {presence{shown: true, phase: stopped}, actLeave},
+		"its record is lost":                  {presence{shown: true, joined: true, owned: true}, actLeave},
+		"the network alone has it":            {presence{joined: true}, actRelease},
+		"a directory of it alone is there":    {presence{owned: true}, actRelease},
+		"it is being set up":                  {presence{phase: intent, joined: true, owned: true}, actLeave},
+		"its record cannot be read":           {presence{unreadable: true, joined: true, owned: true}, actLeave},
+		"a shown pod's record cannot be read": {presence{shown: true, unreadable: true}, actLeave},
 	} {
 		testutil.Equal(t, tt.found.decide(), tt.want, "%s: action", name)
 	}

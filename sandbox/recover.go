@@ -21,13 +21,22 @@ const (
 	recoverLimit   = 8
 )
 
-// Recover goes through the pods once after the cache's first sync. Running pods get back what a crash or a clean-up
-// took. Then pods whose set-up was interrupted are stopped: their addresses go back, and the kubelet removes them. Pods
-// are handled recoverLimit at a time, each within recoverTimeout. The pods' errors are joined.
+// Repair goes through the pods once after the cache's first sync, before clients see them. Running pods get back what a
+// crash or a clean-up took. A pod whose sandbox was restarted becomes NOTREADY, because its record still says READY.
+// Repair is quick: it calls neither plugins nor the engine. The pods' errors are joined.
+func (s *Service) Repair(ctx context.Context) error {
+	ctx = log.WithLogger(ctx, log.L.WithField("component", "sandbox"))
+	return inParallel(ctx, s.opts.Cache.Snapshot().Pods(), func(ctx context.Context, pod *state.Pod) error {
+		return s.onPod(ctx, pod.ID, s.repair)
+	})
+}
+
+// Recover stops pods whose set-up was interrupted, once after Repair: their addresses go back, and the kubelet removes
+// the pods. Pods are handled recoverLimit at a time, each within recoverTimeout. The pods' errors are joined.
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "sandbox"))
 	found, err := s.look(ctx)
-	err = errors.Join(err, s.apply(ctx, found, actRepair, actFinish))
+	err = errors.Join(err, s.apply(ctx, found, actFinish))
 	for _, dir := range []string{s.network.netnsDir(), s.opts.podsDir, s.users.dir()} {
 		err = errors.Join(err, sweepProbes(dir))
 	}
@@ -55,7 +64,7 @@ func (s *Service) look(ctx context.Context) (map[string]presence, error) {
 	snapshot := s.opts.Cache.Snapshot()
 	for _, pod := range snapshot.Pods() {
 		r := found[pod.ID]
-		r.shown, r.running = true, pod.Status.Running
+		r.shown = true
 		found[pod.ID] = r
 	}
 	for id, r := range found {
@@ -78,42 +87,37 @@ func (s *Service) owned() []string {
 	return ids
 }
 
-// apply acts on the pods whose action is among actions, in the order of actions.
-func (s *Service) apply(ctx context.Context, found map[string]presence, actions ...action) error {
-	type task struct {
-		id string
-		do action
-	}
-	var tasks []task
-	for _, do := range actions {
-		for id, r := range found {
-			if r.decide() == do {
-				tasks = append(tasks, task{id, do})
-			}
+// apply acts on the pods that need the action do.
+func (s *Service) apply(ctx context.Context, found map[string]presence, do action) error {
+	var ids []string
+	for id, r := range found {
+		if r.decide() == do {
+			ids = append(ids, id)
 		}
 	}
-	return inParallel(tasks, func(t task) error {
-		ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
-		defer cancel()
-		switch t.do {
-		case actRepair:
-			return s.onPod(ctx, t.id, s.repair)
+	return inParallel(ctx, ids, func(ctx context.Context, id string) error {
+		switch do {
 		case actFinish:
-			return s.onPod(ctx, t.id, s.finishStop)
+			return s.onPod(ctx, id, s.finishStop)
 		case actRelease:
-			return s.releaseUnknown(ctx, t.id)
+			return s.releaseUnknown(ctx, id)
 		}
 		return nil
 	})
 }
 
-// inParallel calls do for each item, recoverLimit at a time, and joins the errors.
-func inParallel[T any](list []T, do func(T) error) error {
+// inParallel calls do for each item, recoverLimit at a time and each within recoverTimeout. It joins the errors.
+func inParallel[T any](ctx context.Context, list []T, do func(context.Context, T) error) error {
 	errs := make([]error, len(list))
 	var group errgroup.Group
 	group.SetLimit(recoverLimit)
 	for i, item := range list {
-		group.Go(func() error { errs[i] = do(item); return nil })
+		group.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+			defer cancel()
+			errs[i] = do(ctx, item)
+			return nil
+		})
 	}
 	_ = group.Wait()
 	return errors.Join(errs...)
@@ -133,7 +137,7 @@ func (s *Service) finishStop(ctx context.Context, pod *state.Pod) error {
 	return s.Stop(ctx, pod.ID)
 }
 
-// repair is quick: it calls neither plugins nor the engine. A pod that is stopped or removed meanwhile is left alone.
+// repair is Repair for one pod. A pod that is stopped or removed meanwhile is left alone.
 func (s *Service) repair(ctx context.Context, pod *state.Pod) error {
 	unlock, err := s.locks.Lock(ctx, pod.ID)
 	if err != nil {
@@ -146,7 +150,7 @@ func (s *Service) repair(ctx context.Context, pod *state.Pod) error {
 	}
 	record, err := s.opts.Store.Load(ctx, pod.ID)
 	if err != nil {
-		return docker.IgnoreNotFound(err)
+		return nil // Recover returns the error of an unreadable record
 	}
 	if record.Phase != checkpoint.PhaseReady || now.Status.Stopping || !now.Status.Running {
 		return nil

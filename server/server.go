@@ -125,8 +125,8 @@ type Options struct {
 	Streams    Streams
 	// Network is nil if the engine connects pods to its default bridge (--network-plugin=bridge).
 	Network Network
-	// Recovered is closed when the logs of containers that ended before this start are complete. Requests for pods and
-	// containers wait for it, like for the cache. It may be nil.
+	// Recovered is closed when pods are repaired, and the logs of containers that ended before this start are complete.
+	// Requests for pods and containers wait for it, like for the cache. It may be nil.
 	Recovered <-chan struct{}
 	// Observe is called after every request. It gets the method without the service's name, the code, and the time from
 	// arrival to the end of the answer. It may be nil.

@@ -59,8 +59,8 @@ type services struct {
 	plugins    *nri.Service // nil with --nri=disabled
 	// recovered is closed after the recovery of interrupted work, or at the end of follow.
 	recovered chan struct{}
-	// logsRecovered is closed when the logs of containers that ended while no server ran are complete. It is also
-	// closed after logsPatience, if a disk hangs, and at the end of follow.
+	// logsRecovered is closed when pods are repaired, and the logs of containers that ended while no server ran are
+	// complete. It is also closed after logsPatience, if a disk hangs, and at the end of follow.
 	logsRecovered chan struct{}
 }
 
@@ -310,7 +310,8 @@ func (r *services) follow(ctx context.Context) {
 			group.Go(func() { r.plugins.Run(ctx, r.containers) })
 		}
 		defer time.AfterFunc(logsPatience, logsRecovered).Stop()
-		err := r.containers.Recover(ctx)
+		// A log disk may hang for longer than logsPatience, so the pods come first.
+		err := errors.Join(r.sandboxes.Repair(ctx), r.containers.Recover(ctx))
 		logsRecovered()
 		group.Go(func() { _ = r.containers.Watch(ctx) }) // ends with ctx, and only then
 		err = errors.Join(err, r.sandboxes.Recover(ctx))
