@@ -17,7 +17,8 @@ const subscriberQueue = 1024
 // ChangeType is the kind of a Change.
 type ChangeType int
 
-// The kinds of changes. A pod is created and started when it is published with a complete network.
+// The kinds of changes. A pod is created and started when it is published with a complete network. It is stopped when
+// its sandbox has ended or its network is lost, but not when StopPodSandbox begins.
 const (
 	Created ChangeType = iota
 	Started
@@ -159,9 +160,9 @@ func (c *Cache) notify(id string, before, after *Snapshot) {
 // changes returns an entry's changes between two snapshots, and its pod.
 func changes(id string, before, after *Snapshot) ([]ChangeType, *Pod) {
 	if old, pod := before.pod(id), after.pod(id); pod != nil {
-		return transitions(podPhase(old), podPhase(pod)), pod
+		return podTransitions(old, pod), pod
 	} else if old != nil {
-		return transitions(podPhase(old), phase{}), lastOf(old)
+		return podTransitions(old, nil), lastOf(old)
 	}
 	old, c := before.container(id), after.container(id)
 	if old == nil && c == nil {
@@ -183,13 +184,6 @@ type phase struct {
 	started, finished time.Time
 }
 
-func podPhase(p *Pod) phase {
-	if p == nil {
-		return phase{}
-	}
-	return phase{true, p.Status.Running, p.Status.StartedAt, p.Status.finishedAt}
-}
-
 func containerPhase(c *Container) phase {
 	if c == nil {
 		return phase{}
@@ -199,7 +193,32 @@ func containerPhase(c *Container) phase {
 
 // Ended reports whether the pod has exited or failed to start. It is false for a pod that waits for its start, and for
 // nil.
-func (p *Pod) Ended() bool { return podPhase(p).ended() }
+func (p *Pod) Ended() bool { return p != nil && !p.Status.Running && !p.Status.finishedAt.IsZero() }
+
+// podTransitions returns the changes between two states of a pod in their order. Either may be nil. A start is only
+// sent for a READY pod: a kubelet takes its event for a working sandbox.
+func podTransitions(old, now *Pod) []ChangeType {
+	was, is := old.connected(), now.connected()
+	// A pod without a start was shown by its record alone.
+	again := was && is && !old.Status.StartedAt.IsZero() && !old.Status.StartedAt.Equal(now.Status.StartedAt)
+	var types []ChangeType
+	if old == nil && now != nil {
+		types = append(types, Created)
+	}
+	if was && !is || again || !was && now.Ended() && !old.Ended() {
+		types = append(types, Stopped)
+	}
+	if is && !was || again {
+		types = append(types, Started)
+	}
+	if old != nil && now == nil {
+		types = append(types, Deleted)
+	}
+	return types
+}
+
+// connected reports whether the pod's sandbox runs with a complete network. It is false for nil.
+func (p *Pod) connected() bool { return p != nil && p.Status.Running && p.Status.NetworkReady }
 
 // ended reports whether the entry has exited or failed to start.
 func (p phase) ended() bool { return p.exists && !p.running && !p.finished.IsZero() }

@@ -81,6 +81,67 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
+func TestPodTransitions(t *testing.T) {
+	pod := func(status PodStatus) *Pod { return &Pod{ID: "web", Status: status} }
+	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
+	ready := pod(PodStatus{Running: true, NetworkReady: true, StartedAt: at(1)})
+	stopping := pod(PodStatus{Running: true, NetworkReady: true, StartedAt: at(1), Stopping: true})
+	fromRecord := pod(PodStatus{Running: true, NetworkReady: true})
+	unfinished := pod(PodStatus{Running: true, StartedAt: at(1)})
+	over := pod(PodStatus{NetworkReady: true, StartedAt: at(1), finishedAt: at(2)})
+	restarted := pod(PodStatus{Running: true, StartedAt: at(3), finishedAt: at(2)})
+	overAgain := pod(PodStatus{StartedAt: at(3), finishedAt: at(4)})
+	readyAgain := pod(PodStatus{Running: true, NetworkReady: true, StartedAt: at(3), finishedAt: at(2)})
+	for name, tt := range map[string]struct {
+		old, now *Pod
+		want     []ChangeType
+	}{
+		"made":                                {nil, ready, []ChangeType{Created, Started}},
+		"made, and its roll-back failed":      {nil, unfinished, []ChangeType{Created}},
+		"seen ended":                          {nil, over, []ChangeType{Created, Stopped}},
+		"its set-up was cut short, and ends":  {unfinished, over, []ChangeType{Stopped}},
+		"StopPodSandbox begins":               {ready, stopping, nil},
+		"StopPodSandbox ends":                 {stopping, over, []ChangeType{Stopped}},
+		"its network is lost":                 {ready, unfinished, []ChangeType{Stopped}},
+		"restarted, and its end was not seen": {ready, restarted, []ChangeType{Stopped}},
+		"restarted":                           {over, restarted, nil},
+		"ended after a restart":               {restarted, overAgain, []ChangeType{Stopped}},
+		"restarted on the host's network":     {ready, readyAgain, []ChangeType{Stopped, Started}},
+		"its first inspect":                   {fromRecord, ready, nil},
+		"its first inspect shows a restart":   {fromRecord, restarted, []ChangeType{Stopped}},
+		"ended wrongly, and seen alive again": {over, ready, []ChangeType{Started}},
+		"removed":                             {over, nil, []ChangeType{Deleted}},
+		"removed while it ran":                {ready, nil, []ChangeType{Stopped, Deleted}},
+		"removed while its network was lost":  {restarted, nil, []ChangeType{Deleted}},
+		"nothing":                             {ready, ready, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := podTransitions(tt.old, tt.now)
+			testutil.Assert(t, slices.Equal(got, tt.want), "got %v, want %v", got, tt.want)
+		})
+	}
+}
+
+// A pod that becomes NOTREADY without an end is stopped for a subscriber, and its second sandbox process is no start.
+func TestSubscriberSeesALostNetwork(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		lost, restarted := n.startPod("lost"), n.startPod("restarted")
+		settle()
+		s := subscribe(n, n.cache)
+		n.cache.UpdatePod(lost, func(status *PodStatus) { status.NetworkReady = false })
+		wantChanges(n, s, "stopped "+lost)
+		n.engine.loseEvents(allEvents)
+		n.must(n.engine.StopContainer(n.Context(), restarted, 0))
+		time.Sleep(time.Second) // the engine's times must differ
+		n.must(n.engine.StartContainer(n.Context(), restarted))
+		_, err := n.cache.RefreshPod(n.Context(), restarted)
+		n.must(err)
+		n.wantPod(restarted, podNotReady)
+		wantChanges(n, s, "stopped "+restarted)
+	})
+}
+
 // A subscriber receives each change of a pod and its container, without a relist.
 func TestSubscriberSeesALife(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
