@@ -102,9 +102,6 @@ func podFromInspect(
 		if ips := docker.Addresses(inspect); record.NetnsPath == "" && len(ips) > 0 {
 			pod.Status.IPs = ips // the engine's bridge gives other addresses at each start
 		}
-		if record.NetnsPath == "" && !pod.Meta.HostNetwork && pod.Status.RanBefore() {
-			pod.Status.NetworkReady = false // see restarted; a pin shows by itself whether it is the sandbox's
-		}
 	case !translate.MadeByUs(inspect.Config.Labels):
 		// Another shim's pod: its addresses are known if Docker set up its network.
 		pod.Status.NetworkReady = true
@@ -114,6 +111,9 @@ func podFromInspect(
 		}
 	}
 	// A pod of ours without a record stays NOTREADY: its set-up was interrupted before it had an address.
+	if pod.Status.NetnsPath == "" && !pod.Meta.HostNetwork && pod.Status.RanBefore() {
+		pod.Status.NetworkReady = false // see restarted; a pin shows by itself whether it is the sandbox's
+	}
 	return pod
 }
 

@@ -150,6 +150,20 @@ func TestPodOfAnotherShim(t *testing.T) {
 		pod.Meta.CreatedAt.Equal(stamp(stampCreated)), "the rest is %+v", pod.Meta)
 }
 
+// The containers of another shim's pod are in the network namespace of the sandbox's first run.
+func TestRestartedPodOfAnotherShim(t *testing.T) {
+	m := New(Options{Records: &records{}})
+	for network, want := range map[container.NetworkMode]runtimeapi.PodSandboxState{
+		"default": podNotReady, "none": podNotReady, "host": podReady,
+	} {
+		inspect := theirPod(nil)
+		inspect.HostConfig.NetworkMode, inspect.State.FinishedAt = network, stampFinished
+		pod, ok := m.fromInspect(t.Context(), inspect).(*Pod)
+		testutil.Require(t, ok, "not taken for a pod")
+		testutil.Equal(t, pod.Status.State(), want, "a restarted pod with the network %s is", network)
+	}
+}
+
 func TestContainerOfAnotherShim(t *testing.T) {
 	m := New(Options{Records: &records{}})
 	inspect := &container.InspectResponse{
