@@ -45,30 +45,43 @@ func (f *Files) Of(sandboxID string) translate.HostFiles {
 	}
 }
 
-// write makes all three files; the hosts file gets the pod's addresses later.
-func (f *Files) write(sandboxID string, config *runtimeapi.PodSandboxConfig) error {
+// write makes the pod's files that are missing. The others stay, because containers have them mounted and may have
+// changed them. After a failure or a crash each file is whole or missing.
+func (f *Files) write(sandboxID string, config *runtimeapi.PodSandboxConfig, ips []string) error {
 	defer step.At("pod files: write")()
 	if err := os.MkdirAll(filepath.Join(f.dir, sandboxID), 0o711); err != nil {
 		return fmt.Errorf("making the directory of the pod's files: %w", err)
 	}
-	resolv, err := f.resolvConf(config)
-	if err != nil {
-		return err
-	}
-	hostname, err := hostname(config)
-	if err != nil {
-		return err
-	}
 	files := f.Of(sandboxID)
-	for path, content := range map[string][]byte{
-		files.ResolvConf: resolv,
-		files.Hostname:   []byte(hostname + "\n"),
+	for path, read := range map[string]func() ([]byte, error){
+		files.ResolvConf: func() ([]byte, error) { return f.resolvConf(config) },
+		files.Hostname: func() ([]byte, error) {
+			name, err := hostname(config)
+			return []byte(name + "\n"), err
+		},
+		files.Hosts: func() ([]byte, error) { return f.hosts(config, ips) },
 	} {
-		if err := writeReadable(path, content); err != nil {
+		if _, err := os.Lstat(path); err == nil {
+			continue
+		}
+		content, err := read()
+		if err != nil {
+			return err
+		}
+		if err := writeNew(path, content); err != nil {
 			return err
 		}
 	}
-	return f.writeHosts(sandboxID, config, nil)
+	return nil
+}
+
+// writeNew is writeReadable for a new file.
+func writeNew(path string, content []byte) error {
+	unfinished := path + ".unfinished"
+	if err := writeReadable(unfinished, content); err != nil {
+		return err
+	}
+	return os.Rename(unfinished, path)
 }
 
 // writeHosts writes the hosts file for the addresses given.
@@ -189,15 +202,4 @@ func readOptional(path string) ([]byte, error) {
 		return nil, fmt.Errorf("reading the node's file for the pod: %w", err)
 	}
 	return content, nil
-}
-
-// complete reports whether all files of a pod are there.
-func (f *Files) complete(sandboxID string) bool {
-	files := f.Of(sandboxID)
-	for _, path := range []string{files.ResolvConf, files.Hosts, files.Hostname} {
-		if _, err := os.Stat(path); err != nil {
-			return false
-		}
-	}
-	return true
 }

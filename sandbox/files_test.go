@@ -109,7 +109,7 @@ func TestFilesOfAPod(t *testing.T) {
 			f := newFiles(t, tt.nodeResolv, tt.resolved, tt.hosts)
 			testutil.Assert(t, !f.complete("id") && f.Of("id") == (translate.HostFiles{}),
 				"there are files before they are written")
-			testutil.Must(t, f.write("id", tt.config))
+			testutil.Must(t, f.write("id", tt.config, nil))
 			testutil.Assert(t, f.complete("id"), "not complete")
 			testutil.Must(t, f.writeHosts("id", tt.config, tt.ips))
 			paths := f.Of("id")
@@ -130,7 +130,7 @@ func TestFilesAreReadableByEveryUser(t *testing.T) {
 	before := syscall.Umask(0o077)
 	defer syscall.Umask(before)
 	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
-	testutil.Must(t, f.write("id", podConfig("web")))
+	testutil.Must(t, f.write("id", podConfig("web"), nil))
 	paths := f.Of("id")
 	for _, path := range []string{paths.ResolvConf, paths.Hosts, paths.Hostname} {
 		info, err := os.Stat(path)
@@ -145,7 +145,7 @@ func TestFilesAreReadableByEveryUser(t *testing.T) {
 // The file itself is mounted into containers, so they would not see a new file at its path.
 func TestHostsFileIsWrittenInPlace(t *testing.T) {
 	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
-	testutil.Must(t, f.write("id", podConfig("web")))
+	testutil.Must(t, f.write("id", podConfig("web"), nil))
 	stat := func() fs.FileInfo {
 		info, err := os.Stat(f.Of("id").Hosts)
 		testutil.Must(t, err)
@@ -156,15 +156,43 @@ func TestHostsFileIsWrittenInPlace(t *testing.T) {
 	testutil.Assert(t, os.SameFile(before, stat()), "the hosts file was replaced")
 }
 
+// Containers have the files mounted, and may have added lines.
+func TestMissingFilesAreWrittenAgain(t *testing.T) {
+	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
+	ips := []string{"10.88.0.2"}
+	testutil.Must(t, f.write("id", podConfig("web"), nil))
+	testutil.Must(t, f.writeHosts("id", podConfig("web"), ips))
+	paths := f.Of("id")
+	testutil.Must(t, os.WriteFile(paths.Hosts, []byte("of the container\n"), 0o600))
+	testutil.Must(t, os.Remove(paths.Hostname))
+	testutil.Must(t, f.write("id", podConfig("web"), ips))
+	testutil.Holds(t, paths.Hostname, "web\n")
+	testutil.Holds(t, paths.Hosts, "of the container\n", "a hosts file that was there")
+	testutil.Must(t, os.Remove(paths.Hosts))
+	testutil.Must(t, f.write("id", podConfig("web"), ips))
+	testutil.Holds(t, paths.Hosts, ownHosts+"10.88.0.2\tweb\n", "a hosts file that was missing")
+}
+
+// complete reports whether all files of a pod are there.
+func (f *Files) complete(sandboxID string) bool {
+	files := f.Of(sandboxID)
+	for _, path := range []string{files.ResolvConf, files.Hosts, files.Hostname} {
+		if _, err := os.Stat(path); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
 func TestFilesThatCannotBeWritten(t *testing.T) {
 	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
 	testutil.Must(t, os.WriteFile(f.dir, nil, 0o600))
-	err := f.write("id", podConfig("web"))
+	err := f.write("id", podConfig("web"), nil)
 	testutil.Assert(t, err != nil, "write succeeded without a directory")
 	testutil.Assert(t, !f.complete("id"), "complete without a directory")
 	unreadable := newFiles(t, "", "", "")
 	testutil.Must(t, os.Mkdir(unreadable.node.resolvConf, 0o700))
 	config := podConfig("web")
 	config.DnsConfig = nil
-	testutil.Assert(t, unreadable.write("id", config) != nil, "write succeeded without the node's resolv.conf")
+	testutil.Assert(t, unreadable.write("id", config, nil) != nil, "write succeeded without the node's resolv.conf")
 }

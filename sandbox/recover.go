@@ -155,7 +155,8 @@ func (s *Service) repair(ctx context.Context, pod *state.Pod) error {
 	if record.Phase != checkpoint.PhaseReady || now.Status.Stopping || !now.Status.Running {
 		return nil
 	}
-	return errors.Join(s.holderOf(record).repair(ctx, now, record), s.recoverFiles(now))
+	return errors.Join(s.holderOf(record).repair(ctx, now, record),
+		s.opts.Files.write(now.ID, now.Meta.Config, now.Status.IPs))
 }
 
 // named adds the pod's name to an error.
@@ -164,15 +165,4 @@ func named(pod *state.Pod, err error) error {
 		return nil
 	}
 	return fmt.Errorf("pod %s: %w", pod.Meta.Name, err)
-}
-
-// recoverFiles writes the pod's files again if one is missing, for the pod's next containers.
-func (s *Service) recoverFiles(pod *state.Pod) error {
-	if s.opts.Files.complete(pod.ID) {
-		return nil
-	}
-	if err := s.opts.Files.write(pod.ID, pod.Meta.Config); err != nil {
-		return err
-	}
-	return s.opts.Files.writeHosts(pod.ID, pod.Meta.Config, pod.Status.IPs)
 }

@@ -120,7 +120,7 @@ func (c *containerSetUp) start(ctx context.Context, p *pending) error {
 		}
 		return err
 	})
-	group.Go(func() error { return c.opts.Files.write(id, p.config) })
+	group.Go(func() error { return c.opts.Files.write(id, p.config, nil) })
 	pod := cniPod(p.record, p.config)
 	c.early = joinEarly(ctx, c.procsFile(p), saved,
 		func(ctx context.Context, pid int) joined { return c.network.join(ctx, pod, pid) })

@@ -60,7 +60,7 @@ func (k *kernelSetUp) start(ctx context.Context, p *pending) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return k.opts.Files.write(p.record.SandboxID, p.config)
+	return k.opts.Files.write(p.record.SandboxID, p.config, nil)
 }
 
 // make makes the pod's directory and all that is in it, and its network namespace.

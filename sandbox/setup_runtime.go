@@ -33,7 +33,7 @@ func (r *runtimeSetUp) start(ctx context.Context, p *pending) error {
 	if err := r.opts.Store.Save(ctx, p.record); err != nil {
 		return err
 	}
-	if err := r.opts.Files.write(id, p.config); err != nil {
+	if err := r.opts.Files.write(id, p.config, nil); err != nil {
 		return err
 	}
 	if p.record.NetnsPath != "" {
