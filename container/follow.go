@@ -162,26 +162,19 @@ func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 }
 
 // Recover resumes the work of criadapter's last start. The logs of running containers are followed from where they
-// were, and logs of ended containers are completed. Ends are saved, limits are written once more, and records of
-// containers that are gone are dropped. Call it after the cache's first relist. A container's failure is logged, and
-// Watch tries its log again. Recover returns only the error of ctx.
+// were, and logs of ended containers are completed. Limits are written once more. Call it after the cache's first
+// relist. Clients wait for Recover, so Watch does all that can be later. A container's failure is logged, and Watch
+// tries its log again. Recover returns only the error of ctx.
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
 	var group errgroup.Group
 	group.SetLimit(maxRecoveries)
-	snapshot := s.opts.Cache.Snapshot()
-	for _, c := range snapshot.Containers() {
+	for _, c := range s.opts.Cache.Snapshot().Containers() {
 		group.Go(func() error {
 			// A crash may have come between its start and its limits.
 			if now, _ := s.beginRun(ctx, c.ID); now != nil && !s.resumeLog(ctx, now) {
 				s.unresumed.add(c.ID)
 			}
-			return nil
-		})
-	}
-	for _, pod := range snapshot.Pods() {
-		group.Go(func() error {
-			s.tidy(ctx, pod)
 			return nil
 		})
 	}

@@ -178,18 +178,24 @@ func TestRecoverOfAContainerThatEndedMeanwhile(t *testing.T) {
 	n.wantLog(logPath, numbered(1, 20))
 }
 
-func TestRecoverDropsRecordsOfContainersThatAreGone(t *testing.T) {
+// Clients wait for Recover, so Watch asks a slow engine which containers are gone.
+func TestRecordsOfContainersThatAreGone(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod, kept := n.createdInPod()
 	gone := n.create(pod, withAttempt(n.config("sleep"), 1))
-	n.restart(func() {
+	n.reboot(func() {
 		testutil.Must(t, engine.RemoveContainer(t.Context(), gone))
 	})
-	record, err := n.store.Load(t.Context(), pod)
-	testutil.Must(t, err)
-	_, ok := record.Containers[kept]
-	testutil.Assert(t, ok && len(record.Containers) == 1,
-		"the checkpoint holds %v, want %s only", record.Containers, kept)
+	answer := engine.Inject("InspectContainer", dockertest.Fault{Object: gone, Block: true})
+	testutil.Receive(t, testutil.Go(func() error { return n.Recover(t.Context()) }), "Recover waits for the engine")
+	answer()
+	n.watch()
+	testutil.Until(t, "the record of the gone container is dropped", func() bool {
+		record, err := n.store.Load(t.Context(), pod)
+		testutil.Must(t, err)
+		_, ok := record.Containers[kept]
+		return ok && len(record.Containers) == 1
+	})
 }
 
 // If another shim's log is a link to the engine's own file, it stays a link.

@@ -58,7 +58,12 @@ func TestRemoveOnAFullDisk(t *testing.T) {
 	n.restart(func() {})
 	// A write that was under way during fill may have left room for the record of the end, which is then listed.
 	testutil.Must(t, n.Remove(t.Context(), id), "Remove after the restart")
-	n.noRecords(pod)
+	n.watch()
+	testutil.Until(t, "the record is dropped", func() bool {
+		record, err := n.store.Load(t.Context(), pod)
+		testutil.Must(t, err)
+		return len(record.Containers) == 0
+	})
 }
 
 // On a full disk no container is made: criadapter would not know it after a restart.

@@ -38,7 +38,7 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("removing container with incomplete container log")
 	}
 	// Step 2: the container. Plugins hear of its removal before. After a crash now the next start lists a container
-	// whose end is in its record, and the call can be repeated. Recover drops other records.
+	// whose end is in its record, and the call can be repeated. Watch drops other records.
 	defer s.opts.Plugins.Block()()
 	s.opts.Plugins.RemoveContainer(ctx, s.opts.Cache.Snapshot().PodOf(c), s.latest(c))
 	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {

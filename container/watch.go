@@ -39,9 +39,9 @@ func (r *runs) forget(id string) {
 
 // Watch looks after containers that other clients start (docker start, docker restart). It follows their logs, and
 // writes again the limits that the Docker API has no field for. It drops the records of containers that other clients
-// remove before their end. Logs that Recover could not resume are tried again, as long as their containers exist.
-// Containers that a checkpoint left paused are resumed, and unfinished checkpoints are removed. Watch returns ctx's
-// error when ctx and its goroutines have ended.
+// remove before their end, and saves ends that no exit hook has seen. Logs that Recover could not resume are tried
+// again, as long as their containers exist. Containers that a checkpoint left paused are resumed, and unfinished
+// checkpoints are removed. Watch returns ctx's error when ctx and its goroutines have ended.
 func (s *Service) Watch(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
 	var group sync.WaitGroup
