@@ -48,18 +48,43 @@ func (m *Manager) restartAll(
 		return nil, err
 	}
 	slices.Reverse(last) // the newest attempt, which triggered the restart, is removed last
-	for _, container := range append(others, last...) {
+	if err := m.remove(ctx, status, append(others, last...)); err != nil {
+		return nil, err
+	}
+	return m.opts.Runtime.PodStatus(ctx, pod.UID)
+}
+
+// Discard removes the containers and sandboxes of a pod that has ended, so that a pod with the same UID begins anew.
+func (m *Manager) Discard(ctx context.Context, status *model.PodStatus) error {
+	if err := m.remove(ctx, status, status.Containers); err != nil {
+		return err
+	}
+	for _, sandbox := range status.Sandboxes {
+		// A sandbox that was never stopped still has its address.
+		if err := m.opts.Runtime.StopPodSandbox(ctx, sandbox.ID); err != nil {
+			return fmt.Errorf("stop sandbox %s: %s", sandbox.ID, message(err))
+		}
+		if err := m.opts.Runtime.RemovePodSandbox(ctx, sandbox.ID); err != nil {
+			return fmt.Errorf("remove sandbox %s: %s", sandbox.ID, message(err))
+		}
+	}
+	return nil
+}
+
+// remove removes containers of a pod in this order.
+func (m *Manager) remove(ctx context.Context, status *model.PodStatus, containers []model.ContainerStatus) error {
+	for _, container := range containers {
 		if err := m.opts.Runtime.RemoveContainer(ctx, container.ID); err != nil {
-			return nil, fmt.Errorf("remove container %s: %s", container.Name, message(err))
+			return fmt.Errorf("remove container %s: %s", container.Name, message(err))
 		}
 		if status.Container(container.Name).ID == container.ID {
 			// The log stays for users. Its name has the number of the attempt, for attemptAfterLogs.
 			if err := keepLog(container.LogPath); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return m.opts.Runtime.PodStatus(ctx, pod.UID)
+	return nil
 }
 
 // keepLog removes all logs of a container except the ones of one attempt.

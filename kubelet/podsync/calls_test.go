@@ -227,23 +227,38 @@ func TestCRICallsOfAPod(t *testing.T) {
 	}
 }
 
-// TestPodNamedAgain: a pod runs again if its source drops it and names it again with the same UID, before or after its
-// end.
+// TestPodNamedAgain: a pod runs again if its source drops it and names it again with the same UID. The source does so
+// while the pod ends, after its end, or after the pod has completed.
 func TestPodNamedAgain(t *testing.T) {
-	for _, pause := range []time.Duration{0, 10 * time.Second} {
-		t.Run(pause.String(), func(t *testing.T) {
-			inNode(t, true, func(n *node) {
-				pod := testPod("pod", false)
-				n.workers.Update(pod)
-				n.since(10 * time.Second)
-				n.workers.Terminate(pod, podworkers.Termination{Gone: true})
-				n.since(pause)
-				n.workers.Update(pod)
-				n.since(10 * time.Second)
-				shown := n.opts.Status.Status(pod)
-				testutil.Assert(t, n.running(t, pod) && shown.Phase == v1.PodRunning && shown.Reason == "",
-					"running %v, status %+v", n.running(t, pod), shown)
-			})
-		})
+	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyNever} {
+		for _, pause := range []time.Duration{0, 10 * time.Second} {
+			for _, completed := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, completed %v, %v", policy, completed, pause), func(t *testing.T) {
+					inNode(t, true, func(n *node) { n.nameAgain(t, policy, pause, completed) })
+				})
+			}
+		}
 	}
+}
+
+func (n *node) nameAgain(t *testing.T, policy v1.RestartPolicy, pause time.Duration, completed bool) {
+	pod := testPod("pod", false)
+	pod.Spec.RestartPolicy = policy
+	n.workers.Update(pod)
+	n.since(10 * time.Second)
+	if completed {
+		container := n.opts.Cache.Peek(pod.UID).Containers[0]
+		testutil.Must(t, n.evented.StopContainer(t.Context(), container.ID, 0))
+		n.since(10 * time.Second)
+	}
+	n.workers.Terminate(pod, podworkers.Termination{Gone: true})
+	n.since(pause)
+	n.workers.Update(pod)
+	n.since(10 * time.Second)
+	shown := n.opts.Status.Status(pod)
+	testutil.Assert(t, n.running(t, pod) && shown.Phase == v1.PodRunning && shown.Reason == "",
+		"running %v, status %+v", n.running(t, pod), shown)
+	testutil.Assert(t, time.Since(shown.StartTime.Time) < 11*time.Second, "the start time %v is the earlier pod's",
+		shown.StartTime)
+	testutil.Assert(t, !n.isForgotten(pod.UID), "the next sync would remove the running pod")
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -42,18 +44,21 @@ type Options struct {
 	HostIPs     []string
 }
 
-// Syncer is a podworkers.PodSyncer. It has no state of its own about pods. Calls for different pods may run at the same
-// time.
+// Syncer is a podworkers.PodSyncer. Calls for different pods may run at the same time.
 type Syncer struct {
 	opts Options
+
+	mu sync.Mutex
+	// forgotten are the forgotten pods that the runtime may still have.
+	forgotten map[types.UID]bool
 }
 
 // New makes a Syncer.
-func New(opts Options) *Syncer { return &Syncer{opts: opts} }
+func New(opts Options) *Syncer { return &Syncer{opts: opts, forgotten: map[types.UID]bool{}} }
 
 // SyncPod makes the pod's cgroup and volumes, and syncs its containers.
 func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again time.Duration, err error) {
-	observed, err := s.opts.Cache.PodStatus(ctx, pod.UID)
+	observed, err := s.observe(ctx, pod.UID)
 	if err != nil {
 		return false, 0, err
 	}
@@ -81,6 +86,28 @@ func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again ti
 		again = left
 	}
 	return false, again, err
+}
+
+// observe returns the pod's status in the runtime. It first removes what the runtime has of a forgotten pod with this
+// UID. Otherwise a pod with the restart policy Never would count as ended before it ran.
+func (s *Syncer) observe(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
+	observed, err := s.opts.Cache.PodStatus(ctx, uid)
+	if err != nil || !s.isForgotten(uid) {
+		return observed, err
+	}
+	if err := s.opts.Runtime.Discard(ctx, observed); err != nil {
+		return nil, fmt.Errorf("the ended pod with this UID: %w", err)
+	}
+	s.mu.Lock()
+	delete(s.forgotten, uid)
+	s.mu.Unlock()
+	return s.opts.Cache.Refresh(ctx, uid)
+}
+
+func (s *Syncer) isForgotten(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.forgotten[uid]
 }
 
 // syncContainers makes the cgroup and the volumes, calls the runtime manager, and publishes the result.
@@ -209,8 +236,14 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
 }
 
 // Forget drops the status of a pod that no source names any more. If the same manifest comes back, its pod has the same
-// UID, and the old terminal phase would keep it from running.
-func (s *Syncer) Forget(uid types.UID) { s.opts.Status.Forget(uid) }
+// UID. The old terminal phase would keep it from running, and so would the old containers, see observe.
+func (s *Syncer) Forget(uid types.UID) {
+	s.opts.Status.Forget(uid)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.forgotten, func(old types.UID, _ bool) bool { return s.opts.Cache.Peek(old) == nil })
+	s.forgotten[uid] = true
+}
 
 // stage is the stage of the pod's end. Only a stopped pod's status is final.
 type stage int
