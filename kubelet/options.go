@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"os/user"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -332,10 +334,17 @@ func checkSlices(driver cgroup.Driver, root string) error {
 	return nil
 }
 
-// credentialFiles returns the paths of Docker configuration files with credentials, as in the kubelet.
+// credentialFiles returns the paths of Docker configuration files with credentials, as in the kubelet. systemd sets no
+// HOME for a service without User, so the directory then comes from the database of users.
 func credentialFiles(rootDir string) []string {
 	files := []string{filepath.Join(rootDir, "config.json")}
-	if home, err := os.UserHomeDir(); err == nil {
+	home := os.Getenv("HOME")
+	if home == "" {
+		if own, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
+			home = own.HomeDir
+		}
+	}
+	if home != "" {
 		files = append(files, filepath.Join(home, ".docker", "config.json"))
 	}
 	return files

@@ -1,7 +1,10 @@
 package kubelet
 
 import (
+	"os"
+	"os/user"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -130,5 +133,17 @@ func TestReservingEverythingIsRefused(t *testing.T) {
 		left, err := allocatable(capacity, v1.ResourceList{v1.ResourceMemory: resource.MustParse(reserved)})
 		testutil.Assert(t, (err == nil) == (want != "") && (err != nil || left.Memory().String() == want),
 			"%s: %v, %v", reserved, left, err)
+	}
+}
+
+// TestCredentialsWithoutHome: systemd sets no HOME for a service of root, whose docker login is in its home all the
+// same.
+func TestCredentialsWithoutHome(t *testing.T) {
+	own, err := user.LookupId(strconv.Itoa(os.Getuid()))
+	testutil.Must(t, err)
+	for home, want := range map[string]string{"/home/of/ann": "/home/of/ann", "": own.HomeDir} {
+		t.Setenv("HOME", home)
+		files := strings.Join(credentialFiles("/root/dir"), " ")
+		testutil.Equal(t, files, "/root/dir/config.json "+want+"/.docker/config.json", "with HOME=%q", home)
 	}
 }
