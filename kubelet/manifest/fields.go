@@ -18,6 +18,9 @@ import (
 // probeFields, and HTTPGET for httpGetFields. Package volumekinds has the fields of volume sources. A field that is set
 // but not listed is refused by name: a pod must not run differently from its specification. So ** must not stand for
 // fields that a later version of the API may add to.
+//
+// Both values of seLinuxChangePolicy are supported: they differ for volumes of storage plugins only, which this core
+// does not have.
 const honoured = `
 apiVersion
 kind
@@ -56,6 +59,7 @@ spec.securityContext.runAsNonRoot
 spec.securityContext.supplementalGroups[]
 spec.securityContext.supplementalGroupsPolicy
 spec.securityContext.seLinuxOptions.**
+spec.securityContext.seLinuxChangePolicy
 spec.securityContext.seccompProfile.**
 spec.securityContext.appArmorProfile.**
 spec.securityContext.sysctls[].**
@@ -75,6 +79,9 @@ spec.tolerations.**
 spec.topologySpreadConstraints.**
 spec.schedulerName
 spec.schedulingGates.**
+spec.schedulingGroup.podGroupName
+spec.evictionResponders[].name
+spec.evictionResponders[].priority
 spec.priority
 spec.priorityClassName
 spec.preemptionPolicy

@@ -29,7 +29,10 @@ spec:
     runAsUser: 4
     supplementalGroups: [7]
     seccompProfile: {type: RuntimeDefault}
+    seLinuxChangePolicy: Recursive
     sysctls: [{name: net.core.somaxconn, value: "9"}]
+  schedulingGroup: {podGroupName: group}
+  evictionResponders: [{name: example.org/responder, priority: 10000}]
   tolerations: [{operator: Exists}]
   nodeSelector: {a: b}
   volumes:
