@@ -46,7 +46,11 @@ func (b *Backoff) Remaining(key string, failed time.Time) time.Duration {
 	if !ok || b.expired(e, failed) {
 		return 0
 	}
-	return max(0, e.pause-time.Since(failed))
+	since := time.Since(failed)
+	if since < 0 { // the clock was set back after the failure; update is not affected, it has a monotonic time
+		since = time.Since(e.update)
+	}
+	return max(0, e.pause-since)
 }
 
 // Fail counts a failure of key at the given time. That doubles its pause.

@@ -39,3 +39,15 @@ func TestBackoff(t *testing.T) {
 		testutil.Assert(t, b.Remaining("k", time.Now()) == 0 && b.Failed("k").IsZero(), "not forgotten")
 	})
 }
+
+// TestClockSetBack: a failure that lies in the future, because the clock was set back after it, does not prolong the
+// pause.
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, failed := New(Options{}), time.Now().Add(time.Minute)
+		b.Fail("k", failed)
+		testutil.Equal(t, b.Remaining("k", failed), 10*time.Second, "the pause")
+		time.Sleep(10 * time.Second)
+		testutil.Equal(t, b.Remaining("k", failed), 0, "after the pause")
+	})
+}

@@ -52,7 +52,9 @@ func (w *worker) run(ctx context.Context) {
 	if w.target.started.Before(w.manager.began) && !rest(ctx, rand.N(period)) {
 		return
 	}
-	if !rest(ctx, time.Until(w.target.started.Add(time.Duration(w.target.probe.InitialDelaySeconds)*time.Second))) {
+	// The container's start may lie in the future, because the clock was set back after it.
+	delay := time.Duration(w.target.probe.InitialDelaySeconds) * time.Second
+	if !rest(ctx, min(delay, time.Until(w.target.started.Add(delay)))) {
 		return
 	}
 	for w.key.probe != startup && !w.manager.started(w.target) {
