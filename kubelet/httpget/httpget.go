@@ -38,7 +38,7 @@ func Dialer() *net.Dialer {
 
 // Client is for one request within the timeout; 0 means only the request's context bounds it. It trusts any
 // certificate, uses no proxy, keeps no connection, does not ask for compression, and follows redirects only on the same
-// host.
+// host. Over TLS it speaks HTTP/2 if the server does, as the kubelet's client.
 func Client(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
@@ -46,7 +46,8 @@ func Client(timeout time.Duration) *http.Client {
 			TLSClientConfig: &tls.Config{
 				InsecureSkipVerify: true}, //nolint:gosec // it asks a pod of this node, by its address
 			DisableKeepAlives: true, DisableCompression: true,
-			DialContext: Dialer().DialContext,
+			DialContext:       Dialer().DialContext,
+			ForceAttemptHTTP2: true, // over TLS; without it, the own dialer turns HTTP/2 off
 		},
 		CheckRedirect: func(request *http.Request, via []*http.Request) error {
 			if request.URL.Hostname() != via[0].URL.Hostname() {

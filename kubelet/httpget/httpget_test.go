@@ -1,6 +1,7 @@
 package httpget
 
 import (
+	"crypto/tls"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -45,6 +46,24 @@ func TestHeaders(t *testing.T) {
 	defer answer.Body.Close()
 	got, err := io.ReadAll(answer.Body)
 	testutil.Assert(t, err == nil && string(got) == "|*/*|test|close", "%s, %v", got, err)
+}
+
+// TestHTTP2: over TLS the client speaks the protocol that the server offers.
+func TestHTTP2(t *testing.T) {
+	for want, protocols := range map[string][]string{"HTTP/2.0": {"h2"}, "HTTP/1.1": {"http/1.1"}} {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, r.Proto)
+		}))
+		server.EnableHTTP2 = want == "HTTP/2.0"
+		server.TLS = &tls.Config{NextProtos: protocols}
+		server.StartTLS()
+		defer server.Close()
+		answer, err := Client(0).Get(server.URL)
+		testutil.Must(t, err)
+		defer answer.Body.Close()
+		got, err := io.ReadAll(answer.Body)
+		testutil.Assert(t, err == nil && string(got) == want, "with %v: %s, %v", protocols, got, err)
+	}
 }
 
 // TestEmptyHeadersRemoveDefaults: an empty value of Accept or User-Agent removes the header, as Kubernetes documents.
