@@ -90,7 +90,10 @@ func (h host) Claim(pod *v1.Pod, name string) error {
 		if err := os.MkdirAll(filepath.Dir(b.entry), 0o750); err != nil {
 			return err
 		}
-		return os.Symlink(b.path, b.entry)
+		if err := os.Symlink(b.path, b.entry); !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		return b.compare() // another pod has bound the claim meanwhile
 	case b.linked:
 		_, err := os.Stat(b.path)
 		return err

@@ -2,8 +2,10 @@ package volumemanager
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/containerd/errdefs"
@@ -104,4 +106,32 @@ func TestUnreadableClaim(t *testing.T) {
 	testutil.Must(t, os.Symlink("ns", filepath.Join(m.opts.ClaimsDir, "ns")))
 	_, err := m.opts.claim("ns", "data")
 	testutil.Assert(t, errors.Is(err, unix.ELOOP), "the claim is bound: %v", err)
+}
+
+// TestClaimOfTwoPods: pods that make one claim at the same time all get the same directory, and leave nothing else
+// behind.
+func TestClaimOfTwoPods(t *testing.T) {
+	m := claimManager(t, claims{"ns/bound": localVolume(t.TempDir())})
+	for i := range 20 {
+		for _, name := range []string{fmt.Sprint("c", i), "bound"} {
+			testutil.Must(t, os.RemoveAll(filepath.Join(m.opts.ClaimsDir, "ns", "bound")))
+			var pods sync.WaitGroup
+			begin := make(chan struct{})
+			const together = 8
+			claim := filepath.Join(m.opts.ClaimsDir, "ns", name)
+			for pod := range together {
+				pods.Go(func() {
+					<-begin
+					testutil.Check(t, (host{&m.opts}).Claim(claiming("ns", name), name))
+					testutil.Check(t, os.WriteFile(filepath.Join(claim, fmt.Sprint(pod)), nil, 0o600))
+				})
+			}
+			close(begin)
+			pods.Wait()
+			files, err := os.ReadDir(claim)
+			testutil.Require(t, err == nil && len(files) == together, "%s has %v, %v", name, files, err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(m.opts.ClaimsDir, "ns", "*"))
+	testutil.Assert(t, err == nil && len(left) == 21, "left %v, %v", left, err)
 }

@@ -3,7 +3,9 @@ package volumemanager
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -16,18 +18,43 @@ const writableByAll = 0o777
 type host struct{ opts *Options }
 
 // Directory builds the directory under another name first, so that its final name never has the wrong owner or mode.
+// Two pods with one claim, even of two kubelet cores, may make it at the same time: the first one counts.
 func (host) Directory(path string, pod *v1.Pod) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	building := path + "~building"
+	if err := os.MkdirAll(filepath.Dir(path), writableByAll&^0o027); err != nil {
+		return err
+	}
+	building, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+"~building")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(building) // it is gone after the renaming
 	if err := makeDirectory(building); err != nil {
 		return err
 	}
 	if err := own(building, fsGroup(pod), writableFiles); err != nil {
 		return err
 	}
-	return os.Rename(building, path)
+	err = renameNew(building, path)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// renameNew renames a directory to a free name. rename(2) would replace an empty directory, which another pod may have
+// mounted.
+func renameNew(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) { // the file system cannot tell the two apart, such as NFS
+		return os.Rename(from, to)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
 }
 
 // Tmpfs mounts a tmpfs at path unless something is mounted there. As in the kubelet, it is never larger than the memory
