@@ -4,23 +4,19 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/linger"
 )
 
-const (
-	// lookPeriod is the time between two checks of a session's connection.
-	lookPeriod = 2 * time.Second
-	// lingerTime is the time that a client has to hang up when its kernel has the end of the session.
-	lingerTime = 5 * time.Second
-)
+// lookPeriod is the time between two checks of a session's connection.
+const lookPeriod = 2 * time.Second
 
 // listener accepts at most limit connections at a time. Each of them notices when its client is gone. The listener
 // closes a connection beyond the limit at once. Any process of the node can open connections, and the whole server
@@ -42,7 +38,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		if l.open.Add(1) <= l.limit {
 			closed := sync.OnceFunc(func() { l.open.Add(-1) })
-			return &client{TCPConn: conn, idle: l.idle, lingers: l.linger, closed: closed}, nil
+			return &client{TCPConn: conn, idle: l.idle, grace: l.linger, closed: closed}, nil
 		}
 		l.open.Add(-1)
 		_ = conn.Close()
@@ -56,13 +52,15 @@ type client struct {
 	closed func()
 	// idle bounds a wait for the client to read.
 	idle time.Duration
-	// lingers is lingerTime, and less in tests.
-	lingers time.Duration
+	// grace is linger.Grace, and less in tests.
+	grace time.Duration
 	// ctx ends when the client is gone or the server closes.
 	ctx  context.Context
 	gone context.CancelFunc
 	// upgraded says that the connection has left HTTP for a session's streams.
 	upgraded atomic.Bool
+	// lingers runs once, at the first Close of a session.
+	lingers sync.Once
 	// ending says that the server has written everything and waits for the client to hang up.
 	ending atomic.Bool
 	// reading counts the reads under way.
@@ -120,53 +118,25 @@ func (c *client) stuck() bool {
 	return began != nil && time.Since(*began) >= c.idle
 }
 
-// Close ends the connection. For a session, it first lets the client read everything. If input were unread or still
-// arrived, the kernel would discard the output on its way to the client.
+// SetDeadline implements net.Conn. The WebSocket's library sets a deadline for each message, also after the session's
+// end. The deadlines of linger.Wait must stay.
+func (c *client) SetDeadline(at time.Time) error {
+	if c.ending.Load() {
+		return nil
+	}
+	return c.TCPConn.SetDeadline(at)
+}
+
+// Close ends the connection. For a session, it first lets the client read everything. The libraries call it more than
+// once, for example when their own read has ended. Each call waits until the client had its time.
 func (c *client) Close() error {
-	if c.upgraded.Swap(false) {
-		c.linger()
+	if c.upgraded.Load() {
+		c.lingers.Do(func() {
+			c.ending.Store(true)
+			linger.Wait(c.TCPConn, c.grace, c.idle)
+		})
 	}
 	return c.hangUp()
-}
-
-// linger waits until the client hangs up or the server closes. It ends after lingerTime if the client's kernel has
-// everything. Before that, the kernel would discard the rest at any further input, such as a ping: linger then goes on
-// as long as the client reads, and ends if the client has not read for the idle timeout.
-func (c *client) linger() {
-	c.ending.Store(true)
-	if c.CloseWrite() != nil {
-		return
-	}
-	for rest, since := 0, time.Now(); ; {
-		if c.SetReadDeadline(time.Now().Add(c.lingers)) != nil {
-			return
-		}
-		if _, err := io.Copy(io.Discard, c.TCPConn); !errors.Is(err, os.ErrDeadlineExceeded) {
-			return
-		}
-		now := c.undelivered()
-		if now != rest {
-			rest, since = now, time.Now()
-		}
-		if rest == 0 || time.Since(since) >= c.idle {
-			return
-		}
-	}
-}
-
-// undelivered returns the number of bytes that the client's kernel does not have yet. It returns 0 if the number is
-// unknown.
-func (c *client) undelivered() (bytes int) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	_ = raw.Control(func(fd uintptr) { // fails if the connection is closed
-		if n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
-			bytes = n
-		}
-	})
-	return bytes
 }
 
 // hangUp closes the connection at once and ends all waits for it.
@@ -198,7 +168,7 @@ func (c *client) guard() (release func()) {
 				_ = c.hangUp()
 				return
 			case <-look.C:
-				// Call present before reading ending: the client looks absent as soon as linger has begun.
+				// Call present before reading ending: the client looks absent as soon as Close lingers.
 				if c.stuck() || !c.present() && !c.ending.Load() {
 					_ = c.hangUp()
 					return

@@ -1,64 +1,87 @@
 package streaming
 
 import (
+	"context"
 	"io"
 	"net"
-	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/moby/spdystream/spdy"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A client that reads slowly gets everything, although it sends something after lingerTime, as a client does that pings
-// the server. Its connection ends when it has not read for the idle timeout.
-func TestLingerForASlowClient(t *testing.T) {
-	const lingers, size = 50 * time.Millisecond, 128 << 10 // more than the client's kernel takes
-	for name, c := range map[string]struct {
-		idle  time.Duration
-		reads bool
-	}{
-		"it reads later": {time.Hour, true},
-		"it never reads": {4 * lingers, false},
-	} {
+// pingers open a client of stdin and stdout, and return its connection and a function that sends something.
+var pingers = map[string]func(t *testing.T, url string) (net.Conn, func() error){
+	"spdy": func(t *testing.T, url string) (net.Conn, func() error) {
+		c := openRawSPDY(t, url, remotecommand.StreamProtocolV4Name)
+		for i, kind := range []string{remotecommand.StreamTypeError, remotecommand.StreamTypeStdin,
+			remotecommand.StreamTypeStdout} {
+			c.open(spdy.StreamId(2*i+1), remotecommand.StreamType, kind)
+		}
+		return c.conn, func() error { return c.WriteFrame(&spdy.PingFrame{Id: 1}) }
+	},
+	"websocket": func(t *testing.T, url string) (net.Conn, func() error) {
+		ws, conn := dialWebSocket(t, url, protocolV5)
+		return conn, func() error {
+			_, err := channel{ws, channelStdin}.Write([]byte("input"))
+			return err
+		}
+	},
+}
+
+// lingering is a server that gives a client the time grace to hang up. Its command waits for begin and ends after an
+// output of size bytes.
+func lingering(
+	t *testing.T, grace time.Duration, size int, begin <-chan struct{},
+) (s *Server, url string, ended <-chan struct{}) {
+	t.Helper()
+	end := make(chan struct{})
+	s = serve(t, Options{Runtime: fakeRuntime{exec: func(_ context.Context, _ []string, streams Streams) (int, error) {
+		defer close(end)
+		<-begin
+		_, err := streams.Stdout.Write(make([]byte, size))
+		return 0, err
+	}}}, func(s *Server) { s.listener.linger = grace })
+	return s, execURL(t, s, &runtimeapi.ExecRequest{Stdin: true, Stdout: true}), end
+}
+
+// A client that reads late gets everything, although it sends something meanwhile.
+func TestSlowClientGetsEverything(t *testing.T) {
+	const grace, size = 50 * time.Millisecond, 128 << 10 // more than the client's kernel takes
+	for name, open := range pingers {
 		t.Run(name, func(t *testing.T) {
-			tcp, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-			testutil.Must(t, err)
-			l := &listener{TCPListener: tcp, idle: c.idle, linger: lingers, limit: 1}
-			t.Cleanup(func() { _ = l.Close() })
-			dialer := net.Dialer{Control: smallBuffer}
-			slow, err := dialer.DialContext(t.Context(), "tcp4", tcp.Addr().String())
-			testutil.Must(t, err)
-			t.Cleanup(func() { _ = slow.Close() })
-			conn, err := l.Accept()
-			testutil.Must(t, err)
-			server := conn.(*client)
-			server.upgraded.Store(true)
-			_, err = server.Write(make([]byte, size))
-			testutil.Must(t, err)
-			testutil.Require(t, server.undelivered() > 0, "the client's kernel has everything")
-			ended := testutil.Go(server.Close)
-			if c.reads {
-				time.Sleep(4 * lingers)
-				_, err = slow.Write([]byte("ping"))
-				testutil.Must(t, err)
-				got, err := io.Copy(io.Discard, slow)
-				testutil.Assert(t, err == nil && got == size, "got %d bytes of %d, %v", got, size, err)
-			}
-			testutil.Check(t, testutil.Receive(t, ended, "the server does not close"))
+			begin := make(chan struct{})
+			_, url, ended := lingering(t, grace, size, begin)
+			conn, ping := open(t, url)
+			testutil.Must(t, conn.(*net.TCPConn).SetReadBuffer(16<<10))
+			close(begin)
+			await(t, "the command ends", ended)
+			time.Sleep(4 * grace)
+			testutil.Must(t, ping())
+			got, err := io.Copy(io.Discard, conn)
+			testutil.Assert(t, err == nil && got > size, "got %d bytes, %v", got, err)
 		})
 	}
 }
 
-// smallBuffer gives a socket a small buffer for data that was not read.
-func smallBuffer(_, _ string, raw syscall.RawConn) (err error) {
-	controlErr := raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 16<<10)
-	})
-	if controlErr != nil {
-		return controlErr
+// The session of a client that reads everything and never hangs up ends, although the client sends something after the
+// end.
+func TestClientThatStaysEnds(t *testing.T) {
+	for name, open := range pingers {
+		t.Run(name, func(t *testing.T) {
+			begin := make(chan struct{})
+			s, url, ended := lingering(t, time.Second, 1, begin)
+			conn, ping := open(t, url)
+			close(begin)
+			await(t, "the command ends", ended)
+			_, err := io.Copy(io.Discard, conn)
+			testutil.Must(t, err)
+			testutil.Must(t, ping())
+			testutil.Until(t, "the session ends", func() bool { return s.Sessions()[kindExec] == 0 })
+		})
 	}
-	return err
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/containerd/log"
+
+	"github.com/criadapter/criadapter/internal/linger"
 )
 
 const (
@@ -84,7 +86,7 @@ func Listen(opts Options) (*Server, error) {
 	s := &Server{
 		runtime:  opts.Runtime,
 		idle:     opts.IdleTimeout,
-		listener: &listener{TCPListener: tcp, idle: opts.IdleTimeout, linger: lingerTime, limit: maxConnections},
+		listener: &listener{TCPListener: tcp, idle: opts.IdleTimeout, linger: linger.Grace, limit: maxConnections},
 		base:     baseURL(tcp.Addr().(*net.TCPAddr), encryption != nil),
 		tickets:  newTickets(),
 		end:      end,

@@ -34,7 +34,7 @@ func TestClientThatNeverReads(t *testing.T) {
 					_, err := io.Copy(struct{ io.Writer }{streams.Stdout}, endless{})
 					<-ctx.Done() // the command runs on
 					return 0, err
-				}}})
+				}}}, func(s *Server) { s.listener.linger /= 50 })
 			check := testutil.NoMoreGoroutines(t)
 			open(t, execURL(t, s, request(remotecommand.Options{Stdout: true})))
 			await(t, "the session ends", ended)
