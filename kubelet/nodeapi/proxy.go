@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,14 +15,16 @@ import (
 	"time"
 
 	"github.com/containerd/log"
+
+	"github.com/criadapter/criadapter/internal/linger"
 )
 
 const (
 	// upgradeTimeout bounds the connection to the runtime's streaming server and its response.
 	upgradeTimeout = 30 * time.Second
-	// lingerTime is the time for a client to read the remaining data and close its connection after the server closed
-	// its own.
-	lingerTime = 5 * time.Second
+	// readTimeout bounds a client's wait to read after the end of its session. It is the default of a kubelet's
+	// --streaming-connection-idle-timeout.
+	readTimeout = 4 * time.Hour
 	// maxErrorBody is the limit in bytes for the body of a response without an upgrade.
 	maxErrorBody = 64 << 10
 )
@@ -47,7 +50,9 @@ func proxy(w http.ResponseWriter, r *http.Request, address string) error {
 		log.G(r.Context()).WithError(err).Debug("client of a stream is gone")
 		return nil
 	}
-	relay(r.Context(), side{client, buffered.Reader}, side{backend, from})
+	// Past its buffer, the reader would end the request's context at the deadlines of linger.Wait.
+	early, _ := buffered.Peek(buffered.Reader.Buffered())
+	relay(r.Context(), side{client, io.MultiReader(bytes.NewReader(early), client)}, side{backend, from})
 	return nil
 }
 
@@ -124,7 +129,8 @@ type side struct {
 	in io.Reader
 }
 
-// relay copies between both sides until one is closed or ctx ends, and closes both.
+// relay copies between both sides until one is closed or ctx ends, and closes both. After the backend's end, the client
+// has time to read the rest.
 func relay(ctx context.Context, client, backend side) {
 	stop := context.AfterFunc(ctx, func() {
 		client.Close()
@@ -134,19 +140,20 @@ func relay(ctx context.Context, client, backend side) {
 	var copies sync.WaitGroup
 	copies.Go(func() {
 		_, _ = io.Copy(backend.Conn, client.in) // the protocol reports a session's errors
-		// The server closed while the client still sends. Closing a connection with unread bytes would discard data
-		// that the client has not read yet.
+		// The server closed while the client still sends. Its output may still be on the way.
 		_, _ = io.Copy(io.Discard, client.in)
 		backend.Close()
 	})
 	copies.Go(func() {
 		_, _ = io.Copy(client.Conn, backend.in)
-		if half, ok := client.Conn.(interface{ CloseWrite() error }); ok {
-			_ = half.CloseWrite() // the client may be gone
+		if encrypted, ok := client.Conn.(*tls.Conn); ok {
+			_ = encrypted.CloseWrite() // the client may be gone
+			if tcp, ok := encrypted.NetConn().(*net.TCPConn); ok {
+				linger.Wait(tcp, linger.Grace, readTimeout)
+			}
 		}
-		_ = client.SetReadDeadline(time.Now().Add(lingerTime))
+		client.Close()
 	})
 	copies.Wait()
-	client.Close()
 	backend.Close()
 }

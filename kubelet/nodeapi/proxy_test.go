@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/linger"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -185,5 +186,24 @@ func TestEachSideHangsUp(t *testing.T) {
 	begun := time.Now()
 	settled()
 	took := time.Since(begun)
-	testutil.Assert(t, took <= lingerTime+20*time.Second, "it lingered for %v", took)
+	testutil.Assert(t, took <= linger.Grace+20*time.Second, "it lingered for %v", took)
+}
+
+// A client that reads late gets everything, although it sends something meanwhile, as a WebSocket client does that
+// pings the server.
+func TestSlowClientGetsEverything(t *testing.T) {
+	const size = 128 << 10 // more than the client's kernel takes
+	written := make(chan struct{})
+	r := &runtime{url: backend(t, func(conn net.Conn) {
+		_, _ = io.WriteString(conn, switching)
+		<-written
+		_, _ = conn.Write(make([]byte, size)) // the client reads it, or the test fails
+	})}
+	conn, in, _ := startAPI(t, r, nil).session()
+	testutil.Must(t, conn.NetConn().(*net.TCPConn).SetReadBuffer(16<<10))
+	close(written)
+	time.Sleep(linger.Grace + time.Second)
+	fmt.Fprint(conn, "ping")
+	got, err := io.Copy(io.Discard, in)
+	testutil.Assert(t, err == nil && got == size, "got %d bytes of %d, %v", got, size, err)
 }
