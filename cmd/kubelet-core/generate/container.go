@@ -39,9 +39,7 @@ func (p *pod) add(s *source) {
 	} else {
 		c.Ports = p.ports(c.Name, host.PortBindings)
 	}
-	if config.User != image.User {
-		p.user(&c, config.User)
-	}
+	p.user(&c, config.User, image.User)
 	p.security(&c, host)
 	c.Resources = p.resources(c.Name, &host.Resources)
 	p.mounts(&c, s)

@@ -98,6 +98,9 @@ type pod struct {
 	v1.Pod
 	volumes []*v1.PersistentVolume
 	claims  []*v1.PersistentVolumeClaim
+	// strict are the containers with --user and a group. members says that a container's user has no group.
+	strict  []string
+	members bool
 	// left are the settings that it cannot have.
 	left []string
 }
@@ -124,6 +127,7 @@ func manifest(name string, sources []source) ([]byte, error) {
 		p.share(s, i == 0)
 		p.add(s)
 	}
+	p.groupsPolicy()
 	var text bytes.Buffer
 	for _, line := range p.left {
 		fmt.Fprintf(&text, "# Left out: %s\n", line)

@@ -15,24 +15,45 @@ func contextOf(c *v1.Container) *v1.SecurityContext {
 	return c.SecurityContext
 }
 
-// user sets the user and the group, which have to be numbers.
-func (p *pod) user(c *v1.Container, text string) {
+// user sets the user and the group, which have to be numbers, if they are not the image's.
+func (p *pod) user(c *v1.Container, text, image string) {
 	user, group, hasGroup := strings.Cut(text, ":")
 	uid, err := strconv.ParseInt(user, 10, 64)
-	if err != nil {
+	switch {
+	case text == image:
+	case err != nil:
 		p.leave(true, c.Name, "the user %s: runAsUser takes a number", text)
-		return
+		_, _, hasGroup = strings.Cut(image, ":")
+	default:
+		contextOf(c).RunAsUser = &uid
+		if hasGroup {
+			p.group(c, group)
+		}
 	}
-	contextOf(c).RunAsUser = &uid
-	if !hasGroup {
-		return
-	}
-	gid, err := strconv.ParseInt(group, 10, 64)
+	p.members = p.members || !hasGroup
+}
+
+func (p *pod) group(c *v1.Container, text string) {
+	p.strict = append(p.strict, c.Name)
+	gid, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		p.leave(true, c.Name, "the group %s: runAsGroup takes a number", group)
+		p.leave(true, c.Name, "the group %s: runAsGroup takes a number", text)
 		return
 	}
 	contextOf(c).RunAsGroup = &gid
+}
+
+// groupsPolicy sets the policy for the groups of the image's /etc/group. The engine gives them to a user without a
+// group, and not to a user with one. A pod has one policy for all containers.
+func (p *pod) groupsPolicy() {
+	switch {
+	case p.members:
+		for _, name := range p.strict {
+			p.leave(true, name, "no groups of /etc/group: containers of a pod share one supplementalGroupsPolicy")
+		}
+	case len(p.strict) > 0:
+		p.securityContext().SupplementalGroupsPolicy = ptr.To(v1.SupplementalGroupsPolicyStrict)
+	}
 }
 
 func (p *pod) security(c *v1.Container, host *container.HostConfig) {
