@@ -112,7 +112,8 @@ func TestMemoryOfANode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := r.tables(true); !strings.Contains(text,
-		"| memory of everything with 2 pods of one container, MiB per pod | 2.5 |\n") {
+		"| memory of everything with 2 pods of one container, MiB per pod | 2.5 |\n"+
+			"| shims and containers of these pods, MiB | 1 |\n| server and engine with these pods, MiB | 4 |\n") {
 		t.Errorf("tables:\n%s", text)
 	}
 	svg := r.figures()["memory.svg"]

@@ -86,6 +86,12 @@ func (r *result) tables(drawn bool) string {
 	if perPod := r.perPod(); len(perPod) > 0 {
 		name := fmt.Sprintf("memory of everything with %d pods of one container, MiB per pod", r.Nodes.Pods)
 		tableRow(&out, name, r.servers(), func(s server) string { return fmt.Sprintf("%.1f", perPod[s.name]) })
+		tableRow(&out, "shims and containers of these pods, MiB", r.servers(), func(s server) string {
+			return fmt.Sprintf("%.0f", r.Nodes.Servers[s.name].PodsKiB/1024)
+		})
+		tableRow(&out, "server and engine with these pods, MiB", r.servers(), func(s server) string {
+			return fmt.Sprintf("%.0f", r.Nodes.Servers[s.name].DaemonsKiB/1024)
+		})
 	}
 	return out.String()
 }
