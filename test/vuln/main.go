@@ -1,9 +1,9 @@
 // Command vuln runs the pinned govulncheck over the module. It fails if the code reaches a vulnerability. If the
-// vulnerability database on the network does not answer, it skips the check and prints one line.
+// vulnerability database on the network does not answer, or the check takes too long, it skips the check and prints one
+// line.
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -66,16 +66,24 @@ func (c checker) check(ctx context.Context) error {
 	case errors.As(err, &exit) && exit.ExitCode() == found:
 		return fmt.Errorf("the code reaches these vulnerabilities, take versions without them:\n%s", output)
 	}
-	if gone := c.reach(ctx); gone != nil || bounded.Err() != nil {
-		return c.skip(cmp.Or(gone, bounded.Err()))
+	if gone := c.reach(ctx); gone != nil {
+		return c.skip(gone)
+	}
+	if bounded.Err() != nil {
+		return c.skip(fmt.Errorf("it has not ended within %s", c.checkTime))
 	}
 	return fmt.Errorf("govulncheck: %w\n%s", err, output)
 }
 
 // reach asks the database for the smallest of its files.
-func (c checker) reach(ctx context.Context) error {
+func (c checker) reach(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.answerTime)
 	defer cancel()
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("the vulnerability database cannot be reached: %w", err)
+		}
+	}()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.database+"/index/db.json", nil)
 	if err != nil {
 		return err
@@ -95,6 +103,6 @@ func (c checker) reach(ctx context.Context) error {
 }
 
 func (c checker) skip(why error) error {
-	_, err := fmt.Fprintf(c.out, "govulncheck: skipped, the vulnerability database cannot be reached: %v\n", why)
+	_, err := fmt.Fprintf(c.out, "govulncheck: skipped, %v\n", why)
 	return err
 }
