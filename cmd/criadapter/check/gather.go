@@ -57,7 +57,7 @@ func gather(ctx context.Context, opts Options) facts {
 	engine := gatherEngine(ctx, &f)
 	f.EngineSocket = socketAt(strings.TrimPrefix(opts.Config.DockerEndpoint, "unix://"))
 	f.CRI = askCRI(ctx, opts.Config.SocketPath())
-	f.Others = otherRuntimes(ctx, opts.Config.SocketPath())
+	f.Others = otherRuntimes(ctx, otherSockets(), opts.Config.SocketPath())
 	f.Disks = readDisks(f)
 	f.Kernel = readKernel("/")
 	f.Left = findLeftovers(ctx, f, engine)
@@ -207,14 +207,19 @@ func whoAnswers(ctx context.Context, path string) (string, error) {
 	}
 }
 
-// otherRuntimes asks the default sockets of other CRI servers.
-func otherRuntimes(ctx context.Context, own string) []runtimeFacts {
-	var found []runtimeFacts
-	for _, path := range []string{
+// otherSockets are the default sockets of CRI servers. With --docker, k3s runs cri-dockerd at a socket of its own.
+func otherSockets() []string {
+	return []string{
 		"/run/cri-dockerd.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock",
-		"/run/k3s/containerd/containerd.sock",
+		"/run/k3s/containerd/containerd.sock", "/run/k3s/cri-dockerd/cri-dockerd.sock",
 		"/run/dockershim.sock", "/run/criadapter/criadapter.sock",
-	} {
+	}
+}
+
+// otherRuntimes asks the sockets of other CRI servers.
+func otherRuntimes(ctx context.Context, sockets []string, own string) []runtimeFacts {
+	var found []runtimeFacts
+	for _, path := range sockets {
 		if sameFile(path, own) || socketAt(path).Mode == 0 {
 			continue
 		}

@@ -3,6 +3,8 @@ package check
 import (
 	"context"
 	"net"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,4 +42,19 @@ func TestBusyServerIsNoStranger(t *testing.T) {
 	f := find(t, judgeNode(gather(t.Context(), Options{Config: cfg})), "CRI socket")
 	testutil.Assert(t, f.Status == checklist.Warn && strings.Contains(f.Text, "docker 20.10.24 answers") &&
 		strings.Contains(f.Text, "busy"), "got %+v", f)
+}
+
+// Each CRI server that answers is found, also cri-dockerd in k3s, which manages the same containers.
+func TestOtherRuntimesAreFound(t *testing.T) {
+	testutil.Assert(t, slices.Contains(otherSockets(), "/run/k3s/cri-dockerd/cri-dockerd.sock"),
+		"the socket of k3s --docker is not in %v", otherSockets())
+	other := filepath.Join(t.TempDir(), "cri.sock")
+	listener, err := net.Listen("unix", other)
+	testutil.Must(t, err)
+	grpctest.Serve(t, listener, func(server *grpc.Server) {
+		runtimeapi.RegisterRuntimeServiceServer(server, busyServer{})
+	})
+	found := otherRuntimes(t.Context(), []string{other, other + ".none"}, "/run/own.sock")
+	testutil.Assert(t, len(found) == 1 && found[0].Name == "docker 20.10.24", "%+v", found)
+	testutil.Equal(t, len(otherRuntimes(t.Context(), []string{other}, other)), 0, "its own socket")
 }
