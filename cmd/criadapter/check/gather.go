@@ -207,10 +207,14 @@ func whoAnswers(ctx context.Context, path string) (string, error) {
 	}
 }
 
+// engineContainerd is the socket of the containerd that Docker Engine uses if it exists. With the configuration of
+// Debian's package, that containerd is also a CRI server.
+const engineContainerd = "/run/containerd/containerd.sock"
+
 // otherSockets are the default sockets of CRI servers. With --docker, k3s runs cri-dockerd at a socket of its own.
 func otherSockets() []string {
 	return []string{
-		"/run/cri-dockerd.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock",
+		"/run/cri-dockerd.sock", engineContainerd, "/run/crio/crio.sock",
 		"/run/k3s/containerd/containerd.sock", "/run/k3s/cri-dockerd/cri-dockerd.sock",
 		"/run/dockershim.sock", "/run/criadapter/criadapter.sock",
 	}

@@ -49,6 +49,11 @@ func judgeSockets(j *checklist.Group, f facts) {
 			"%s has mode %#o", s.Path, s.Mode)
 	}
 	for _, other := range f.Others {
+		if other.Endpoint == "unix://"+engineContainerd {
+			j.OK("other runtime", "%s answers on %s, which Docker Engine uses by default: it has to run", other.Name,
+				other.Endpoint)
+			continue
+		}
 		do := "stop it (systemctl disable --now), unless it is meant to serve another kubelet"
 		switch {
 		case other.AskErr != nil && strings.HasPrefix(other.Name, "docker "): // maybe criadapter under this name

@@ -153,6 +153,7 @@ var nodes = map[string]func(f *facts){
 		f.EngineSocket.Mode = 0o666
 		f.Others = []runtimeFacts{{Name: "docker 20.10.24", Endpoint: "unix:///run/cri-dockerd.sock"},
 			{Name: "containerd v1.7.2", Endpoint: "unix:///run/containerd/containerd.sock"},
+			{Name: "cri-o 1.30.0", Endpoint: "unix:///run/crio/crio.sock"},
 			{Name: "docker 29.1.0", Endpoint: "unix:///run/dockershim.sock", AskErr: errors.New("busy")}}
 	},
 	"full-disks": func(f *facts) {
