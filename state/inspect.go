@@ -86,7 +86,8 @@ func podFromInspect(
 			ImageID:   inspect.Image,
 		},
 		Status: PodStatus{
-			Running:    inspect.State.Running,
+			// A sandbox that waits for its restart has lost its namespaces, but the engine calls it running.
+			Running:    inspect.State.Running && !inspect.State.Restarting,
 			PID:        inspect.State.Pid,
 			StartedAt:  parseTime(inspect.State.StartedAt),
 			finishedAt: parseTime(inspect.State.FinishedAt),

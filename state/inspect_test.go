@@ -164,6 +164,21 @@ func TestRestartedPodOfAnotherShim(t *testing.T) {
 	}
 }
 
+// A user's restart policy lets the engine start a sandbox again, after a pause.
+func TestPodThatWaitsForItsRestart(t *testing.T) {
+	m := New(Options{Records: &records{}})
+	inspect := theirPod(nil)
+	inspect.HostConfig.NetworkMode = "host"
+	inspect.State.Status, inspect.State.Restarting, inspect.State.Pid = container.StateRestarting, true, 0
+	inspect.State.FinishedAt = stampFinished
+	pod, ok := m.fromInspect(t.Context(), inspect).(*Pod)
+	testutil.Require(t, ok, "not taken for a pod")
+	testutil.Assert(t, pod.Status.State() == podNotReady && pod.Ended(), "the status is %+v", pod.Status)
+	m.PutPod(*pod)
+	listed := container.Summary{ID: pod.ID, State: container.StateRestarting}
+	testutil.Assert(t, m.agrees(listed), "each relist inspects the pod again")
+}
+
 func TestContainerOfAnotherShim(t *testing.T) {
 	m := New(Options{Records: &records{}})
 	inspect := &container.InspectResponse{

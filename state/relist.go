@@ -101,12 +101,12 @@ func nothing(container.Summary) bool { return false }
 // agrees reports whether the cache agrees with the list about a container. It is false for a container that the cache
 // holds as created, because it may have run and ended without an event.
 func (c *Cache) agrees(summary container.Summary) bool {
-	running := summary.State == container.StateRunning || summary.State == container.StatePaused ||
-		summary.State == container.StateRestarting
+	running := summary.State == container.StateRunning || summary.State == container.StatePaused
 	snapshot := c.Snapshot()
 	if pod := snapshot.pod(summary.ID); pod != nil {
 		return pod.Status.Running == running
 	}
+	running = running || summary.State == container.StateRestarting
 	entry := snapshot.container(summary.ID)
 	if entry == nil || entry.Status.Unknown {
 		return false
