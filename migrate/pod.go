@@ -139,11 +139,21 @@ func (s *seen) newRecord(pod *podPlan, netnsDir string) error {
 	s.connect(pod)
 	if pod.network != networkHost && pod.network != networkDocker {
 		pod.record.NetnsPath = netns.PodPin(netnsDir, s.id)
-		if pod.running {
+		switch {
+		case pod.running && ranBefore(s.sandbox):
+			// With a pin of the second namespace, the pod would be READY without a network.
+			pod.notes = append(pod.notes, "its sandbox was restarted and has lost its network, it will not be ready")
+		case pod.running:
 			pod.pid = s.sandbox.State.Pid
 		}
 	}
 	return nil
+}
+
+// ranBefore reports whether a running sandbox had another run: the engine keeps the time of its end.
+func ranBefore(sandbox *container.InspectResponse) bool {
+	ended, err := time.Parse(time.RFC3339Nano, sandbox.State.FinishedAt)
+	return err == nil && ended.Year() > 1
 }
 
 // runtime returns the sandbox's runtime and the handler for it. cri-dockerd gives all containers of a pod the sandbox's
