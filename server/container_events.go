@@ -14,7 +14,7 @@ import (
 
 // GetContainerEvents sends all changes of pods and containers from now on. Each event has the pod's status and the
 // statuses of its containers, so that the kubelet needs no list (KEP-3386). An event of the pod itself has the
-// sandbox's id as container id. The header is sent when the subscription is complete.
+// sandbox's id as container id, see describingRest. The header is sent when the subscription is complete.
 //
 // The stream ends with the client, with ResourceExhausted if the client is too slow, and with Unavailable when the
 // server shuts down. After either error the kubelet subscribes and lists again.
@@ -33,7 +33,7 @@ func (s *Server) GetContainerEvents(
 	defer cancel()
 	// A send blocks while the client does not read. The sender may outlive this call until gRPC ends the stream.
 	sent := make(chan error, 1)
-	go func() { sent <- sendEvents(ctx, events, stream) }()
+	go func() { sent <- s.sendEvents(ctx, events, stream) }()
 	select {
 	case err := <-sent:
 		return err
@@ -48,7 +48,7 @@ func (s *Server) GetContainerEvents(
 // EndStreams ends the streams of GetContainerEvents when the server shuts down. It may be called once.
 func (s *Server) EndStreams() { close(s.ending) }
 
-func sendEvents(
+func (s *Server) sendEvents(
 	ctx context.Context, events *state.Subscription,
 	stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse],
 ) error {
@@ -57,10 +57,24 @@ func sendEvents(
 		if err != nil {
 			return err
 		}
-		if err := stream.Send(containerEvent(change)); err != nil {
+		if err := stream.Send(containerEvent(describingRest(change, s.opts.Cache.Snapshot()))); err != nil {
 			return err
 		}
 	}
+}
+
+// describingRest lets the removal of a sandbox describe the pod's newest other sandbox, if there is one. A kubelet
+// forgets the whole pod after an event that describes the removed sandbox. It would run the pod a second time if it had
+// only removed an old attempt.
+func describingRest(change state.Change, now *state.Snapshot) state.Change {
+	if change.Type != state.Deleted || change.Pod == nil || change.Pod.ID != change.ID {
+		return change
+	}
+	uid := change.Pod.Meta.Config.GetLabels()[state.LabelPodUID]
+	if others := now.PodsLabelled(uid); uid != "" && len(others) > 0 {
+		change.Pod, change.Containers = others[0], now.ContainersOf(others[0].ID)
+	}
+	return change
 }
 
 var eventTypes = map[state.ChangeType]runtimeapi.ContainerEventType{

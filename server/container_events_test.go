@@ -86,6 +86,28 @@ func TestEventsOfAPodsLife(t *testing.T) {
 	}
 }
 
+// A kubelet forgets a pod after an event that describes a removed sandbox. It must remember the pod's newer sandbox.
+func TestRemovalOfAnOldAttemptDescribesTheNewOne(t *testing.T) {
+	n := newNode()
+	for attempt, id := range []string{"old", "new"} {
+		n.cache.PutPod(state.Pod{ID: id, Meta: state.PodMeta{
+			CreatedAt: time.Unix(int64(attempt), 0),
+			Config: &runtimeapi.PodSandboxConfig{
+				Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Uid: "u1", Attempt: uint32(attempt)},
+				Labels:   map[string]string{state.LabelPodUID: "u1"},
+			}}})
+	}
+	n.cache.PutContainer(state.Container{ID: "main", SandboxID: "new"})
+	stream := subscribe(t.Context(), t, n.dial(t))
+	n.cache.RemovePod("old")
+	got, event := next(t, stream)
+	testutil.Assert(t, got == "DELETED old" && event.GetPodSandboxStatus().GetId() == "new" &&
+		len(event.GetContainersStatuses()) == 1, "received %v", event)
+	n.cache.RemovePod("new")
+	got, event = next(t, stream)
+	testutil.Assert(t, got == "DELETED new" && event.GetPodSandboxStatus().GetId() == "new", "received %v", event)
+}
+
 // TestEventsWaitWhileNothingHappens checks that a stream sends nothing while nothing happens, and ends with its client.
 func TestEventsWaitWhileNothingHappens(t *testing.T) {
 	n := nodeWithPod()
