@@ -28,6 +28,8 @@ type Backoff struct {
 type entry struct {
 	pause  time.Duration
 	update time.Time
+	// failed is the failure that Remaining was asked about last, and seen the time of the first question about it.
+	failed, seen time.Time
 }
 
 // New makes a Backoff without failures.
@@ -46,11 +48,12 @@ func (b *Backoff) Remaining(key string, failed time.Time) time.Duration {
 	if !ok || b.expired(e, failed) {
 		return 0
 	}
-	since := time.Since(failed)
-	if since < 0 { // the clock was set back after the failure; update is not affected, it has a monotonic time
-		since = time.Since(e.update)
+	if !failed.Equal(e.failed) {
+		e.failed, e.seen = failed, time.Now()
+		b.entries[key] = e
 	}
-	return max(0, e.pause-since)
+	// The clock may have been set back after the failure. seen is not affected, because it has a monotonic time.
+	return max(0, e.pause-max(time.Since(failed), time.Since(e.seen)))
 }
 
 // Fail counts a failure of key at the given time. That doubles its pause.
