@@ -26,7 +26,7 @@ func (host) Directory(path string, pod *v1.Pod) error {
 	if err := os.MkdirAll(filepath.Dir(path), writableByAll&^0o027); err != nil {
 		return err
 	}
-	building, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+"~building")
+	building, err := os.MkdirTemp(filepath.Dir(path), "~building") // a claim may have a name of the greatest length
 	if err != nil {
 		return err
 	}
