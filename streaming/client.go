@@ -61,6 +61,8 @@ type client struct {
 	upgraded atomic.Bool
 	// lingers runs once, at the first Close of a session.
 	lingers sync.Once
+	// mu is held while ending or a deadline is set.
+	mu sync.Mutex
 	// ending says that the server has written everything and waits for the client to hang up.
 	ending atomic.Bool
 	// reading counts the reads under way.
@@ -121,6 +123,8 @@ func (c *client) stuck() bool {
 // SetDeadline implements net.Conn. The WebSocket's library sets a deadline for each message, also after the session's
 // end. The deadlines of linger.Wait must stay.
 func (c *client) SetDeadline(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.ending.Load() {
 		return nil
 	}
@@ -132,7 +136,9 @@ func (c *client) SetDeadline(at time.Time) error {
 func (c *client) Close() error {
 	if c.upgraded.Load() {
 		c.lingers.Do(func() {
+			c.mu.Lock()
 			c.ending.Store(true)
+			c.mu.Unlock()
 			linger.Wait(c.TCPConn, c.grace, c.idle)
 		})
 	}
