@@ -112,6 +112,9 @@ func (s *Sandbox) signalTree(ctx context.Context, container string, root int, si
 	var failed error
 	for range killRounds {
 		all, err := s.processes(ctx, container)
+		if err != nil && signalled[root] && ctx.Err() == nil {
+			return nil // the signal has ended the container
+		}
 		if err != nil {
 			return errors.Join(err, send(root, signal))
 		}
