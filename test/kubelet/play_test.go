@@ -342,6 +342,11 @@ grep CapBnd /proc/self/status; grep NoNewPrivs /proc/self/status; touch /scratch
 	testutil.Require(t, err == nil, "generate: %v", err)
 	docker("rm", "--force", name)
 
+	// The manifest has the policy Strict. Before the test of criadapter-oci has ended, the node rejects such a pod.
+	testutil.Until(t, "the runtime has supplementalGroupsPolicy", func() bool {
+		status, err := n.cri.Status(t.Context(), false)
+		return err == nil && status.GetFeatures().GetSupplementalGroupsPolicy()
+	})
 	out, cmd, ended := n.play(string(text), "--follow")
 	for _, want := range []string{
 		"kept", "$(a) word", "made", "1234", "MiB 1", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1",
