@@ -11,7 +11,7 @@ import (
 
 // entry is an image in the cache. It is immutable.
 type entry struct {
-	// img is the image without Pinned, see Service.show.
+	// img is the image without Pinned, see show.
 	img *runtimeapi.Image
 	// names are its tags and digests as normalName returns them.
 	names []string

@@ -19,7 +19,12 @@ const foreignPause = 45 * time.Second
 func (s *Service) pinned() func(*entry) bool {
 	podImages, foreign := s.podImages(), map[string]bool{}
 	if known := s.foreignImages.Load(); known != nil {
-		foreign = *known
+		now := s.images.now.Load()
+		for ref := range *known { // a container may be listed before the image that it names
+			if e := now.lookup(ref); e != nil {
+				foreign[e.id()] = true
+			}
+		}
 	}
 	return func(e *entry) bool { return s.sandbox.is(e) || podImages[e.id()] || foreign[e.id()] }
 }
@@ -68,8 +73,9 @@ func (s *Service) lookAtForeign(ctx context.Context) {
 	images := map[string]bool{}
 	for _, c := range containers {
 		if s.foreign(c) {
-			for _, id := range s.imagesOf(c) {
-				images[id] = true
+			images[c.ImageID] = true
+			for _, ref := range s.mounted(c) {
+				images[ref] = true
 			}
 		}
 	}

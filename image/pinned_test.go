@@ -58,3 +58,19 @@ func TestImagesOfForeignContainersArePinned(t *testing.T) {
 		}
 	})
 }
+
+// At a start the containers are listed before the images are known.
+func TestPinOfAnImageThatIsListedLater(t *testing.T) {
+	engine := dockertest.New(dockertest.Options{Images: []dockertest.Image{
+		{Names: []string{"a"}}, {Names: []string{"b"}}}})
+	defer engine.Close()
+	s := newService(t, Options{Engine: engine, Foreign: func(mobycontainer.Summary) bool { return true },
+		Mounted: func(mobycontainer.Summary) []string { return []string{"b:latest"} }})
+	_, err := engine.CreateContainer(t.Context(), docker.ContainerSpec{
+		Name: "mine", Config: &mobycontainer.Config{Image: "a"}, Host: &mobycontainer.HostConfig{}})
+	testutil.Must(t, err)
+	s.lookAtForeign(t.Context())
+	for _, name := range []string{"a", "b"} {
+		testutil.Assert(t, statusOf(t, s, name).GetPinned(), "%s is not pinned", name)
+	}
+}

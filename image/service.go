@@ -74,7 +74,7 @@ type Service struct {
 	lastPlace atomic.Pointer[storage]
 	// mountedRoot is containerd's data directory as a container's mount has shown it, nil before.
 	mountedRoot atomic.Pointer[string]
-	// foreignImages are the images of foreign containers, by id. It is nil before the first list.
+	// foreignImages are the images of foreign containers, by id or name. It is nil before the first list.
 	foreignImages atomic.Pointer[map[string]bool]
 	// foreignAsked has a place for one call of ForeignChanged.
 	foreignAsked chan struct{}
