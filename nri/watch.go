@@ -152,7 +152,9 @@ func (s *Service) changed(ctx context.Context, change state.Change) {
 	isPod := change.Pod != nil && change.Pod.ID == change.ID
 	switch {
 	case change.Type == state.Stopped && isPod:
-		if !change.Pod.Status.Stopping { // StopPodSandbox reports the end when the containers have ended
+		// StopPodSandbox reports the end when the containers have ended. The containers of a pod that has only lost its
+		// network still run.
+		if !change.Pod.Status.Stopping && !change.Pod.Status.Running {
 			s.StopPod(ctx, change.Pod)
 		}
 	case change.Type == state.Stopped:

@@ -225,6 +225,22 @@ func TestSocketWithoutAMode(t *testing.T) {
 	}
 }
 
+// The containers of a pod that has lost its network still run. Plugins hear of the pod's end after theirs.
+func TestLostNetworkIsNoEnd(t *testing.T) {
+	cache := state.New(state.Options{})
+	s := serviceOf(t, cache)
+	runs(cache, "pod", "c")
+	run(t, s)
+	f := &follower{synced: make(chan struct{})}
+	defer f.join(t, s)()
+	cache.UpdatePod("pod", func(st *state.PodStatus) { st.NetworkReady = false })
+	cache.UpdateContainer("c", ended)
+	testutil.Until(t, "the plugin has heard of an end", func() bool { return len(f.seen()) > 0 })
+	testutil.Assert(t, slices.Equal(f.seen(), []string{"StopContainer c"}), "the plugin heard %q", f.seen())
+	cache.EndPod("pod")
+	testutil.Until(t, "the plugin has heard of the pod's end", func() bool { return len(f.seen()) == 2 })
+}
+
 // Another program starts a container again. The plugins hear of the end of each run, and not again at the removal. The
 // change may already show the next run, or the report of the start may come after the end.
 func TestEndsOfEachRun(t *testing.T) {
