@@ -112,10 +112,7 @@ func (c *Cache) handle(ctx context.Context, event docker.Event) {
 		c.opts.ImageChanged(event.ID)
 		return
 	}
-	if !c.adopted.Load() {
-		return // nothing is shown yet
-	}
-	if c.foreign(ctx, event) {
+	if !c.adopted.Load() || c.foreign(ctx, event) { // before Adopt has succeeded, nothing is shown
 		if event.Kind == docker.ContainerCreated || event.Kind == docker.ContainerRemoved {
 			c.opts.ForeignChanged()
 		}
