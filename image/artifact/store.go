@@ -29,7 +29,7 @@ type Store struct {
 
 	// changing serializes changes. They wait for the disk, which readers never do. It is taken before mu.
 	changing sync.Mutex
-	// mu is held for moments. An artifact's blobs stay while it is held.
+	// mu is held for moments. The blobs of an artifact in byID stay while it is held.
 	mu sync.Mutex
 	// byID are the artifacts. The map itself never changes: each change replaces it, under both locks.
 	byID map[string]*kept
@@ -245,14 +245,15 @@ func (s *Store) remove(id digest.Digest) error {
 func (s *Store) takeAway(id digest.Digest) (removing string, err error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	before := s.byID
+	next := maps.Clone(before)
+	delete(next, id.String())
+	s.replace(next) // from here on no reader uses its blobs
 	removing, err = wholedir.TakeAway(s.root, id.Encoded())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.replace(before)
 		return "", err
 	}
-	s.byID = maps.Clone(s.byID)
-	delete(s.byID, id.String())
 	return removing, nil
 }
 
