@@ -60,7 +60,7 @@ func (n *Node) PlanReturn(ctx context.Context) (*Return, error) {
 	}
 	members := map[string][]string{}
 	for _, c := range list {
-		if kindOf(c) == translate.KindContainer {
+		if translate.KindOf(c) == translate.KindContainer {
 			sandbox := c.Labels[translate.LabelSandboxID]
 			members[sandbox] = append(members[sandbox], c.ID)
 		}

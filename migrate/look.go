@@ -78,7 +78,7 @@ func (n *Node) plan(ctx context.Context, ids map[string][]string) (*Plan, error)
 func (n *Node) unknown(ctx context.Context, list []container.Summary) (map[string][]string, error) {
 	known, wanted, foreign := map[string]bool{}, map[string]bool{}, map[string][]string{}
 	for _, c := range list {
-		kind := kindOf(c)
+		kind := translate.KindOf(c)
 		if kind == translate.KindSandbox {
 			known[c.ID] = true
 		}
@@ -107,7 +107,8 @@ func (n *Node) unknown(ctx context.Context, list []container.Summary) (map[strin
 // unrecorded reports whether a list has a running sandbox of another shim that has no record.
 func (n *Node) unrecorded(ctx context.Context, list []container.Summary) bool {
 	return slices.ContainsFunc(list, func(c container.Summary) bool {
-		if c.State != container.StateRunning || kindOf(c) != translate.KindSandbox || translate.MadeByUs(c.Labels) {
+		if c.State != container.StateRunning || translate.KindOf(c) != translate.KindSandbox ||
+			translate.MadeByUs(c.Labels) {
 			return false
 		}
 		_, err := n.opts.Store.Load(ctx, c.ID)
@@ -140,15 +141,6 @@ func (n *Node) settled(ctx context.Context, sandboxID string, c container.Summar
 	}
 	info, err := os.Lstat(translate.LogPath(c.Labels))
 	return err != nil || info.Mode()&fs.ModeSymlink == 0
-}
-
-func kindOf(c container.Summary) translate.Kind {
-	for _, name := range c.Names {
-		if kind := translate.Identify(name, c.Labels); kind != translate.KindNone {
-			return kind
-		}
-	}
-	return translate.KindNone
 }
 
 // addLost adds the pods that have a checkpoint of another shim but no sandbox container.

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -43,10 +42,18 @@ func Identify(name string, labels map[string]string) Kind {
 	return KindNone
 }
 
-// OfNoPod reports whether a container of the engine's list belongs to no pod.
-func OfNoPod(c container.Summary) bool {
-	return !slices.ContainsFunc(c.Names, func(name string) bool { return Identify(name, c.Labels) != KindNone })
+// KindOf is Identify for a container of the engine's list, which may have further names, as links do.
+func KindOf(c container.Summary) Kind {
+	for _, name := range c.Names {
+		if kind := Identify(name, c.Labels); kind != KindNone {
+			return kind
+		}
+	}
+	return KindNone
 }
+
+// OfNoPod reports whether a container of the engine's list belongs to no pod.
+func OfNoPod(c container.Summary) bool { return KindOf(c) == KindNone }
 
 // MadeByUs reports whether criadapter, and not another shim, created a sandbox or container that Identify has
 // recognised.
