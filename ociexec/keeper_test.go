@@ -215,13 +215,20 @@ func TestKilledKeeperLeavesNoStart(t *testing.T) {
 // The limit of the wait for a killed runtime is not the limit of the command.
 func TestRuntimeThatDoesNotDieIsNoTimeout(t *testing.T) {
 	dir := t.TempDir()
-	runtime := exec.Command("sh", "-c", "sleep 1000; :", dir+"/"+pidFile)
+	runtime := exec.Command("sh", "-c", "echo up; sleep 1000", dir+"/"+pidFile)
 	runtime.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	output, err := runtime.StdoutPipe()
+	testutil.Must(t, err)
 	testutil.Must(t, runtime.Start())
-	defer func() { _ = runtime.Wait() }()
+	defer func() {
+		_ = unix.Kill(-runtime.Process.Pid, unix.SIGKILL)
+		_ = runtime.Wait()
+	}()
+	_, err = output.Read(make([]byte, 1)) // from here on its command line is in /proc
+	testutil.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	err := endStart(ctx, dir)
+	err = endStart(ctx, dir)
 	testutil.Assert(t, err != nil && !errors.Is(err, context.DeadlineExceeded), "got %v", err)
 }
 
