@@ -40,7 +40,7 @@ func (s *Service) collectOrphans(ctx context.Context) error {
 		return nil // without the engine the list of pods may be incomplete
 	}
 	found, err := s.look(ctx)
-	err = errors.Join(err, s.apply(ctx, found, actRelease), s.sweepUsers(ctx))
+	err = errors.Join(err, apply(ctx, found, actRelease, s.releaseUnknown), s.sweepUsers(ctx))
 	if s.opts.NetworkGC && !s.opts.EngineBridge {
 		err = errors.Join(err, s.collectNetwork(ctx, s.opts.Cache.Snapshot()))
 	}

@@ -36,7 +36,9 @@ func (s *Service) Repair(ctx context.Context) error {
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "sandbox"))
 	found, err := s.look(ctx)
-	err = errors.Join(err, s.apply(ctx, found, actFinish))
+	err = errors.Join(err, apply(ctx, found, actFinish, func(ctx context.Context, id string) error {
+		return s.onPod(ctx, id, s.finishStop)
+	}))
 	for _, dir := range []string{s.network.netnsDir(), s.opts.podsDir, s.users.dir()} {
 		err = errors.Join(err, sweepProbes(dir))
 	}
@@ -87,23 +89,17 @@ func (s *Service) owned() []string {
 	return ids
 }
 
-// apply acts on the pods that need the action do.
-func (s *Service) apply(ctx context.Context, found map[string]presence, do action) error {
+// apply calls do for the pods that need the action.
+func apply(
+	ctx context.Context, found map[string]presence, needed action, do func(context.Context, string) error,
+) error {
 	var ids []string
 	for id, r := range found {
-		if r.decide() == do {
+		if r.decide() == needed {
 			ids = append(ids, id)
 		}
 	}
-	return inParallel(ctx, ids, func(ctx context.Context, id string) error {
-		switch do {
-		case actFinish:
-			return s.onPod(ctx, id, s.finishStop)
-		case actRelease:
-			return s.releaseUnknown(ctx, id)
-		}
-		return nil
-	})
+	return inParallel(ctx, ids, do)
 }
 
 // inParallel calls do for each item, recoverLimit at a time and each within recoverTimeout. It joins the errors.
