@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/moby/moby/api/types/container"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -21,9 +20,7 @@ func (s *Service) pinned() func(*entry) bool {
 	if known := s.foreignImages.Load(); known != nil {
 		now := s.images.now.Load()
 		for ref := range *known { // a container may be listed before the image that it names
-			if e := now.lookup(ref); e != nil {
-				foreign[e.id()] = true
-			}
+			foreign[now.idOf(ref)] = true
 		}
 	}
 	return func(e *entry) bool { return s.sandbox.is(e) || podImages[e.id()] || foreign[e.id()] }
@@ -73,24 +70,10 @@ func (s *Service) lookAtForeign(ctx context.Context) {
 	images := map[string]bool{}
 	for _, c := range containers {
 		if s.foreign(c) {
-			images[c.ImageID] = true
-			for _, ref := range s.mounted(c) {
+			for _, ref := range append(s.mounted(c), c.ImageID) {
 				images[ref] = true
 			}
 		}
 	}
 	s.foreignImages.Store(&images)
-}
-
-// imagesOf returns the ids of the images that a container was made from or has mounted. A user's container may have
-// mounted an image by its name.
-func (s *Service) imagesOf(c container.Summary) []string {
-	now, ids := s.images.now.Load(), []string{c.ImageID}
-	for _, ref := range s.mounted(c) {
-		if e := now.lookup(ref); e != nil {
-			ref = e.id()
-		}
-		ids = append(ids, ref)
-	}
-	return ids
 }

@@ -91,11 +91,14 @@ func (s *Service) checkUnused(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	// A user's container may have mounted the image by its name.
+	now := s.images.now.Load()
+	isIt := func(ref string) bool { return now.idOf(ref) == id }
 	for _, container := range containers {
 		if container.ImageID == id {
 			return inUse(id, fmt.Sprintf("container %s", container.ID))
 		}
-		if slices.Contains(s.imagesOf(container), id) {
+		if slices.ContainsFunc(s.mounted(container), isIt) {
 			return inUse(id, fmt.Sprintf("container %s, which has it mounted", container.ID))
 		}
 	}

@@ -46,6 +46,14 @@ func (s *snapshot) lookup(ref string) *entry {
 	return s.ofPrefix(ref)
 }
 
+// idOf returns the id of the image that ref names, or ref if there is none.
+func (s *snapshot) idOf(ref string) string {
+	if e := s.lookup(ref); e != nil {
+		return e.id()
+	}
+	return ref
+}
+
 func (s *snapshot) ofID(id string) *entry {
 	i, found := s.search(id)
 	if !found {
