@@ -91,22 +91,19 @@ func (c *Cache) showHeads(ctx context.Context, heads []checkpoint.Record) {
 // showUninspected publishes pods whose sandbox container the engine lists and could not inspect yet, by their records.
 func (c *Cache) showUninspected(ctx context.Context, list []container.Summary) {
 	for _, summary := range list {
-		for _, name := range summary.Names {
-			if translate.Identify(name, summary.Labels) != translate.KindSandbox ||
-				c.Snapshot().pod(summary.ID) != nil {
-				continue
-			}
-			record, err := c.opts.Records.Load(ctx, summary.ID)
-			if err != nil {
-				warnUnreadable(ctx, summary.ID, err)
-				continue
-			}
-			pod := PodOf(ctx, record)
-			if summary.State != container.StateRunning && summary.State != container.StatePaused {
-				pod.Status.Running, pod.Status.finishedAt = false, record.CreatedAt
-			}
-			c.PutPod(pod)
+		if translate.KindOf(summary) != translate.KindSandbox || c.Snapshot().pod(summary.ID) != nil {
+			continue
 		}
+		record, err := c.opts.Records.Load(ctx, summary.ID)
+		if err != nil {
+			warnUnreadable(ctx, summary.ID, err)
+			continue
+		}
+		pod := PodOf(ctx, record)
+		if summary.State != container.StateRunning && summary.State != container.StatePaused {
+			pod.Status.Running, pod.Status.finishedAt = false, record.CreatedAt
+		}
+		c.PutPod(pod)
 	}
 }
 
