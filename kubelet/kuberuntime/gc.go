@@ -113,16 +113,20 @@ func (c *Collector) sandboxes(ctx context.Context, pod *model.PodStatus, exists 
 		if sandbox.Ready || full[sandbox.ID] || exists && i == 0 {
 			continue
 		}
-		// A sandbox that was never stopped still has its address.
-		if err := c.Runtime.StopPodSandbox(ctx, sandbox.ID); err != nil {
-			errs = append(errs, fmt.Errorf("stop sandbox %s: %w", sandbox.ID, err))
-			continue
-		}
-		if err := c.Runtime.RemovePodSandbox(ctx, sandbox.ID); err != nil {
-			errs = append(errs, fmt.Errorf("remove sandbox %s: %w", sandbox.ID, err))
-		}
+		errs = append(errs, removeSandbox(ctx, c.Runtime, sandbox.ID))
 	}
 	return errors.Join(errs...)
+}
+
+// removeSandbox stops and removes a sandbox. One that was never stopped still has its address.
+func removeSandbox(ctx context.Context, runtime *cri.Runtime, id string) error {
+	if err := runtime.StopPodSandbox(ctx, id); err != nil {
+		return fmt.Errorf("stop sandbox %s: %w", id, err)
+	}
+	if err := runtime.RemovePodSandbox(ctx, id); err != nil {
+		return fmt.Errorf("remove sandbox %s: %w", id, err)
+	}
+	return nil
 }
 
 // logs removes the log directories of pods that are gone, if markLogs marked them for this kubelet.

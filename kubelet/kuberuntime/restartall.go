@@ -60,12 +60,8 @@ func (m *Manager) Discard(ctx context.Context, status *model.PodStatus) error {
 		return err
 	}
 	for _, sandbox := range status.Sandboxes {
-		// A sandbox that was never stopped still has its address.
-		if err := m.opts.Runtime.StopPodSandbox(ctx, sandbox.ID); err != nil {
-			return fmt.Errorf("stop sandbox %s: %s", sandbox.ID, message(err))
-		}
-		if err := m.opts.Runtime.RemovePodSandbox(ctx, sandbox.ID); err != nil {
-			return fmt.Errorf("remove sandbox %s: %s", sandbox.ID, message(err))
+		if err := removeSandbox(ctx, m.opts.Runtime, sandbox.ID); err != nil {
+			return err
 		}
 	}
 	return nil
