@@ -161,6 +161,19 @@ func (f *follower) join(t *testing.T, s *Service) (leave func()) {
 	return plugin.Stop
 }
 
+// followed returns a cache whose pod "pod" runs the container "c", the cache's running service, and a plugin that has
+// joined it.
+func followed(t *testing.T) (*state.Cache, *Service, *follower) {
+	t.Helper()
+	cache := state.New(state.Options{})
+	s := serviceOf(t, cache)
+	runs(cache, "pod", "c")
+	run(t, s)
+	f := &follower{synced: make(chan struct{})}
+	t.Cleanup(f.join(t, s))
+	return cache, s, f
+}
+
 // loseChanges makes more changes of the pod "busy" than a subscriber's queue has room for.
 func loseChanges(cache *state.Cache) {
 	for i := range int64(1100) {
@@ -227,12 +240,7 @@ func TestSocketWithoutAMode(t *testing.T) {
 
 // The containers of a pod that has lost its network still run. Plugins hear of the pod's end after theirs.
 func TestLostNetworkIsNoEnd(t *testing.T) {
-	cache := state.New(state.Options{})
-	s := serviceOf(t, cache)
-	runs(cache, "pod", "c")
-	run(t, s)
-	f := &follower{synced: make(chan struct{})}
-	defer f.join(t, s)()
+	cache, _, f := followed(t)
 	cache.UpdatePod("pod", func(st *state.PodStatus) { st.NetworkReady = false })
 	cache.UpdateContainer("c", ended)
 	testutil.Until(t, "the plugin has heard of an end", func() bool { return len(f.seen()) > 0 })
@@ -244,12 +252,7 @@ func TestLostNetworkIsNoEnd(t *testing.T) {
 // Another program starts a container again. The plugins hear of the end of each run, and not again at the removal. The
 // change may already show the next run, or the report of the start may come after the end.
 func TestEndsOfEachRun(t *testing.T) {
-	cache := state.New(state.Options{})
-	s := serviceOf(t, cache)
-	runs(cache, "pod", "c")
-	run(t, s)
-	f := &follower{synced: make(chan struct{})}
-	defer f.join(t, s)()
+	cache, s, f := followed(t)
 	pod, err := cache.Snapshot().Pod("pod")
 	testutil.Must(t, err)
 	startAgain := func(at int64) func(*state.ContainerStatus) {
