@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -133,14 +132,15 @@ func (s *seen) newRecord(pod *podPlan, netnsDir string) error {
 		Phase:   checkpoint.PhaseReady, Config: raw,
 	}
 	if s.sandbox != nil {
-		pod.record.CreatedAt, _ = time.Parse(time.RFC3339Nano, s.sandbox.Created) // zero means unknown
+		pod.record.CreatedAt = docker.ParseTime(s.sandbox.Created) // zero means unknown
 	}
 	pod.record.RuntimeHandler, pod.record.Runtime = s.runtime()
 	s.connect(pod)
 	if pod.network != networkHost && pod.network != networkDocker {
 		pod.record.NetnsPath = netns.PodPin(netnsDir, s.id)
 		switch {
-		case pod.running && ranBefore(s.sandbox):
+		// The engine keeps the time of an earlier run's end.
+		case pod.running && !docker.ParseTime(s.sandbox.State.FinishedAt).IsZero():
 			// With a pin of the second namespace, the pod would be READY without a network.
 			pod.notes = append(pod.notes, "its sandbox was restarted and has lost its network, it will not be ready")
 		case pod.running:
@@ -148,12 +148,6 @@ func (s *seen) newRecord(pod *podPlan, netnsDir string) error {
 		}
 	}
 	return nil
-}
-
-// ranBefore reports whether a running sandbox had another run: the engine keeps the time of its end.
-func ranBefore(sandbox *container.InspectResponse) bool {
-	ended, err := time.Parse(time.RFC3339Nano, sandbox.State.FinishedAt)
-	return err == nil && ended.Year() > 1
 }
 
 // runtime returns the sandbox's runtime and the handler for it. cri-dockerd gives all containers of a pod the sandbox's

@@ -82,15 +82,15 @@ func podFromInspect(
 		ID: inspect.ID,
 		Meta: PodMeta{
 			Name:      name,
-			CreatedAt: parseTime(inspect.Created),
+			CreatedAt: docker.ParseTime(inspect.Created),
 			ImageID:   inspect.Image,
 		},
 		Status: PodStatus{
 			// A sandbox that waits for its restart has lost its namespaces, but the engine calls it running.
 			Running:    inspect.State.Running && !inspect.State.Restarting,
 			PID:        inspect.State.Pid,
-			StartedAt:  parseTime(inspect.State.StartedAt),
-			finishedAt: parseTime(inspect.State.FinishedAt),
+			StartedAt:  docker.ParseTime(inspect.State.StartedAt),
+			finishedAt: docker.ParseTime(inspect.State.FinishedAt),
 		},
 	}
 	if inspect.HostConfig != nil {
@@ -170,7 +170,7 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 			Config:        config,
 			ImageID:       inspect.Image,
 			ImageRef:      inspect.Image,
-			CreatedAt:     parseTime(inspect.Created),
+			CreatedAt:     docker.ParseTime(inspect.Created),
 			EngineLogPath: inspect.LogPath,
 			LogPath:       translate.LogPath(inspect.Config.Labels),
 			User:          inspect.Config.User,
@@ -221,8 +221,8 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 		Running:    inspect.State.Running || inspect.State.Paused || inspect.State.Restarting,
 		Paused:     inspect.State.Paused,
 		PID:        inspect.State.Pid,
-		StartedAt:  parseTime(inspect.State.StartedAt),
-		FinishedAt: parseTime(inspect.State.FinishedAt),
+		StartedAt:  docker.ParseTime(inspect.State.StartedAt),
+		FinishedAt: docker.ParseTime(inspect.State.FinishedAt),
 		ExitCode:   inspect.State.ExitCode,
 		OOMKilled:  inspect.State.OOMKilled,
 		Error:      inspect.State.Error,
@@ -238,7 +238,7 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 	if inspect.State.Status == container.StateCreated && (s.ExitCode != 0 || s.Error != "") && s.FinishedAt.IsZero() {
 		// A failed start leaves a created container with an exit code and without times. The kubelet must see it as
 		// ended.
-		s.StartedAt = parseTime(inspect.Created)
+		s.StartedAt = docker.ParseTime(inspect.Created)
 		s.FinishedAt = s.StartedAt
 	}
 	// A dead container is half removed. If it was never started (the engine may have ended during its creation), it
@@ -285,13 +285,4 @@ func unmarshal(ctx context.Context, raw []byte, into proto.Message, of log.Field
 		return false
 	}
 	return true
-}
-
-// parseTime parses a time of the engine. It returns the zero time for the engine's zero time and for garbage.
-func parseTime(text string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || t.Year() <= 1 {
-		return time.Time{}
-	}
-	return t
 }

@@ -374,17 +374,3 @@ func TestFailedStartIsAnExit(t *testing.T) {
 		n.wantContainer(id, exited)
 	})
 }
-
-// FuzzParseTime checks that any text gives a time that CRI can express.
-func FuzzParseTime(f *testing.F) {
-	for _, seed := range []string{stampZero, stampStarted, "", "0000-00-00T00:00:00Z", "9999-12-31T23:59:59.999999999Z",
-		"2024-05-06T07:08:10+14:00", "1-1-1"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		got := parseTime(text)
-		if !got.IsZero() && (got.Year() <= 1 || got.Year() > 9999) {
-			t.Errorf("%q became %v", text, got)
-		}
-	})
-}
