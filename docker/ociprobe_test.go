@@ -364,6 +364,28 @@ func TestProbesAloneAreTidied(t *testing.T) {
 	testutil.Assert(t, slices.Equal(got, []string{"probe"}), "removed are %v", got)
 }
 
+// Notes of removed containers go. A node may have thousands of ended containers, so they are not listed for that.
+func TestNotesOfRemovedContainersAreTidied(t *testing.T) {
+	p := newProbed(t)
+	p.change(func() { p.info.ID = "this" })
+	kept, gone, foreign := strings.Repeat("1a", 32), strings.Repeat("2b", 32), strings.Repeat("3c", 32)
+	testutil.Must(t, os.MkdirAll(filepath.Join(p.info.DockerRootDir, "containers", kept), 0o700))
+	for id, engine := range map[string]string{kept: "this", gone: "this", foreign: "another"} {
+		testutil.Must(t, p.notes.Save(id, ocinote.Note{Engine: engine}))
+	}
+	p.handle("GET /containers/json", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("filters") == "" {
+			t.Error("all containers are listed")
+		}
+		answer(http.StatusOK, "[]")(w, r)
+	})
+	_, err := p.dialAuto().Features(testContext(t))
+	testutil.Must(t, err)
+	left, err := p.notes.List()
+	testutil.Must(t, err)
+	testutil.Equal(t, strings.Join(left, " "), kept+" "+foreign, "notes")
+}
+
 // A runtime before runc 1.1 takes the option for data of the mount and ignores it.
 func TestCheckRecursive(t *testing.T) {
 	line := func(place, options string) string {

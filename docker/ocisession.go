@@ -22,7 +22,7 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 		s.addOwnShims(f)
 	}
 	p := probe{api: s.api, runtime: found, engineID: s.engineID, arch: f.version.Arch, selinux: s.features.SELinux}
-	if tidyErr := p.tidyNotes(ctx, s.notes); tidyErr != nil {
+	if tidyErr := p.tidyNotes(ctx, s.notes, f.info.DockerRootDir); tidyErr != nil {
 		log.G(ctx).WithError(tidyErr).Warn("cannot remove the notes of containers that are gone")
 	}
 	if c.ociRuntime != OCIRuntimeAuto && c.ociRuntime != OCIRuntimeRequired {

@@ -32,7 +32,6 @@ var relistBackoff = wait.Backoff{
 // connection were missed.
 func (s *Service) Relist() {
 	s.images.ask()
-	s.ForeignChanged()
 }
 
 // Changed reports an event of the engine about an image, by the id or name in the event. It never blocks. Events are

@@ -36,7 +36,8 @@ func show(e *entry, pinned func(*entry) bool) *runtimeapi.Image {
 	return img
 }
 
-// ForeignChanged reports that a container of no pod was created or removed. It never blocks.
+// ForeignChanged reports that a container of no pod was created or removed, perhaps before the present connection to
+// the engine. It never blocks.
 func (s *Service) ForeignChanged() {
 	select {
 	case s.foreignAsked <- struct{}{}:

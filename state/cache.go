@@ -60,7 +60,7 @@ type Options struct {
 	// may be nil.
 	ImageChanged func(ref string)
 	// ForeignChanged is called when a container that the cache does not show was created or removed, such as one of
-	// `docker run`. It must not block, and may be nil.
+	// `docker run`. It is called after the first relist of each connection, too. It must not block, and may be nil.
 	ForeignChanged func()
 }
 

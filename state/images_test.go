@@ -36,12 +36,15 @@ func TestImageEventsArePassedOn(t *testing.T) {
 	})
 }
 
-// A container of docker run is reported when it is created or removed, and no container of a pod is.
+// A container of docker run is reported when it is created or removed, and no container of a pod is. Events before a
+// connection were missed.
 func TestChangesOfForeignContainersArePassedOn(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		var changes atomic.Int64
 		n.cache.opts.ForeignChanged = func() { changes.Add(1) }
 		n.sync()
+		synctest.Wait()
+		testutil.Equal(n, changes.Swap(0), 1, "changes at the connection")
 		_, id := n.startContainer("a")
 		n.must(n.engine.RemoveContainer(n.Context(), id))
 		synctest.Wait()

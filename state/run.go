@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -169,9 +170,9 @@ func (c *Cache) holdEvent(event docker.Event) (held bool) {
 
 // relistLoop relists at once and then every relistPeriod, with a backoff after a failure. The first relist of a
 // connection trusts no entry of the cache. A container that runs in the lists of two connections may have ended and
-// started again between them.
+// started again between them. Lists of the containers of no pod come after it, because one list may take a second.
 func (c *Cache) relistLoop(ctx context.Context) {
-	backoff, trusted := engineBackoff, nothing
+	backoff, trusted, foreign := engineBackoff, nothing, sync.OnceFunc(c.opts.ForeignChanged)
 	for {
 		pause := c.opts.relistPeriod
 		if err := c.relist(ctx, trusted); err != nil {
@@ -183,6 +184,7 @@ func (c *Cache) relistLoop(ctx context.Context) {
 			backoff, trusted = engineBackoff, c.agrees
 			c.setFresh()
 			c.syncedOnce.Do(func() { close(c.synced) })
+			foreign()
 		}
 		if pace.Sleep(ctx, pause) != nil {
 			return
