@@ -35,7 +35,7 @@ func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkp
 	// A log that was begun in the CRI format goes on in it.
 	resumed := resume != nil && *resume != (checkpoint.LogPosition{})
 	if s.opts.LinkLogs && c.Meta.LogDriver == logs.DriverJSONFile && !resumed {
-		return logs.Link(path, c.Meta.LogPath)
+		return logs.Link(path, s.logDirectory(c.SandboxID), c.Meta.LogPath)
 	}
 	source := logs.Source{
 		ContainerID: c.ID,
@@ -86,20 +86,20 @@ func (s *Service) engineLog(ctx context.Context, c *state.Container) (string, er
 // isLinked reports whether a container's CRI log is a link to the engine's file. criadapter makes such a link with
 // LinkLogs, and other shims make one as well.
 func (s *Service) isLinked(ctx context.Context, c *state.Container) (bool, error) {
-	if c.Meta.LogDriver != logs.DriverJSONFile {
+	if c.Meta.LogDriver != logs.DriverJSONFile || c.Meta.LogPath == "" {
 		return false, nil
 	}
 	path, err := s.engineLog(ctx, c)
 	if err != nil {
 		return false, err
 	}
-	return logs.IsLinked(path, c.Meta.LogPath)
+	return logs.IsLinked(path, s.logDirectory(c.SandboxID), c.Meta.LogPath)
 }
 
 // changeLink calls change for a log that is a link to the engine's file. Only one call at a time works on a log. If
 // two calls copied it at once, one copy would be lost. RestoreLink during a ReopenLog would undo unfinished work.
 func (s *Service) changeLink(
-	ctx context.Context, c *state.Container, change func(enginePath, logPath string) error,
+	ctx context.Context, c *state.Container, change func(enginePath, root, logPath string) error,
 ) error {
 	unlock, err := s.locks.Lock(ctx, c.ID)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Service) changeLink(
 	if err != nil {
 		return err
 	}
-	return change(path, c.Meta.LogPath)
+	return change(path, s.logDirectory(c.SandboxID), c.Meta.LogPath)
 }
 
 // drain writes the rest of a container's log, for at most limit.

@@ -31,8 +31,8 @@ func (s *Service) ReopenLog(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		return s.changeLink(ctx, c, func(enginePath, logPath string) error {
-			return logs.ReopenLink(ctx, enginePath, logPath, features.Process)
+		return s.changeLink(ctx, c, func(enginePath, root, logPath string) error {
+			return logs.ReopenLink(ctx, enginePath, root, logPath, features.Process)
 		})
 	}
 	err = s.opts.Logs.Reopen(ctx, c.ID)

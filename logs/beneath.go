@@ -55,10 +55,29 @@ func openDirectory(root, dir string) (*os.File, error) {
 	return opened, nil
 }
 
+// openRoot opens a pod's log directory, and returns the name of a log in it. Names of the open directory do not leave
+// it, even if another process exchanges a directory for a link meanwhile. openRoot fails with ErrFailedPrecondition if
+// a link leads out of root now, and with fs.ErrNotExist without the log's directory. An empty root stands for the log's
+// own directory.
+func openRoot(root, logPath string) (top *os.Root, name string, err error) {
+	name, err = filepath.Rel(root, logPath)
+	if root == "" || err != nil || !filepath.IsLocal(name) {
+		root, name = filepath.Dir(logPath), filepath.Base(logPath)
+	}
+	if top, err = os.OpenRoot(root); err != nil {
+		return nil, "", fmt.Errorf("opening the log directory: %w", err)
+	}
+	if _, err := top.Stat(filepath.Dir(name)); err != nil {
+		top.Close() // only looked at
+		return nil, "", leaves(root, filepath.Dir(logPath), err)
+	}
+	return top, name, nil
+}
+
 // leaves explains an error of os.Root. An error without an errno means that a link leads out of root.
 func leaves(root, dir string, err error) error {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
-		return fmt.Errorf("making the log directory: %w", err)
+		return fmt.Errorf("opening the log directory: %w", err)
 	}
 	return fmt.Errorf("the log directory %s leads out of the pod's, %s, by a link, remove it (%w): %w", dir, root, err,
 		errdefs.ErrFailedPrecondition)

@@ -105,13 +105,70 @@ func TestLogStaysInItsDirectoryUnderRaces(t *testing.T) {
 	t.Logf("%d of %d tries opened the log", opened, rounds)
 }
 
+// A link in place of a container's log directory does not lead the changes of a linked log elsewhere. The other
+// directory has files that each change would replace or remove.
+func TestLinkedLogStaysInItsDirectory(t *testing.T) {
+	for name, change := range map[string]func(enginePath, root, logPath string) error{
+		"Link":        Link,
+		"RestoreLink": RestoreLink,
+		"Relink":      Relink,
+		"IsLinked": func(enginePath, root, logPath string) error {
+			_, err := IsLinked(enginePath, root, logPath)
+			return err
+		},
+		"ReopenLink": func(enginePath, root, logPath string) error {
+			return ReopenLink(t.Context(), enginePath, root, logPath, os.Getpid())
+		},
+		"Unlink": func(enginePath, root, logPath string) error {
+			_, err := Unlink(enginePath, root, logPath, 0)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, outside, enginePath := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "c-json.log")
+			testutil.WriteFile(t, enginePath, linkedRecords(1, 10))
+			for _, file := range []string{"0.log", "0.log.20240101-000000", ".0.log", ".0.log.copy", ".0.log.new"} {
+				testutil.WriteFile(t, filepath.Join(outside, file), linkedRecords(1, 10))
+			}
+			testutil.Must(t, os.Symlink(outside, filepath.Join(root, "c")))
+			err := change(enginePath, root, filepath.Join(root, "c", "0.log"))
+			testutil.Fails(t, err, errdefs.IsFailedPrecondition, "%s", name)
+			wantFiles(t, outside, 5)
+			for _, file := range []string{"0.log", "0.log.20240101-000000", ".0.log", ".0.log.copy", ".0.log.new"} {
+				testutil.Holds(t, filepath.Join(outside, file), linkedRecords(1, 10))
+			}
+		})
+	}
+}
+
+// A directory that becomes a link between two steps of a change does not lead the later one elsewhere.
+func TestLinkedLogStaysInItsDirectoryBetweenSteps(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	enginePath, logPath := filepath.Join(t.TempDir(), "c-json.log"), filepath.Join(root, "c", "0.log")
+	testutil.WriteFile(t, enginePath, linkedRecords(1, 10))
+	testutil.Must(t, Link(enginePath, root, logPath))
+	top, name, err := openRoot(root, logPath)
+	testutil.Must(t, err)
+	defer top.Close()
+	rename(t, filepath.Join(root, "c"), filepath.Join(root, "d"))
+	testutil.Must(t, os.Symlink(outside, filepath.Join(root, "c")))
+	testutil.Assert(t, putLink(top, enginePath, name) != nil, "a link was put into another directory")
+	err = moveOut(t.Context(), top, enginePath, name, hidden(name, copySuffix))
+	testutil.Assert(t, err != nil, "a copy was made in another directory")
+	wantFiles(t, outside, 0)
+	testutil.Holds(t, enginePath, linkedRecords(1, 10))
+}
+
 // A link at the path of the copy is not followed.
 func TestCopyOfALinkedLogIsANewFile(t *testing.T) {
 	enginePath, logPath := linked(t, "first\n")
 	precious := filepath.Join(t.TempDir(), "precious")
 	testutil.Must(t, os.WriteFile(precious, []byte("precious"), 0o600))
 	testutil.Must(t, os.Symlink(precious, hidden(logPath, copySuffix)))
-	err := moveOut(t.Context(), enginePath, logPath, hidden(logPath, copySuffix))
+	top, name, err := openRoot("", logPath)
+	testutil.Must(t, err)
+	defer top.Close()
+	err = moveOut(t.Context(), top, enginePath, name, hidden(name, copySuffix))
 	testutil.Assert(t, errors.Is(err, fs.ErrExist), "got %v", err)
 	testutil.Holds(t, precious, "precious")
 	testutil.Holds(t, enginePath, "first\n")

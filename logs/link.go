@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -17,6 +18,9 @@ import (
 
 // A linked log is a symbolic link at the log path to the engine's json-file, as with dockershim. Readers of Kubernetes
 // logs accept that format, too. It costs no CPU and no second copy. docs/logs.md has its limits.
+//
+// As for logs in the CRI format, root is the pod's log directory, and no link below it leads out of it, see
+// MakeDirectory. The engine's directories belong to the engine alone.
 
 // linkAttempts is the largest number of copy passes over a log that keeps growing. After the last one, the log is
 // emptied in any case.
@@ -24,11 +28,18 @@ const linkAttempts = 100
 
 // Link puts a link to the engine's log file at the log path. The file need not exist yet. It replaces a link, and fails
 // with ErrFailedPrecondition for any other file.
-func Link(enginePath, logPath string) error {
-	if err := os.MkdirAll(filepath.Dir(logPath), dirMode); err != nil {
-		return fmt.Errorf("making the log directory: %w", err)
+func Link(enginePath, root, logPath string) error {
+	made, err := openDirectory(root, filepath.Dir(logPath))
+	if err != nil {
+		return err
 	}
-	info, err := os.Lstat(logPath)
+	made.Close() // only made
+	top, name, err := openRoot(root, logPath)
+	if err != nil {
+		return err
+	}
+	defer top.Close() // only names are changed
+	info, err := top.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -37,40 +48,44 @@ func Link(enginePath, logPath string) error {
 		return fmt.Errorf("the log path %s is taken by something that is not a link, remove it: %w", logPath,
 			errdefs.ErrFailedPrecondition)
 	}
-	return putLink(enginePath, logPath)
+	return putLink(top, enginePath, name)
 }
 
-// putLink replaces the file at a path with a link to the engine's log file.
-func putLink(enginePath, path string) error {
+// putLink replaces the file of that name with a link to the engine's log file.
+func putLink(top *os.Root, enginePath, name string) error {
 	defer step.At("log link: put")()
 	// Hidden, so that collectors do not take it for a rotated log.
-	fresh := hidden(path, "")
-	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing the leftover of an unfinished link: %w", err)
+	fresh := hidden(name, "")
+	if err := top.Remove(fresh); ignoreNotExist(err) != nil {
+		return fmt.Errorf("removing the leftover of an unfinished link in %s: %w", top.Name(), err)
 	}
-	if err := os.Symlink(enginePath, fresh); err != nil {
-		return fmt.Errorf("linking the log: %w", err)
+	if err := top.Symlink(enginePath, fresh); err != nil {
+		return fmt.Errorf("linking the log in %s: %w", top.Name(), err)
 	}
-	if err := os.Rename(fresh, path); err != nil {
-		return errors.Join(fmt.Errorf("linking the log: %w", err), os.Remove(fresh))
+	if err := top.Rename(fresh, name); err != nil {
+		return errors.Join(fmt.Errorf("linking the log in %s: %w", top.Name(), err), top.Remove(fresh))
 	}
 	return nil
 }
 
 // IsLinked reports whether the log is a link to the engine's file, at its path or under the kubelet's name for a
 // rotated log. It is true for a log that was a link until its rotation, too.
-func IsLinked(enginePath, logPath string) (bool, error) {
-	links, err := linksTo(enginePath, logPath)
+func IsLinked(enginePath, root, logPath string) (bool, error) {
+	top, name, err := openRoot(root, logPath)
+	if err != nil {
+		return false, ignoreNotExist(err)
+	}
+	defer top.Close() // only read
+	links, rotated, err := listLog(top, enginePath, name)
 	if err != nil || len(links) > 0 {
 		return len(links) > 0, err
 	}
-	candidates, err := rotatedLogs(logPath)
-	for _, path := range append(candidates, logPath) {
-		if copied, _, err := comparedWith(enginePath, path); err != nil || copied {
+	for _, candidate := range append(rotated, name) {
+		if copied, _, err := comparedWith(top, enginePath, candidate); err != nil || copied {
 			return copied, err
 		}
 	}
-	return false, err
+	return false, nil
 }
 
 // ReopenLink ends a linked log that the kubelet has renamed. The renamed link becomes a copy of the engine's file, the
@@ -78,54 +93,64 @@ func IsLinked(enginePath, logPath string) (bool, error) {
 // lost. A log that was not renamed stays as it is. On an error there is no new link. It first repairs an interrupted
 // call, see RestoreLink. A log that the engine, which is the process with this id, rotates itself fails with
 // ErrFailedPrecondition.
-func ReopenLink(ctx context.Context, enginePath, logPath string, engine int) error {
-	if err := RestoreLink(enginePath, logPath); err != nil {
+func ReopenLink(ctx context.Context, enginePath, root, logPath string, engine int) error {
+	if err := RestoreLink(enginePath, root, logPath); err != nil {
 		return err
 	}
-	links, err := linksTo(enginePath, logPath)
-	if err != nil {
+	renamed, err := endRenamed(ctx, enginePath, root, logPath, engine)
+	if err != nil || !renamed {
 		return err
 	}
-	for _, link := range links {
-		if link == logPath {
-			return nil
-		}
-	}
-	if len(links) > 0 {
-		if err := checkAppended(engine, enginePath); err != nil {
-			return err
-		}
-		if err := moveOut(ctx, enginePath, links[0], hidden(logPath, copySuffix)); err != nil {
-			return fmt.Errorf("copying the engine's log to %s: %w", links[0], err)
-		}
-	}
-	return Link(enginePath, logPath)
+	return Link(enginePath, root, logPath)
 }
 
-// linksTo lists the links to the engine's file at the log path and at names that begin with it.
-func linksTo(enginePath, logPath string) ([]string, error) {
-	dir, base := filepath.Split(logPath)
-	entries, err := os.ReadDir(dir)
-	if ignoreNotExist(err) != nil {
-		return nil, fmt.Errorf("reading the log directory: %w", err)
+// endRenamed replaces a renamed link with a copy of the engine's file, which it empties. It returns false for a log
+// that was not renamed.
+func endRenamed(ctx context.Context, enginePath, root, logPath string, engine int) (renamed bool, err error) {
+	top, name, err := openRoot(root, logPath)
+	if err != nil {
+		return true, ignoreNotExist(err)
 	}
-	var links []string
+	defer top.Close() // only names are changed
+	links, _, err := listLog(top, enginePath, name)
+	if err != nil || slices.Contains(links, name) {
+		return false, err
+	}
+	if len(links) == 0 {
+		return true, nil
+	}
+	if err := checkAppended(engine, enginePath); err != nil {
+		return false, err
+	}
+	if err := moveOut(ctx, top, enginePath, links[0], hidden(name, copySuffix)); err != nil {
+		return false, fmt.Errorf("copying the engine's log to %s: %w", filepath.Join(top.Name(), links[0]), err)
+	}
+	return true, nil
+}
+
+// listLog lists the links to the engine's file under the log's name and names that begin with it. rotated are the plain
+// files among the rotated logs.
+func listLog(top *os.Root, enginePath, logName string) (links, rotated []string, err error) {
+	dir, base := filepath.Dir(logName), filepath.Base(logName)
+	entries, err := fs.ReadDir(top.FS(), dir) // sorted by name
+	if ignoreNotExist(err) != nil {
+		return nil, nil, fmt.Errorf("reading the log directory: %w", err)
+	}
 	for _, entry := range entries {
-		name := entry.Name()
-		if entry.Type()&fs.ModeSymlink == 0 || name != base && !strings.HasPrefix(name, base+".") {
+		if entry.Type()&fs.ModeSymlink == 0 || entry.Name() != base && !strings.HasPrefix(entry.Name(), base+".") {
 			continue
 		}
-		path := filepath.Join(dir, name)
-		if target, err := os.Readlink(path); err == nil && target == enginePath {
-			links = append(links, path)
+		name := filepath.Join(dir, entry.Name())
+		if target, err := top.Readlink(name); err == nil && target == enginePath {
+			links = append(links, name)
 		}
 	}
-	return links, nil
+	return links, rotatedIn(entries, dir, base), nil
 }
 
-// moveOut replaces the file at path with a copy of the engine's file, which it makes at another path. Then it empties
-// the engine's file.
-func moveOut(ctx context.Context, enginePath, path, copied string) error {
+// moveOut replaces the file of that name with a copy of the engine's file, which it makes under another name. Then it
+// empties the engine's file.
+func moveOut(ctx context.Context, top *os.Root, enginePath, name, copied string) error {
 	defer step.At("log link: copy and empty")()
 	source, err := os.OpenFile(enginePath, os.O_RDWR, 0)
 	if err != nil {
@@ -133,7 +158,7 @@ func moveOut(ctx context.Context, enginePath, path, copied string) error {
 	}
 	defer source.Close() // its only change, Truncate, returns its own error
 	// Always a new file: an existing one may be a foreign link.
-	target, err := os.OpenFile(copied, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	target, err := top.OpenFile(copied, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err
 	}
@@ -143,10 +168,10 @@ func moveOut(ctx context.Context, enginePath, path, copied string) error {
 		err = errors.Join(target.Sync(), target.Close())
 	}
 	if err == nil { // some file systems report a failed write only to Sync or Close
-		err = os.Rename(target.Name(), path)
+		err = top.Rename(copied, name)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(target.Name()))
+		return errors.Join(err, top.Remove(copied))
 	}
 	return source.Truncate(0)
 }

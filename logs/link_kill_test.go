@@ -61,19 +61,19 @@ func TestReopenLinkThroughKills(t *testing.T) {
 				if renamedBack {
 					rename(t, logPath+rotated, logPath)
 				}
-				if err := RestoreLink(enginePath, logPath); err != nil { // at the next start
+				if err := RestoreLink(enginePath, "", logPath); err != nil { // at the next start
 					t.Fatal(err)
 				}
 				if !renamedBack {
 					rename(t, logPath+rotated, logPath) // a slower kubelet
-					testutil.Must(t, RestoreLink(enginePath, logPath))
+					testutil.Must(t, RestoreLink(enginePath, "", logPath))
 				}
 				testutil.AppendFile(t, enginePath, linkedRecords(121, 130))
 				text, err := os.ReadFile(logPath)
 				testutil.Assert(t, err == nil && strings.HasSuffix(string(text), linkedRecords(101, 130)),
 					"the log's path has %d bytes that do not end with the last lines: %v", len(text), err)
 				rename(t, logPath, logPath+".29990101-000000") // the next rotation
-				testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath, os.Getpid()))
+				testutil.Must(t, ReopenLink(t.Context(), enginePath, "", logPath, os.Getpid()))
 				testutil.AppendFile(t, enginePath, linkedRecords(131, 140))
 				got, want := allLinked(t, logPath), linkedRecords(1, 140)
 				testutil.Assert(t, got == want,
@@ -94,12 +94,12 @@ func TestRestoreLinkLeavesOthersAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			enginePath, logPath := linked(t, linkedRecords(1, 10))
 			replace(t, logPath, content)
-			testutil.Must(t, RestoreLink(enginePath, logPath))
+			testutil.Must(t, RestoreLink(enginePath, "", logPath))
 			testutil.Holds(t, logPath, content)
 			wantFiles(t, filepath.Dir(logPath), 1)
 		})
 	}
-	if err := RestoreLink("/nonexistent/c-json.log", "/nonexistent/0.log"); err != nil &&
+	if err := RestoreLink("/nonexistent/c-json.log", "", "/nonexistent/0.log"); err != nil &&
 		!errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}

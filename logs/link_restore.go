@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A kill may come between any two steps of ReopenLink: copy, rename over the link, emptying of the engine's file, new
@@ -24,24 +25,29 @@ const rotatedFormat = "20060102-150405"
 
 // RestoreLink repairs a linked log after an interrupted ReopenLink. It does nothing to a log that was not linked. It
 // must not run during ReopenLink.
-func RestoreLink(enginePath, logPath string) error {
-	if err := os.Remove(hidden(logPath, copySuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing the leftover of an unfinished copy: %w", err)
+func RestoreLink(enginePath, root, logPath string) error {
+	top, name, err := openRoot(root, logPath)
+	if err != nil {
+		return ignoreNotExist(err)
 	}
-	candidates, err := rotatedLogs(logPath)
+	defer top.Close() // only names are changed
+	if err := top.Remove(hidden(name, copySuffix)); ignoreNotExist(err) != nil {
+		return fmt.Errorf("removing the leftover of an unfinished copy in %s: %w", top.Name(), err)
+	}
+	_, rotated, err := listLog(top, enginePath, name)
 	if err != nil {
 		return err
 	}
-	for _, path := range append(candidates, logPath) {
-		copied, begins, err := comparedWith(enginePath, path)
+	for _, candidate := range append(rotated, name) {
+		copied, begins, err := comparedWith(top, enginePath, candidate)
 		switch {
 		case err != nil:
-			return fmt.Errorf("comparing the log %s with the engine's: %w", path, err)
+			return fmt.Errorf("comparing the log %s with the engine's: %w", filepath.Join(top.Name(), candidate), err)
 		case copied && begins:
-			err = putLink(enginePath, path)
-		case copied && path == logPath:
-			if err = os.Rename(path, freeName(path)); err == nil {
-				err = putLink(enginePath, path)
+			err = putLink(top, enginePath, candidate)
+		case copied && candidate == name:
+			if err = top.Rename(name, freeName(top, name)); err == nil {
+				err = putLink(top, enginePath, name)
 			}
 		}
 		if err != nil {
@@ -52,23 +58,23 @@ func RestoreLink(enginePath, logPath string) error {
 }
 
 // freeName returns a name for a log that is rotated now.
-func freeName(path string) string {
+func freeName(top *os.Root, name string) string {
 	for at := time.Now(); ; at = at.Add(time.Second) {
-		name := path + "." + at.Format(rotatedFormat)
-		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return name
+		free := name + "." + at.Format(rotatedFormat)
+		if _, err := top.Lstat(free); err != nil { // otherwise it is taken
+			return free
 		}
 	}
 }
 
 // comparedWith reports whether a plain file is a copy of an engine's file, by its first bytes. begins reports whether
 // the engine's file still begins with the whole copy.
-func comparedWith(enginePath, path string) (copied, begins bool, err error) {
-	info, err := os.Lstat(path)
+func comparedWith(top *os.Root, enginePath, name string) (copied, begins bool, err error) {
+	info, err := top.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
 		return false, false, ignoreNotExist(err)
 	}
-	file, err := os.Open(path)
+	file, err := top.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be a pipe meanwhile
 	if err != nil {
 		return false, false, ignoreNotExist(err)
 	}

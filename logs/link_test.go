@@ -17,7 +17,7 @@ func linked(t *testing.T, content string) (enginePath, logPath string) {
 	dir := t.TempDir()
 	enginePath, logPath = filepath.Join(dir, "c-json.log"), filepath.Join(dir, "pod", "c", "0.log")
 	testutil.Must(t, os.WriteFile(enginePath, []byte(content), 0o640))
-	testutil.Must(t, Link(enginePath, logPath))
+	testutil.Must(t, Link(enginePath, "", logPath))
 	return enginePath, logPath
 }
 
@@ -34,10 +34,10 @@ func TestReopenLink(t *testing.T) {
 	defer engine.Close()
 	rotated := logPath + ".20240101-000000"
 	testutil.Must(t, os.Rename(logPath, rotated))
-	is, err := IsLinked(enginePath, logPath)
+	is, err := IsLinked(enginePath, "", logPath)
 	testutil.Assert(t, err == nil && is, "a renamed link is not found: %v, %v", is, err)
 	for range 2 { // no rename precedes the second call
-		testutil.Must(t, ReopenLink(t.Context(), enginePath, logPath, os.Getpid()))
+		testutil.Must(t, ReopenLink(t.Context(), enginePath, "", logPath, os.Getpid()))
 	}
 	_, err = engine.WriteString("second\n")
 	testutil.Must(t, err)
@@ -52,7 +52,7 @@ func TestReopenLinkFails(t *testing.T) {
 	rotated := logPath + ".20240101-000000"
 	testutil.Must(t, os.Rename(logPath, rotated))
 	testutil.Must(t, os.MkdirAll(filepath.Join(hidden(logPath, copySuffix), "taken"), 0o755))
-	err := ReopenLink(t.Context(), enginePath, logPath, os.Getpid())
+	err := ReopenLink(t.Context(), enginePath, "", logPath, os.Getpid())
 	testutil.Assert(t, err != nil, "no error")
 	_, err = os.Lstat(logPath)
 	testutil.Assert(t, errors.Is(err, os.ErrNotExist), "a new log was made: %v", err)
@@ -62,10 +62,10 @@ func TestReopenLinkFails(t *testing.T) {
 
 func TestLinkKeepsWhatIsNoLink(t *testing.T) {
 	enginePath, logPath := linked(t, "")
-	testutil.Check(t, Link(enginePath+"2", logPath), "replacing a link")
+	testutil.Check(t, Link(enginePath+"2", "", logPath), "replacing a link")
 	target, err := os.Readlink(logPath)
 	testutil.Assert(t, err == nil && target == enginePath+"2", "the link leads to %q, %v", target, err)
-	is, err := IsLinked(enginePath, logPath)
+	is, err := IsLinked(enginePath, "", logPath)
 	testutil.Assert(t, err == nil && !is, "a link to another file: %v, %v", is, err)
 	for name, make := range map[string]func(string) error{
 		"file":      func(path string) error { return os.WriteFile(path, []byte("kept"), 0o600) },
@@ -73,6 +73,6 @@ func TestLinkKeepsWhatIsNoLink(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "0.log")
 		testutil.Must(t, make(path))
-		testutil.Fails(t, Link(enginePath, path), errdefs.IsFailedPrecondition, "%s at the log path", name)
+		testutil.Fails(t, Link(enginePath, "", path), errdefs.IsFailedPrecondition, "%s at the log path", name)
 	}
 }

@@ -65,16 +65,21 @@ func resumeOutput(root, path string, at checkpoint.LogPosition) (o *output, same
 func rotatedLogs(path string) ([]string, error) {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir) // sorted by name
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if ignoreNotExist(err) != nil {
 		return nil, fmt.Errorf("looking for a renamed log: %w", err)
 	}
+	return rotatedIn(entries, dir, base), nil
+}
+
+// rotatedIn picks the rotated logs of the log base from the entries of its directory.
+func rotatedIn(entries []fs.DirEntry, dir, base string) []string {
 	var found []string
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), base+".") && entry.Type().IsRegular() {
 			found = append(found, filepath.Join(dir, entry.Name()))
 		}
 	}
-	return found, nil
+	return found
 }
 
 // findRenamed returns the path of the rotated log with that inode, empty if there is none.

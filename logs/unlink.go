@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/checkpoint"
 )
@@ -27,8 +24,11 @@ type Unlinked struct {
 	// history is the size of the engine's files after the position, in bytes.
 	history int64
 
-	fresh, path string
+	root, path string
 }
+
+// newSuffix ends the name of the hidden log that replaces a link.
+const newSuffix = ".new"
 
 // LinkedTo reports whether the log path is a link to the engine's file.
 func LinkedTo(enginePath, logPath string) bool {
@@ -52,17 +52,23 @@ func EngineHistory(enginePath string) (int64, error) {
 
 // Unlink prepares an empty CRI log beside a link to the engine's json-file. A follower fills it with the last history
 // bytes of the engine's files, plus the rest of the line in which they begin.
-func Unlink(enginePath, logPath string, history int64) (_ *Unlinked, err error) {
-	u := &Unlinked{path: logPath, fresh: hidden(logPath, ".new")}
+func Unlink(enginePath, root, logPath string, history int64) (_ *Unlinked, err error) {
+	u := &Unlinked{root: root, path: logPath}
 	if u.Position, u.history, err = positionBefore(enginePath, history); err != nil {
 		return nil, fmt.Errorf("looking for the history of the engine's log: %w", err)
 	}
-	if err := os.Remove(u.fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("removing the leftover of an unfinished log: %w", err)
-	}
-	file, err := os.OpenFile(u.fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, fileMode)
+	top, name, err := openRoot(root, logPath)
 	if err != nil {
-		return nil, fmt.Errorf("making the container's log: %w", err)
+		return nil, err
+	}
+	defer top.Close() // only names are changed
+	fresh := hidden(name, newSuffix)
+	if err := top.Remove(fresh); ignoreNotExist(err) != nil {
+		return nil, fmt.Errorf("removing the leftover of an unfinished log in %s: %w", top.Name(), err)
+	}
+	file, err := top.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return nil, fmt.Errorf("making the container's log in %s: %w", top.Name(), err)
 	}
 	defer file.Close() // empty
 	info, err := file.Stat()
@@ -75,15 +81,25 @@ func Unlink(enginePath, logPath string, history int64) (_ *Unlinked, err error) 
 
 // Commit replaces the link with the new log.
 func (u *Unlinked) Commit() error {
-	if err := os.Rename(u.fresh, u.path); err != nil {
-		return errors.Join(fmt.Errorf("replacing the link of the log: %w", err), u.Discard())
+	top, name, err := openRoot(u.root, u.path)
+	if err != nil {
+		return fmt.Errorf("replacing the link of the log: %w", err)
+	}
+	defer top.Close() // only names are changed
+	if err := top.Rename(hidden(name, newSuffix), name); err != nil {
+		return errors.Join(fmt.Errorf("replacing the link of the log in %s: %w", top.Name(), err), u.Discard())
 	}
 	return nil
 }
 
 // Discard removes the new log.
 func (u *Unlinked) Discard() error {
-	if err := os.Remove(u.fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	top, name, err := openRoot(u.root, u.path)
+	if err == nil {
+		defer top.Close() // only names are changed
+		err = top.Remove(hidden(name, newSuffix))
+	}
+	if ignoreNotExist(err) != nil {
 		return fmt.Errorf("removing the unfinished log: %w", err)
 	}
 	return nil
@@ -91,14 +107,19 @@ func (u *Unlinked) Discard() error {
 
 // Relink undoes Unlink. The log at the path, which a follower has written, gets the name of a rotated log. A link to
 // the engine's json-file replaces it. An existing link stays.
-func Relink(enginePath, logPath string) error {
+func Relink(enginePath, root, logPath string) error {
 	if LinkedTo(enginePath, logPath) {
 		return nil
 	}
-	if err := os.Rename(logPath, freeName(logPath)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("renaming the container's log: %w", err)
+	top, name, err := openRoot(root, logPath)
+	if err != nil {
+		return err
 	}
-	return putLink(enginePath, logPath)
+	defer top.Close() // only names are changed
+	if err := top.Rename(name, freeName(top, name)); ignoreNotExist(err) != nil {
+		return fmt.Errorf("renaming the container's log in %s: %w", top.Name(), err)
+	}
+	return putLink(top, enginePath, name)
 }
 
 // positionBefore returns a position with about history bytes after it in the engine's files, and the exact number.

@@ -75,7 +75,7 @@ func TestUnlinkBoundsTheHistory(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLinkedLog(t)
-			u, err := Unlink(l.engine, l.path, tc.history)
+			u, err := Unlink(l.engine, "", l.path, tc.history)
 			testutil.Must(t, err)
 			testutil.Require(t, LinkedTo(l.engine, l.path), "the link is gone before Commit")
 			testutil.Must(t, u.Commit())
@@ -91,9 +91,9 @@ func TestUnlinkBoundsTheHistory(t *testing.T) {
 
 func TestUnlinkAgainAfterACrash(t *testing.T) {
 	l := newLinkedLog(t)
-	_, err := Unlink(l.engine, l.path, 0)
+	_, err := Unlink(l.engine, "", l.path, 0)
 	testutil.Must(t, err)
-	u, err := Unlink(l.engine, l.path, 1<<20)
+	u, err := Unlink(l.engine, "", l.path, 1<<20)
 	testutil.Must(t, err)
 	want, err := EngineHistory(l.engine)
 	testutil.Assert(t, err == nil && u.history == want, "the history has %d bytes, want %d, %v", u.history, want, err)
@@ -108,7 +108,7 @@ func TestUnlinkOfAContainerWithoutOutput(t *testing.T) {
 		testutil.Must(t, os.Remove(path))
 	}
 	l.count = 0
-	u, err := Unlink(l.engine, l.path, 100)
+	u, err := Unlink(l.engine, "", l.path, 100)
 	testutil.Must(t, err)
 	testutil.Must(t, u.Commit())
 	l.write(t, 4)
@@ -122,12 +122,12 @@ func TestUnlinkOfAContainerWithoutOutput(t *testing.T) {
 
 func TestRelink(t *testing.T) {
 	l := newLinkedLog(t)
-	u, err := Unlink(l.engine, l.path, 0)
+	u, err := Unlink(l.engine, "", l.path, 0)
 	testutil.Must(t, err)
 	testutil.Must(t, u.Commit())
 	testutil.WriteFile(t, l.path, "2023-11-14T22:13:29Z stdout F kept\n")
 	for range 2 {
-		testutil.Must(t, Relink(l.engine, l.path))
+		testutil.Must(t, Relink(l.engine, "", l.path))
 	}
 	testutil.Assert(t, LinkedTo(l.engine, l.path), "the log is not a link")
 	rotated, err := rotatedLogs(l.path)

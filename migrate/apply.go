@@ -71,7 +71,7 @@ func (n *Node) unlink(ctx context.Context, pod *podPlan) []*logs.Unlinked {
 		if history == l.kept {
 			history = math.MaxInt64 // including output since the plan
 		}
-		u, err := logs.Unlink(l.engine, l.path, history)
+		u, err := logs.Unlink(l.engine, l.root(), l.path, history)
 		if err != nil {
 			log.G(ctx).WithError(err).WithField("container", l.container).
 				Warn("container log stays a link to the engine's file")

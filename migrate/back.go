@@ -186,7 +186,7 @@ func (n *Node) ApplyReturn(ctx context.Context, plan *Return) error {
 func (n *Node) handBack(pod *returned) error {
 	errs := []error{n.writeCheckpoint(pod), n.returnAttachment(pod)}
 	for _, l := range pod.links {
-		errs = append(errs, logs.Relink(l.engine, l.path))
+		errs = append(errs, logs.Relink(l.engine, l.root(), l.path))
 	}
 	if path := pod.record.NetnsPath; path != "" { // otherwise the namespace would outlive the pod
 		errs = append(errs, netns.Open(path).Unpin())

@@ -54,3 +54,6 @@ type logPlan struct {
 
 	id, engine string
 }
+
+// root is the pod's log directory.
+func (l *logPlan) root() string { return logDirectory(l.container, l.path) }

@@ -57,7 +57,7 @@ func TestLogOfUnknownSizeStaysALink(t *testing.T) {
 	for engine, linked := range map[string]bool{"no-such-directory/c.log": true, "file/c.log": false} {
 		inspect := &container.InspectResponse{LogPath: filepath.Join(dir, engine),
 			Config: &container.Config{Labels: map[string]string{translate.LabelLogPath: filepath.Join(dir, "0.log")}}}
-		testutil.Must(t, logs.Link(inspect.LogPath, filepath.Join(dir, "0.log")))
+		testutil.Must(t, logs.Link(inspect.LogPath, dir, filepath.Join(dir, "0.log")))
 		testutil.Equal(t, lookAtLog(t.Context(), inspect).linked, linked, "%s is a link to continue", engine)
 	}
 }
