@@ -44,14 +44,16 @@ type facts struct {
 	Left   leftovers
 }
 
-// kubeletFacts are the relevant settings of a kubelet's configuration file.
+// kubeletFacts are the relevant settings of a kubelet's configuration file, and of the flags that kubeadm gives it.
 type kubeletFacts struct {
 	// File is empty if there is no file.
 	File string
 	Err  error
 
-	CgroupDriver     string // empty if the file does not have it
-	RuntimeEndpoint  string
+	CgroupDriver    string // empty if the file does not have it
+	RuntimeEndpoint string
+	// FlagsFile is the file with kubeadm's flags if they have RuntimeEndpoint.
+	FlagsFile        string
 	FailSwapOn       bool
 	FailCgroupV1     bool
 	LimitedSwap      bool

@@ -3,6 +3,7 @@ package check
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -98,7 +99,29 @@ func readKubelet(file string) kubeletFacts {
 	if err == nil {
 		k.Err = k.parse(raw)
 	}
+	if k.Err == nil {
+		k.Err = k.addFlags(filepath.Join(filepath.Dir(file), kubeadmFlags))
+	}
 	return k
+}
+
+// kubeadmFlags is the file beside kubeadm's configuration of the kubelet that has flags. Before v1.34, kubeadm names
+// the kubelet's runtime there.
+const kubeadmFlags = "kubeadm-flags.env"
+
+// runtimeFlag finds the kubelet's runtime among kubeadm's flags.
+var runtimeFlag = regexp.MustCompile(`(?m)^KUBELET_KUBEADM_ARGS=.*--container-runtime-endpoint[= ]["']?([^\s"']+)`)
+
+// addFlags reads kubeadm's flags, which override the configuration file. The file need not exist.
+func (k *kubeletFacts) addFlags(file string) error {
+	raw, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if found := runtimeFlag.FindSubmatch(raw); found != nil {
+		k.RuntimeEndpoint, k.FlagsFile = string(found[1]), file
+	}
+	return err
 }
 
 // parse reads the relevant settings of a KubeletConfiguration, with the kubelet's defaults.

@@ -123,6 +123,21 @@ func TestReadKubelet(t *testing.T) {
 	write(t, path, "", 0o644)
 	got := readKubelet(path)
 	testutil.Assert(t, got.CgroupDriver == "" && got.FailSwapOn, "the kubelet's defaults are %+v", got)
+	flags := filepath.Join(filepath.Dir(path), "kubeadm-flags.env")
+	write(t, path, "containerRuntimeEndpoint: unix:///run/criadapter/criadapter.sock\n", 0o644)
+	for text, endpoint := range map[string]string{
+		`KUBELET_KUBEADM_ARGS="--v=2 --container-runtime-endpoint=unix:///a.sock --node-ip=::1"`: "unix:///a.sock",
+		`KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/b.sock"`:                 "unix:///run/b.sock",
+		`KUBELET_KUBEADM_ARGS='--container-runtime-endpoint "/b.sock"'`:                          "/b.sock",
+		"# --container-runtime-endpoint=/c.sock\nKUBELET_KUBEADM_ARGS=\"\"":                      "",
+	} {
+		write(t, flags, text+"\n", 0o644)
+		got, file := readKubelet(path), flags
+		if endpoint == "" {
+			endpoint, file = "unix:///run/criadapter/criadapter.sock", "" // as the configuration file says
+		}
+		testutil.Assert(t, got.RuntimeEndpoint == endpoint && got.FlagsFile == file, "%s: got %+v", text, got)
+	}
 	write(t, path, "cgroupDriver: [a\n", 0o644)
 	testutil.Assert(t, readKubelet(path).Err != nil, "a file that cannot be read passes")
 }

@@ -219,9 +219,11 @@ func judgeKubelet(j *checklist.Group, f facts) {
 	j.OK("kubelet's config", "%s", k.File)
 	if k.RuntimeEndpoint != "" && f.Config.SocketPath() != "" &&
 		config.CleanSocket(k.RuntimeEndpoint) != config.CleanSocket(f.Config.Endpoint) {
-		j.Warn("kubelet's runtime",
-			"set containerRuntimeEndpoint: "+f.Config.Endpoint+" in "+k.File+" and restart the kubelet", "it uses %s",
-			k.RuntimeEndpoint)
+		do := "set containerRuntimeEndpoint: " + f.Config.Endpoint + " in " + k.File
+		if k.FlagsFile != "" {
+			do = "set --container-runtime-endpoint=" + f.Config.Endpoint + " in " + k.FlagsFile
+		}
+		j.Warn("kubelet's runtime", do+" and restart the kubelet", "it uses %s", k.RuntimeEndpoint)
 	}
 	switch {
 	case f.Kernel.SwapOn && k.FailSwapOn:

@@ -126,6 +126,16 @@ var nodes = map[string]func(f *facts){
 		f.Kubelet.RuntimeEndpoint = "unix:///run/cri-dockerd.sock"
 		f.Kernel.SwapOn = true
 	},
+	"engine-stopped": func(f *facts) {
+		f.EngineErr = errors.New("unix:///var/run/docker.sock: no server runs: systemd listens there and would start " +
+			"one, so start its service first")
+		f.Engine = docker.Features{}
+		f.Left.Unknown = f.EngineErr
+	},
+	"kubeadm-flags-of-another-runtime": func(f *facts) {
+		f.Kubelet.RuntimeEndpoint = "unix:///run/cri-dockerd.sock"
+		f.Kubelet.FlagsFile = "/var/lib/kubelet/kubeadm-flags.env"
+	},
 	"broken-kubelet-config": func(f *facts) {
 		f.Kubelet = kubeletFacts{File: "/etc/kubelet.yaml",
 			Err: errors.New("error converting YAML to JSON: yaml: line 3: found character that cannot start any token")}
