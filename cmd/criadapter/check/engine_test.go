@@ -2,6 +2,7 @@ package check
 
 import (
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -51,6 +52,23 @@ func engineAt(t *testing.T, socket, bridge string) (changes func() []string) {
 	go func() { defer close(served); _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close(); <-served })
 	return func() []string { mu.Lock(); defer mu.Unlock(); return changing }
+}
+
+// An engine that a connection would start is left alone.
+func TestStoppedEngineIsNotStarted(t *testing.T) {
+	cfg, dir := emptyNode(t)
+	listener, err := net.Listen("unix", dir+"/docker.sock")
+	testutil.Must(t, err)
+	accepted := make(chan error, 1)
+	go func() {
+		_, err := listener.Accept()
+		accepted <- err
+	}()
+	f := facts{Config: cfg}
+	found := gatherEngine(t.Context(), &f, errors.New("systemd listens there"))
+	testutil.Assert(t, f.EngineErr != nil && errors.Is(found.err, f.EngineErr), "%v, %v", f.EngineErr, found.err)
+	testutil.Must(t, listener.Close())
+	testutil.FailsWith(t, <-accepted, net.ErrClosed, "the check connected to the socket")
 }
 
 // The check asks the engine the same questions as the server: an engine that refuses pods on its bridge does not pass.

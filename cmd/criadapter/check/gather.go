@@ -54,7 +54,7 @@ func gather(ctx context.Context, opts Options) facts {
 		f.ImagePolicyErr = trust.Check(opts.Config.ImagePolicy)
 	}
 	f.NRIPlugins, f.NRIErr = nri.Plugins(opts.Config.NRIPluginDir)
-	engine := gatherEngine(ctx, &f)
+	engine := gatherEngine(ctx, &f, status.CheckStarted(opts.Config.DockerEndpoint))
 	f.EngineSocket = socketAt(strings.TrimPrefix(opts.Config.DockerEndpoint, "unix://"))
 	f.CRI = askCRI(ctx, opts.Config.SocketPath())
 	f.Others = otherRuntimes(ctx, otherSockets(), opts.Config.SocketPath())
@@ -96,7 +96,13 @@ type pods struct {
 	err error
 }
 
-func gatherEngine(ctx context.Context, f *facts) pods {
+// gatherEngine asks the engine. It does not connect if notStarted is set: systemd would start the engine
+// (docker.socket), and the check must not change the node.
+func gatherEngine(ctx context.Context, f *facts, notStarted error) pods {
+	if notStarted != nil {
+		f.EngineErr = fmt.Errorf("%s: %w", f.Config.DockerEndpoint, notStarted)
+		return pods{err: f.EngineErr}
+	}
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
 	client, err := docker.Dial(docker.Options{
