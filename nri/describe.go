@@ -146,6 +146,8 @@ func (s *Service) describe(ctx context.Context, c *state.Container) (*api.Contai
 	}
 	if inspect.HostConfig != nil {
 		describeHost(described, inspect.HostConfig)
+		snapshot := s.opts.Cache.Snapshot()
+		described.Linux.Namespaces = describeNamespaces(snapshot, snapshot.PodOf(c), inspect.HostConfig)
 	}
 	if adjusted != nil {
 		showAdjusted(described, adjusted)
@@ -171,6 +173,7 @@ func describeMount(m container.MountPoint) *api.Mount {
 
 func describeHost(described *api.Container, host *container.HostConfig) {
 	described.Linux.Sysctl = host.Sysctls
+	described.Linux.CgroupsPath = cgroupsPath(described.GetId(), host.CgroupParent)
 	for _, limit := range host.Ulimits {
 		described.Rlimits = append(described.Rlimits, &api.POSIXRlimit{
 			Type: "RLIMIT_" + strings.ToUpper(limit.Name), Hard: uint64(limit.Hard), Soft: uint64(limit.Soft)})
@@ -238,12 +241,13 @@ func showAdjusted(described *api.Container, a *ocinote.Adjustment) {
 	for _, device := range a.Devices {
 		devices = append(devices, device.Path)
 	}
+	showNamespaces(described.Linux, a)
 	described.Mounts = slices.DeleteFunc(described.Mounts,
 		func(m *api.Mount) bool { return slices.Contains(mounts, m.GetDestination()) })
 	described.Linux.Devices = slices.DeleteFunc(described.Linux.Devices,
 		func(d *api.LinuxDevice) bool { return slices.Contains(devices, d.GetPath()) })
 	for _, patch := range a.Config {
-		showAnnotations(described, patch)
+		showPatch(described, patch)
 	}
 	for _, m := range a.Mounts {
 		described.Mounts = append(described.Mounts,
@@ -254,6 +258,8 @@ func showAdjusted(described *api.Container, a *ocinote.Adjustment) {
 			&api.LinuxDevice{Path: device.Path, Type: device.Type, Major: device.Major, Minor: device.Minor})
 	}
 	for _, limit := range a.Process.Rlimits {
+		described.Rlimits = slices.DeleteFunc(described.Rlimits,
+			func(r *api.POSIXRlimit) bool { return r.GetType() == limit.Type })
 		described.Rlimits = append(described.Rlimits,
 			&api.POSIXRlimit{Type: limit.Type, Hard: limit.Hard, Soft: limit.Soft})
 	}
@@ -262,20 +268,47 @@ func showAdjusted(described *api.Container, a *ocinote.Adjustment) {
 	}
 }
 
-// showAnnotations applies the annotations of a JSON merge patch of the configuration.
-func showAnnotations(described *api.Container, patch json.RawMessage) {
-	var config struct{ Annotations map[string]*string }
-	if json.Unmarshal(patch, &config) != nil { // a patch of other fields
+// showNamespaces applies removed, replaced and added namespaces.
+func showNamespaces(linux *api.LinuxContainer, a *ocinote.Adjustment) {
+	linux.Namespaces = slices.DeleteFunc(linux.Namespaces, func(n *api.LinuxNamespace) bool {
+		_, replaced := a.Namespaces[n.GetType()]
+		return replaced || slices.Contains(a.RemoveNamespaces, n.GetType())
+	})
+	for _, kind := range slices.Sorted(maps.Keys(a.Namespaces)) {
+		linux.Namespaces = append(linux.Namespaces, &api.LinuxNamespace{Type: kind, Path: a.Namespaces[kind]})
+	}
+}
+
+// showPatch applies the annotations, sysctls and cgroup of a JSON merge patch of the configuration.
+func showPatch(described *api.Container, patch json.RawMessage) {
+	var config struct {
+		Annotations map[string]*string
+		Linux       struct {
+			Sysctl      map[string]*string
+			CgroupsPath string
+		}
+	}
+	if json.Unmarshal(patch, &config) != nil { // it is not one of this package's
 		return
 	}
-	for key, value := range config.Annotations {
+	described.Annotations = patched(described.Annotations, config.Annotations)
+	described.Linux.Sysctl = patched(described.Linux.Sysctl, config.Linux.Sysctl)
+	if path := config.Linux.CgroupsPath; path != "" {
+		described.Linux.CgroupsPath = path
+	}
+}
+
+// patched applies a merge patch to a map, which it may change. Keys with nil are removed.
+func patched(values map[string]string, patch map[string]*string) map[string]string {
+	for key, value := range patch {
 		if value == nil {
-			delete(described.Annotations, key)
+			delete(values, key)
 			continue
 		}
-		if described.Annotations == nil {
-			described.Annotations = map[string]string{}
+		if values == nil {
+			values = map[string]string{}
 		}
-		described.Annotations[key] = *value
+		values[key] = *value
 	}
+	return values
 }

@@ -41,16 +41,19 @@ func TestDescribe(t *testing.T) {
 		Mounts:  []ocinote.Mount{{Destination: "/p", Type: "tmpfs"}},
 		Devices: []ocinote.Device{{Path: "/dev/p", Type: "c", Major: 1, Minor: 2}},
 		Config: []json.RawMessage{
-			json.RawMessage(`{"annotations":{"a":"1","b":null}}`), json.RawMessage(`{"linux":{"x":1}}`)},
+			json.RawMessage(`{"annotations":{"a":"1","b":null}}`), json.RawMessage(`{"linux":{"x":1}}`),
+			json.RawMessage(`{"linux":{"sysctl":{"s":null,"t":"2"}}}`)},
+		Namespaces: map[string]string{"ipc": "/ipc"}, RemoveNamespaces: []string{"cgroup"},
 		Process: ocinote.ProcessAdjustment{Env: []string{"B=2"},
-			Rlimits: []ocinote.Rlimit{{Type: "RLIMIT_CORE", Hard: 1}}},
+			Rlimits: []ocinote.Rlimit{{Type: "RLIMIT_CORE", Hard: 1}, {Type: "RLIMIT_CPU", Hard: 2}}},
 	}}
 	engine.inspect = container.InspectResponse{
 		Path: "sh", Args: []string{"-c", "x"},
 		Config: &container.Config{Env: []string{"A=1", "B=1"}, User: "7:8"},
-		HostConfig: &container.HostConfig{Sysctls: map[string]string{"s": "1"}, Resources: container.Resources{
-			PidsLimit: new(int64(9)), Ulimits: []*container.Ulimit{{Name: "nofile", Hard: 4, Soft: 3}},
-			Devices: []container.DeviceMapping{{PathInContainer: "/dev/x"}, {PathInContainer: "/dev/removed"}}}},
+		HostConfig: &container.HostConfig{Sysctls: map[string]string{"s": "1", "u": "3"},
+			Resources: container.Resources{CgroupParent: "/kube", PidsLimit: new(int64(9)),
+				Ulimits: []*container.Ulimit{{Name: "nofile", Hard: 4, Soft: 3}, {Name: "core"}},
+				Devices: []container.DeviceMapping{{PathInContainer: "/dev/x"}, {PathInContainer: "/dev/removed"}}}},
 		Mounts: []container.MountPoint{
 			{Type: mount.TypeBind, Source: "/s", Destination: "/d", Propagation: "rslave"},
 			{Type: mount.TypeBind, Source: "/s", Destination: "/p"},
@@ -66,7 +69,7 @@ func TestDescribe(t *testing.T) {
 				Resources: &runtimeapi.LinuxContainerResources{CpuShares: 6, OomScoreAdj: 4},
 				SecurityContext: &runtimeapi.LinuxContainerSecurityContext{Seccomp: &runtimeapi.SecurityProfile{
 					ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "p"}}}}}}
-	got, err := (&Service{opts: Options{Engine: engine}}).describe(t.Context(), c)
+	got, err := (&Service{opts: Options{Engine: engine, Cache: state.New(state.Options{})}}).describe(t.Context(), c)
 	testutil.Must(t, err)
 	want := &api.Container{}
 	testutil.Must(t, protojson.Unmarshal([]byte(`{
@@ -74,13 +77,15 @@ func TestDescribe(t *testing.T) {
 		"annotations": {"a": "1"}, "args": ["sh", "-c", "x"], "env": ["A=1", "B=2"], "createdAt": "5",
 		"mounts": [{"destination": "/d", "type": "bind", "source": "/s", "options": ["rbind", "ro", "rslave"]},
 			{"destination": "/p", "type": "tmpfs"}],
-		"rlimits": [{"type": "RLIMIT_NOFILE", "hard": "4", "soft": "3"}, {"type": "RLIMIT_CORE", "hard": "1"}],
+		"rlimits": [{"type": "RLIMIT_NOFILE", "hard": "4", "soft": "3"}, {"type": "RLIMIT_CORE", "hard": "1"},
+			{"type": "RLIMIT_CPU", "hard": "2"}],
 		"CDIDevices": [{"name": "a/b=c"}], "user": {"uid": 7, "gid": 8},
 		"image": {"name": "x", "digest": "sha256:2", "configDigest": "sha256:1"},
 		"linux": {
 			"devices": [{"path": "/dev/x"}, {"path": "/dev/p", "type": "c", "major": "1", "minor": "2"}],
 			"resources": {"memory": {}, "cpu": {"shares": {"value": "6"}}, "pids": {"limit": "9"}},
-			"oomScoreAdj": {"value": "4"}, "sysctl": {"s": "1"},
+			"oomScoreAdj": {"value": "4"}, "sysctl": {"t": "2", "u": "3"}, "cgroupsPath": "/kube/id",
+			"namespaces": [{"type": "mount"}, {"type": "pid"}, {"type": "ipc", "path": "/ipc"}],
 			"seccompProfile": {"profileType": "LOCALHOST", "localhostRef": "p"}}}`), want))
 	testutil.Assert(t, proto.Equal(got, want), "got  %v\nwant %v", got, want)
 }
