@@ -143,8 +143,7 @@ func (c *Cache) countExiting(id string, by int) {
 // shown drops the event of an end that an inspect has shown, or that a later start has overtaken. The caller holds mu.
 func (c *Cache) shown(entry *Container) {
 	d, died := c.deaths[entry.ID]
-	ended := !entry.Status.Running && !entry.Status.FinishedAt.IsZero()
-	if died && (ended || entry.Status.StartedAt.After(d.at)) {
+	if died && (entry.ended() || entry.Status.StartedAt.After(d.at)) {
 		delete(c.deaths, entry.ID)
 	}
 }

@@ -44,7 +44,7 @@ func restarted(old, now PodStatus) bool {
 // newExit reports whether a known container has ended since its last inspect. It may have been running then, created,
 // or at the end of an earlier run.
 func newExit(old, now *Container) bool {
-	if old == nil || now.Status.Running || now.Status.FinishedAt.IsZero() {
+	if old == nil || !now.ended() {
 		return false
 	}
 	return old.Status.Running || !old.Status.FinishedAt.Equal(now.Status.FinishedAt)
@@ -64,11 +64,10 @@ func mergeContainer(old, now *Container) *Container {
 	if old.Status.oomReported && sameRun(old.Status, now.Status) {
 		merged.Status = merged.Status.WithOOM()
 	}
-	exited := !old.Status.Running && !old.Status.FinishedAt.IsZero()
-	if exited && now.Status.Running && old.Status.StartedAt.Equal(now.Status.StartedAt) {
+	if old.ended() && now.Status.Running && old.Status.StartedAt.Equal(now.Status.StartedAt) {
 		merged.Status = old.Status
 	}
-	if exited && !now.Status.Running && now.Status.FinishedAt.IsZero() {
+	if old.ended() && !now.Status.Running && now.Status.FinishedAt.IsZero() {
 		// The start failed: the engine reports the container as created.
 		merged.Status = old.Status
 	}

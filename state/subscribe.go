@@ -168,7 +168,7 @@ func changes(id string, before, after *Snapshot) ([]ChangeType, *Pod) {
 	if old == nil && c == nil {
 		return nil, nil
 	}
-	return transitions(containerPhase(old), containerPhase(c)), after.pod(cmp.Or(c, old).SandboxID)
+	return transitions(old, c), after.pod(cmp.Or(c, old).SandboxID)
 }
 
 // lastOf returns the last state of a removed pod, which is not running.
@@ -176,19 +176,6 @@ func lastOf(old *Pod) *Pod {
 	last := *old
 	last.Status.Running, last.Status.PID = false, 0
 	return &last
-}
-
-// phase is the part of an entry's status that changes are derived from.
-type phase struct {
-	exists, running   bool
-	started, finished time.Time
-}
-
-func containerPhase(c *Container) phase {
-	if c == nil {
-		return phase{}
-	}
-	return phase{true, c.Status.Running, c.Status.StartedAt, c.Status.FinishedAt}
 }
 
 // Ended reports whether the pod has exited or failed to start. It is false for a pod that waits for its start, and for
@@ -220,31 +207,32 @@ func podTransitions(old, now *Pod) []ChangeType {
 // connected reports whether the pod's sandbox runs with a complete network. It is false for nil.
 func (p *Pod) connected() bool { return p != nil && p.Status.Running && p.Status.NetworkReady }
 
-// ended reports whether the entry has exited or failed to start.
-func (p phase) ended() bool { return p.exists && !p.running && !p.finished.IsZero() }
+// ended reports whether the container has exited or failed to start. It is false for nil.
+func (c *Container) ended() bool {
+	return c != nil && !c.Status.Running && !c.Status.FinishedAt.IsZero()
+}
 
-// failedStart reports whether the entry's start failed: it has one time for start and end.
-func (p phase) failedStart() bool { return p.ended() && p.started.Equal(p.finished) }
-
-// transitions returns the changes between two phases of an entry in their order. A run that began and ended between
-// them counts, too.
-func transitions(old, now phase) []ChangeType {
+// transitions returns the changes between two states of a container in their order. Either may be nil. A run that began
+// and ended between them counts, too.
+func transitions(old, now *Container) []ChangeType {
 	var types []ChangeType
-	if !old.exists && now.exists {
+	if old == nil && now != nil {
 		types = append(types, Created)
 	}
-	again := old.exists && now.exists && !old.started.Equal(now.started)
-	if old.running && (!now.running || again) {
+	was, is := old != nil && old.Status.Running, now != nil && now.Status.Running
+	again := old != nil && now != nil && !old.Status.StartedAt.Equal(now.Status.StartedAt)
+	if was && (!is || again) {
 		types = append(types, Stopped)
 	}
-	missed := now.ended() && !old.running && (!old.ended() || again)
-	if now.running && (!old.running || again) || missed && !now.failedStart() {
+	missed := now.ended() && !was && (!old.ended() || again)
+	// A failed start has one time for start and end.
+	if is && (!was || again) || missed && !now.Status.StartedAt.Equal(now.Status.FinishedAt) {
 		types = append(types, Started)
 	}
 	if missed {
 		types = append(types, Stopped)
 	}
-	if old.exists && !now.exists {
+	if old != nil && now == nil {
 		types = append(types, Deleted)
 	}
 	return types

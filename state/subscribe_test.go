@@ -43,16 +43,16 @@ func wantChanges(t testing.TB, s *Subscription, want ...string) {
 
 func TestTransitions(t *testing.T) {
 	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
-	none := phase{}
-	made := phase{exists: true}
-	runs := phase{exists: true, running: true, started: at(1)}
-	runsAgain := phase{exists: true, running: true, started: at(5)}
-	over := phase{exists: true, started: at(1), finished: at(2)}
-	overAgain := phase{exists: true, started: at(5), finished: at(6)}
-	failed := phase{exists: true, started: at(1), finished: at(1)}
+	var none *Container
+	made := &Container{}
+	runs := &Container{Status: ContainerStatus{Running: true, StartedAt: at(1)}}
+	runsAgain := &Container{Status: ContainerStatus{Running: true, StartedAt: at(5)}}
+	over := &Container{Status: ContainerStatus{StartedAt: at(1), FinishedAt: at(2)}}
+	overAgain := &Container{Status: ContainerStatus{StartedAt: at(5), FinishedAt: at(6)}}
+	failed := &Container{Status: ContainerStatus{StartedAt: at(1), FinishedAt: at(1)}}
 	for _, test := range []struct {
 		name     string
-		old, now phase
+		old, now *Container
 		want     []ChangeType
 	}{
 		{"made", none, made, []ChangeType{Created}},
