@@ -97,7 +97,9 @@ type Cache struct {
 	deaths   map[string]death  // ends by id that no inspect has shown
 	exiting  map[string]int    // number of exit hooks by id, each from its start until the end is published
 	asked    map[uint64]int    // number of requests under way, by the sequence number at which they were sent
-	reserved map[string]*reservation
+	// reserved has the hidden containers of each reserved name by id. A value is true if the container changed in a way
+	// that its creator did not cause. The creator's inspect may then be out of date.
+	reserved map[string]map[string]bool
 }
 
 // New returns an empty cache, which Run fills.
@@ -131,7 +133,7 @@ func New(opts Options) *Cache {
 		deaths:   map[string]death{},
 		exiting:  map[string]int{},
 		asked:    map[uint64]int{},
-		reserved: map[string]*reservation{},
+		reserved: map[string]map[string]bool{},
 	}
 	c.snapshot.Store(&Snapshot{})
 	c.adopted.Store(opts.Adopt == nil)

@@ -6,13 +6,6 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// reservation hides the engine containers with a reserved name until its release.
-type reservation struct {
-	// changed has the hidden containers by id. A value is true if the container changed in a way that its creator did
-	// not cause. The creator's inspect may then be out of date.
-	changed map[string]bool
-}
-
 // Reserve reserves a container name of the engine for a caller that is about to create the container. The cache hides
 // the container until release. The caller publishes it with PutPod or PutContainer first, then calls release once. An
 // unpublished container with the name appears after release. Reserve fails with ErrAlreadyExists while another request
@@ -23,21 +16,19 @@ func (c *Cache) Reserve(name string) (release func(), err error) {
 	if _, taken := c.reserved[name]; taken {
 		return nil, fmt.Errorf("the name %q is being created by another request: %w", name, errdefs.ErrAlreadyExists)
 	}
-	c.reserved[name] = &reservation{changed: map[string]bool{}}
+	c.reserved[name] = map[string]bool{}
 	return func() { c.release(name) }, nil
 }
 
 func (c *Cache) release(name string) {
 	c.mu.Lock()
 	var look []string
-	if r := c.reserved[name]; r != nil {
-		for id, changed := range r.changed {
-			if changed || !c.knows(id) {
-				look = append(look, id)
-			}
+	for id, changed := range c.reserved[name] {
+		if changed || !c.knows(id) {
+			look = append(look, id)
 		}
-		delete(c.reserved, name)
 	}
+	delete(c.reserved, name)
 	c.mu.Unlock()
 	for _, id := range look {
 		c.lookLater(id)
@@ -47,11 +38,11 @@ func (c *Cache) release(name string) {
 // hold records an unpublished container for the release of its name, and reports whether the name is reserved. changed
 // says that the container changed in a way that its creator did not cause. The caller holds mu.
 func (c *Cache) hold(name, id string, changed bool) (held bool) {
-	r := c.reserved[name]
-	if r == nil || c.knows(id) {
+	hidden, reserved := c.reserved[name]
+	if !reserved || c.knows(id) {
 		return false
 	}
-	r.changed[id] = r.changed[id] || changed
+	hidden[id] = hidden[id] || changed
 	return true
 }
 
