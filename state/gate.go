@@ -9,12 +9,10 @@ import (
 // delay the others by this time at most.
 const inspectPatience = 10 * time.Second
 
-// gate bounds the number of concurrent inspects. It does not bound the exit hook after an inspect, which may wait for a
-// disk. A nil gate bounds nothing.
+// gate bounds the number of concurrent inspects, and each by inspectPatience. It does not bound the exit hook after an
+// inspect, which may wait for a disk. A nil gate bounds nothing.
 type gate struct {
 	slots chan struct{}
-	// patience is the timeout of one inspect, 0 for none.
-	patience time.Duration
 	// needless reports, once there is a slot, whether another caller has made the inspect meanwhile. It may be nil.
 	needless func() bool
 }
@@ -34,9 +32,6 @@ func (g *gate) enter(ctx context.Context) (look context.Context, leave func(), o
 		<-g.slots
 		return ctx, nil, false
 	}
-	look, cancel := ctx, context.CancelFunc(func() {})
-	if g.patience > 0 {
-		look, cancel = context.WithTimeout(ctx, g.patience)
-	}
+	look, cancel := context.WithTimeout(ctx, inspectPatience)
 	return look, func() { cancel(); <-g.slots }, true
 }

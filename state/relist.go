@@ -24,7 +24,7 @@ func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
-	through := &gate{slots: make(chan struct{}, maxRefreshes), patience: inspectPatience}
+	through := &gate{slots: make(chan struct{}, maxRefreshes)}
 	listed := make(map[string]struct{}, len(list))
 	for _, summary := range list {
 		listed[summary.ID] = struct{}{}

@@ -66,7 +66,7 @@ func (c *Cache) follow(ctx context.Context) error {
 	stop := c.refreshes.start(ctx, func(ctx context.Context, id string, since uint64) error {
 		needless := func() bool { return c.answeredSince(id, since) }
 		return docker.IgnoreNotFound(
-			c.refresh(ctx, id, &gate{slots: slots, patience: inspectPatience, needless: needless}))
+			c.refresh(ctx, id, &gate{slots: slots, needless: needless}))
 	})
 	defer stop()
 
