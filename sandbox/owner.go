@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,26 +61,19 @@ func removeOwned(dir, rootDirectory string) error {
 
 func removeUnfinished(dir string) error {
 	defer step.At("pod directory: remove unfinished")()
-	return errors.Join(ignoreNotExist(os.Remove(filepath.Join(dir, ownerFile))), removeTree(dir))
+	return errors.Join(ignoreMissing(os.Remove(filepath.Join(dir, ownerFile))), removeTree(dir))
 }
 
 // sweepUnfinished removes unfinished directories that a crash left, except for pods that are being made.
 func sweepUnfinished(dir, rootDirectory string, isMaking func(id string) bool) error {
 	entries, err := os.ReadDir(dir)
-	errs := []error{ignoreNotExist(err)}
+	errs := []error{ignoreMissing(err)}
 	for _, entry := range entries {
 		if id, found := strings.CutPrefix(entry.Name(), unfinished(rootDirectory)); found && !isMaking(id) {
 			errs = append(errs, removeUnfinished(filepath.Join(dir, entry.Name())))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func ignoreNotExist(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 func writeOwner(dir string, o owner) error {

@@ -125,7 +125,10 @@ func (s *Service) onPod(ctx context.Context, id string, do func(context.Context,
 	if err != nil {
 		return docker.IgnoreNotFound(err)
 	}
-	return named(pod, do(log.WithLogger(ctx, log.G(ctx).WithFields(pod.LogFields())), pod))
+	if err := do(log.WithLogger(ctx, log.G(ctx).WithFields(pod.LogFields())), pod); err != nil {
+		return fmt.Errorf("pod %s: %w", pod.Meta.Name, err)
+	}
+	return nil
 }
 
 func (s *Service) finishStop(ctx context.Context, pod *state.Pod) error {
@@ -153,12 +156,4 @@ func (s *Service) repair(ctx context.Context, pod *state.Pod) error {
 	}
 	return errors.Join(s.holderOf(record).repair(ctx, now, record),
 		s.opts.Files.write(now.ID, now.Meta.Config, now.Status.IPs))
-}
-
-// named adds the pod's name to an error.
-func named(pod *state.Pod, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("pod %s: %w", pod.Meta.Name, err)
 }
