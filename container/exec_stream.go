@@ -41,12 +41,8 @@ func (s *Service) Exec(ctx context.Context, id string, command []string, streams
 		Stdout:  streams.Stdout != nil,
 		Stderr:  streams.Stderr != nil && !streams.TTY,
 	})
-	if errdefs.IsConflict(err) {
-		return 0, fmt.Errorf("container %s does not run any more, or is paused: %w: %w", c.ID,
-			errdefs.ErrFailedPrecondition, err)
-	}
 	if err != nil {
-		return 0, fmt.Errorf("running %q in container %s: %w", command[0], c.ID, err)
+		return 0, err
 	}
 	code, err := interactive{p}.serve(ctx, streams)
 	if err != nil {

@@ -53,12 +53,8 @@ func (s *Service) ExecSync(ctx context.Context, id string, request ExecRequest) 
 		defer cancel()
 	}
 	p, err := s.startProcess(ctx, c, request.Command)
-	if errdefs.IsConflict(err) {
-		return nil, fmt.Errorf("container %s does not run any more, or is paused: %w: %w", c.ID,
-			errdefs.ErrFailedPrecondition, err)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("running %q in container %s: %w", request.Command[0], c.ID, err)
+		return nil, err
 	}
 	defer p.close()
 	code, err := p.wait(ctx)

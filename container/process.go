@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 	"golang.org/x/sys/unix"
 
@@ -53,8 +54,12 @@ func (s *Service) startProcess(ctx context.Context, c *state.Container, command 
 // process.
 func (s *Service) openProcess(ctx context.Context, c *state.Container, options docker.ExecOptions) (*process, error) {
 	started, err := s.startRun(ctx, c, options)
+	if errdefs.IsConflict(err) {
+		return nil, fmt.Errorf("container %s does not run any more, or is paused: %w: %w", c.ID,
+			errdefs.ErrFailedPrecondition, err)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("running %q in container %s: %w", options.Command[0], c.ID, err)
 	}
 	return &process{
 		service:     s,
