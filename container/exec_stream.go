@@ -44,7 +44,7 @@ func (s *Service) Exec(ctx context.Context, id string, command []string, streams
 	if err != nil {
 		return 0, err
 	}
-	code, err := interactive{p}.serve(ctx, streams)
+	code, err := p.serve(ctx, streams)
 	if err != nil {
 		return 0, fmt.Errorf("running %q in container %s: %w", command[0], c.ID, err)
 	}
@@ -63,11 +63,8 @@ func (s *Service) running(id string) (*state.Container, error) {
 	return c, nil
 }
 
-// interactive is a command in a container with a client's streams.
-type interactive struct{ *process }
-
-// serve connects the client until the command or ctx ends. It returns the command's exit code.
-func (p interactive) serve(ctx context.Context, streams Streams) (int, error) {
+// serve connects a client until the command or ctx ends. It returns the command's exit code.
+func (p *process) serve(ctx context.Context, streams Streams) (int, error) {
 	defer p.close()
 	following, stop := context.WithCancel(ctx)
 	defer stop()
@@ -99,7 +96,7 @@ const endOfTransmission = 4
 
 // endInput returns the function that ends the command's input. A terminal's input cannot be closed on its own: the
 // engine would end the output with it.
-func (p interactive) endInput(tty bool) func() error {
+func (p *process) endInput(tty bool) func() error {
 	if !tty {
 		return p.run.CloseWrite
 	}
@@ -110,7 +107,7 @@ func (p interactive) endInput(tty bool) func() error {
 }
 
 // hangUp sends SIGHUP to the command's session and its descendants, on a context of its own.
-func (p interactive) hangUp(ctx context.Context) error {
+func (p *process) hangUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
 	pid, err := p.run.pid(ctx, p.copied)

@@ -88,7 +88,7 @@ func TestCommandOutsideOfItsContainer(t *testing.T) {
 	id := n.running("sleep")
 	leader, _ := startSession(t)
 	r := &machineRun{outside: leader}
-	p := interactive{&process{service: n.Service, containerID: id, run: r}}
+	p := &process{service: n.Service, containerID: id, run: r}
 	for name, end := range map[string]func() error{
 		"killed":  func() error { return n.killRun(t.Context(), r, id, nil) },
 		"hung up": func() error { return p.hangUp(t.Context()) },

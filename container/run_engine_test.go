@@ -46,7 +46,7 @@ func TestCommandOfARestartedEngineEnds(t *testing.T) {
 				return err
 			},
 			"Exec": func(p *process) error {
-				_, err := interactive{p}.serve(t.Context(), Streams{})
+				_, err := p.serve(t.Context(), Streams{})
 				return err
 			},
 		} {
