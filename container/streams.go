@@ -30,10 +30,13 @@ type Streams struct {
 // copyOutput copies what the process writes to the client until the stream ends or the client takes no more.
 func (s Streams) copyOutput(ctx context.Context, from io.Reader) {
 	var err error
-	if s.TTY {
-		_, err = io.Copy(orDiscard(s.Stdout), from)
-	} else {
-		err = docker.Demultiplex(orDiscard(s.Stdout), orDiscard(s.Stderr), from)
+	switch {
+	case !s.TTY:
+		err = docker.Demultiplex(s.Stdout, s.Stderr, from)
+	case s.Stdout == nil:
+		_, err = io.Copy(io.Discard, from)
+	default:
+		_, err = io.Copy(s.Stdout, from)
 	}
 	if err != nil {
 		log.G(ctx).WithError(err).Debug("output to client was cut off")
@@ -58,13 +61,6 @@ func (s Streams) copyInput(ctx context.Context, to io.Writer, end func() error) 
 	if err := end(); err != nil {
 		log.G(ctx).WithError(err).Debug("cannot close stdin of process")
 	}
-}
-
-func orDiscard(w io.Writer) io.Writer {
-	if w == nil {
-		return io.Discard
-	}
-	return w
 }
 
 // discardSize is the number of bytes that are discarded between two looks at the context.
