@@ -115,7 +115,7 @@ func withConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) *state.Pod 
 		described.Meta.Config = config
 		return &described
 	}
-	described.Meta.Config = proto.Clone(known).(*runtimeapi.PodSandboxConfig)
+	described.Meta.Config = proto.CloneOf(known)
 	setPrivileged(described.Meta.Config, config.GetLinux().GetSecurityContext().GetPrivileged())
 	if known.GetLogDirectory() == "" { // unknown for a pod that was taken over without containers
 		described.Meta.Config.LogDirectory = config.GetLogDirectory()

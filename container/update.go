@@ -122,7 +122,7 @@ func (s *Service) recordResources(
 func withResources(
 	config *runtimeapi.ContainerConfig, limits *runtimeapi.LinuxContainerResources,
 ) *runtimeapi.ContainerConfig {
-	changed := proto.Clone(config).(*runtimeapi.ContainerConfig)
+	changed := proto.CloneOf(config)
 	if changed.Linux == nil {
 		changed.Linux = &runtimeapi.LinuxContainerConfig{}
 	}
@@ -133,9 +133,7 @@ func withResources(
 // mergeResources returns old with the fields that change sets. Neither is changed.
 func mergeResources(old, change *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxContainerResources {
 	merged := &runtimeapi.LinuxContainerResources{}
-	if old != nil {
-		merged = proto.Clone(old).(*runtimeapi.LinuxContainerResources)
-	}
+	proto.Merge(merged, old)
 	// Lists and maps are replaced, not appended to, when they are set.
 	if len(change.GetHugepageLimits()) > 0 {
 		merged.HugepageLimits = nil

@@ -257,7 +257,7 @@ func resourcesInForce(
 	config *runtimeapi.ContainerConfig, host *container.HostConfig,
 ) *runtimeapi.LinuxContainerResources {
 	if wanted := config.GetLinux().GetResources(); wanted != nil {
-		return proto.Clone(wanted).(*runtimeapi.LinuxContainerResources)
+		return proto.CloneOf(wanted)
 	}
 	if host == nil {
 		return &runtimeapi.LinuxContainerResources{}
