@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -83,12 +84,8 @@ func containerItem(c *state.Container) *runtimeapi.Container {
 // kubelet's collection of images would take the image for unused.
 func imageOf(c *state.Container) *runtimeapi.ImageSpec {
 	spec := c.Meta.Config.GetImage()
-	name := spec.GetUserSpecifiedImage()
-	if name == "" {
-		name = spec.GetImage()
-	}
 	return &runtimeapi.ImageSpec{
-		Image:              name,
+		Image:              cmp.Or(spec.GetUserSpecifiedImage(), spec.GetImage()),
 		Annotations:        spec.GetAnnotations(),
 		UserSpecifiedImage: spec.GetUserSpecifiedImage(),
 	}

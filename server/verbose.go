@@ -104,10 +104,7 @@ func (s *Server) containerInfo(
 ) (map[string]string, error) {
 	config := c.Meta.Config
 	// A container may outlive its pod's entry. Then the pod's details are left out.
-	pod, err := snapshot.Pod(c.SandboxID)
-	if err != nil {
-		pod = nil
-	}
+	pod := snapshot.PodOf(c)
 	details := containerDetails{
 		SandboxID:   c.SandboxID,
 		PID:         c.Status.PID,
