@@ -21,8 +21,6 @@ const alignWindow = maxRecord
 type Unlinked struct {
 	// Position is the position from which a follower fills the log.
 	Position checkpoint.LogPosition
-	// history is the size of the engine's files after the position, in bytes.
-	history int64
 
 	root, path string
 }
@@ -54,7 +52,7 @@ func EngineHistory(enginePath string) (int64, error) {
 // bytes of the engine's files, plus the rest of the line in which they begin.
 func Unlink(enginePath, root, logPath string, history int64) (_ *Unlinked, err error) {
 	u := &Unlinked{root: root, path: logPath}
-	if u.Position, u.history, err = positionBefore(enginePath, history); err != nil {
+	if u.Position, err = positionBefore(enginePath, history); err != nil {
 		return nil, fmt.Errorf("looking for the history of the engine's log: %w", err)
 	}
 	top, name, err := openRoot(root, logPath)
@@ -122,35 +120,33 @@ func Relink(enginePath, root, logPath string) error {
 	return putLink(top, enginePath, name)
 }
 
-// positionBefore returns a position with about history bytes after it in the engine's files, and the exact number.
-func positionBefore(enginePath string, history int64) (at checkpoint.LogPosition, behind int64, err error) {
+// positionBefore returns a position with about history bytes after it in the engine's files.
+func positionBefore(enginePath string, history int64) (checkpoint.LogPosition, error) {
 	var offset int64
 	file, g, err := openGeneration(enginePath, func(list []generation) *generation {
 		var chosen *generation
-		chosen, offset, behind = placeBefore(enginePath, list, history)
+		chosen, offset = placeBefore(enginePath, list, history)
 		return chosen
 	})
 	if err != nil || file == nil {
-		return checkpoint.LogPosition{}, 0, err
+		return checkpoint.LogPosition{}, err
 	}
 	defer file.Close() // only read
 	place, last := lineEnd(file, offset)
-	return checkpoint.LogPosition{Inode: g.inode, Born: bornAt(file), Offset: place,
-		Time: last}, behind + offset - place, nil
+	return checkpoint.LogPosition{Inode: g.inode, Born: bornAt(file), Offset: place, Time: last}, nil
 }
 
-// placeBefore returns the generation and the offset with history bytes after them, and the number of these bytes. If
-// the files have fewer bytes, it returns the beginning of the oldest file.
-func placeBefore(enginePath string, list []generation, history int64) (chosen *generation, offset, behind int64) {
+// placeBefore returns the generation and the offset with history bytes after them. If the files have fewer bytes, it
+// returns the beginning of the oldest file.
+func placeBefore(enginePath string, list []generation, history int64) (chosen *generation, offset int64) {
 	for i := range list { // the newest first
 		size := sizeOf(enginePath, list[i])
-		if behind+size >= history || i == len(list)-1 {
-			rest := min(size, history-behind)
-			return &list[i], size - rest, behind + rest
+		if size >= history || i == len(list)-1 {
+			return &list[i], max(0, size-history)
 		}
-		behind += size
+		history -= size
 	}
-	return nil, 0, 0
+	return nil, 0
 }
 
 func sizeOf(enginePath string, g generation) int64 {
