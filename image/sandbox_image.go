@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -43,15 +44,13 @@ func CheckSandboxImage(configured string) error {
 }
 
 func newSandboxImage(configured string) (*sandboxImage, error) {
-	if configured == "" {
-		return &sandboxImage{
-			reference: pause.Reference, name: normalName(pause.Reference), builtIn: true, preparing: newTurn(),
-		}, nil
-	}
 	if err := CheckSandboxImage(configured); err != nil {
 		return nil, err
 	}
-	return &sandboxImage{reference: configured, name: normalName(configured), preparing: newTurn()}, nil
+	name := cmp.Or(configured, pause.Reference)
+	return &sandboxImage{
+		reference: name, name: normalName(name), builtIn: configured == "", preparing: newTurn(),
+	}, nil
 }
 
 // is reports whether e is the sandbox image, under any name.
