@@ -212,7 +212,7 @@ func readTrees(proc string) (hierarchies, error) {
 	return trees, nil
 }
 
-// readMounts reads the mounts of a process (proc(5)) that pass the filter.
+// readMounts reads the mounts of a process (proc(5)) that pass the filter, all of them if it is nil.
 func readMounts(proc, pid string, filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
 	file, err := os.Open(filepath.Join(proc, pid, "mountinfo"))
 	if err != nil {

@@ -104,15 +104,12 @@ func upperOf(proc string, pid int) (upper, filesystem string) {
 	if pid <= 0 {
 		return "", ""
 	}
-	mounts, err := readMounts(proc, strconv.Itoa(pid), rootMount)
+	mounts, err := readMounts(proc, strconv.Itoa(pid), nil)
 	if err != nil {
 		return "", ""
 	}
 	return findUpper(mounts)
 }
-
-// rootMount passes mounts on "/" only.
-func rootMount(mount *mountinfo.Info) (skip, stop bool) { return mount.Mountpoint != "/", false }
 
 // findUpper finds the upper directory of an overlay on "/", and the type of the filesystem. It ignores a relative upper
 // directory, because its base is unknown.
