@@ -23,7 +23,6 @@ type request struct {
 	ID uint64
 	// Cancel ends the start of the earlier request ID. No other field is set then.
 	Cancel    bool
-	Container string
 	Args, Env []string
 	Umask     int
 	// PIDFile is the file to which the runtime writes the command's process id.

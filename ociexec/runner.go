@@ -94,7 +94,7 @@ func (c *Container) request(dir string, terminal bool) request {
 		args = append(args, "--console-socket", filepath.Join(dir, consoleFile))
 	}
 	args = append(args, "--detach", "--pid-file", pid, c.id)
-	return request{Container: c.id, Args: args, Env: c.environ, Umask: c.umask, PIDFile: pid}
+	return request{Args: args, Env: c.environ, Umask: c.umask, PIDFile: pid}
 }
 
 // ask sends a request to the keeper. If there is no keeper, or it has ended, ask starts one.
