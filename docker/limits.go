@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/criadapter/criadapter/internal/proctable"
 )
 
 // Limit is a resource limit of a process, setrlimit(2).
@@ -18,26 +20,6 @@ type Limit struct {
 
 // Unlimited means no limit.
 const Unlimited = -1
-
-// limitTitles has the limits' names, sorted, with their titles in /proc/PID/limits. It is read-only.
-var limitTitles = []struct{ name, title string }{
-	{"as", "Max address space"},
-	{"core", "Max core file size"},
-	{"cpu", "Max cpu time"},
-	{"data", "Max data size"},
-	{"fsize", "Max file size"},
-	{"locks", "Max file locks"},
-	{"memlock", "Max locked memory"},
-	{"msgqueue", "Max msgqueue size"},
-	{"nice", "Max nice priority"},
-	{"nofile", "Max open files"},
-	{"nproc", "Max processes"},
-	{"rss", "Max resident set"},
-	{"rtprio", "Max realtime priority"},
-	{"rttime", "Max realtime timeout"},
-	{"sigpending", "Max pending signals"},
-	{"stack", "Max stack size"},
-}
 
 // readLimits returns the limits of a process. dir is its directory in /proc. It leaves out limits that it cannot read.
 func readLimits(dir string) []Limit {
@@ -55,38 +37,20 @@ func readMaxOpenFiles(proc string) int64 {
 	return value
 }
 
-// parseLimits reads the text of /proc/PID/limits. Each line has a title, the soft limit and the hard limit.
+// parseLimits reads the text of /proc/PID/limits.
 func parseLimits(text string) []Limit {
 	var out []Limit
-	for _, known := range limitTitles {
-		for line := range strings.Lines(text) {
-			rest, found := strings.CutPrefix(line, known.title+" ")
-			values := strings.Fields(rest)
-			if !found || len(values) < 2 {
-				continue
-			}
-			soft, softOK := parseLimit(values[0])
-			hard, hardOK := parseLimit(values[1])
-			if softOK && hardOK {
-				out = append(out, Limit{Name: known.name, Soft: soft, Hard: hard})
-			}
-			break
-		}
+	limits, _ := proctable.ParseLimits(text) // the error names an unreadable line
+	for _, limit := range limits {
+		out = append(out, Limit{Name: limit.Name, Soft: signed(limit.Soft), Hard: signed(limit.Hard)})
 	}
 	return out
 }
 
-// parseLimit reads one value. A value too large for the API's int64 is Unlimited.
-func parseLimit(text string) (int64, bool) {
-	if text == "unlimited" {
-		return Unlimited, true
-	}
-	value, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0, false
-	}
+// signed converts one value. A value too large for the API's int64 is Unlimited.
+func signed(value uint64) int64 {
 	if value > math.MaxInt64 {
-		return Unlimited, true
+		return Unlimited
 	}
-	return int64(value), true
+	return int64(value)
 }
