@@ -57,7 +57,7 @@ func (n *Node) pin(ctx context.Context, pod *podPlan) {
 		return
 	}
 	path := pod.record.NetnsPath
-	_, err := netns.Pin(pod.pid, filepath.Base(path), netns.PinOptions{Dir: filepath.Dir(path)})
+	_, err := netns.Pin(pod.pid, filepath.Dir(path), filepath.Base(path))
 	if err != nil && !errdefs.IsNotFound(err) {
 		log.G(ctx).WithError(err).Warn("cannot pin network namespace of pod")
 	}

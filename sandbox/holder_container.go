@@ -62,7 +62,7 @@ func (h containerHolder) repair(ctx context.Context, pod *state.Pod, record chec
 		return nil
 	}
 	if !handle.Alive() {
-		_, err := netns.Pin(pod.Status.PID, filepath.Base(path), netns.PinOptions{Dir: filepath.Dir(path)})
+		_, err := netns.Pin(pod.Status.PID, filepath.Dir(path), filepath.Base(path))
 		return err
 	}
 	same, err := handle.SameAs(pod.Status.PID)

@@ -39,7 +39,7 @@ func (n podNetwork) netnsDir() string { return filepath.Dir(n.netnsPath("")) }
 // join pins the namespace of a process and joins it to the network. The pin comes first, so that CNI DEL works when the
 // sandbox has long ended.
 func (n podNetwork) join(ctx context.Context, pod cni.Pod, pid int) joined {
-	handle, err := netns.Pin(pid, filepath.Base(pod.NetnsPath), netns.PinOptions{Dir: n.opts.NetnsDir})
+	handle, err := netns.Pin(pid, n.netnsDir(), filepath.Base(pod.NetnsPath))
 	if err != nil {
 		return joined{err: err}
 	}

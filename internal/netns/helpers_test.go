@@ -27,7 +27,7 @@ func startPod(t *testing.T) (pid int, end func()) {
 }
 
 // newDir returns a directory for pins that does not exist yet; all mounts in it are gone after the test.
-func newDir(t *testing.T) PinOptions {
+func newDir(t *testing.T) string {
 	t.Helper()
 	requireRoot(t)
 	dir := filepath.Join(t.TempDir(), "netns")
@@ -35,12 +35,12 @@ func newDir(t *testing.T) PinOptions {
 		for unix.Unmount(dir, unix.MNT_DETACH) == nil {
 		}
 	})
-	return PinOptions{Dir: dir}
+	return dir
 }
 
-func mustPin(t *testing.T, pid int, name string, opts PinOptions) Handle {
+func mustPin(t *testing.T, pid int, dir, name string) Handle {
 	t.Helper()
-	h, err := Pin(pid, name, opts)
+	h, err := Pin(pid, dir, name)
 	testutil.Require(t, err == nil, "Pin: %v", err)
 	return h
 }

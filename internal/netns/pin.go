@@ -1,7 +1,6 @@
 package netns
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,12 +17,6 @@ import (
 // DefaultDir is the default directory of pins, where iproute2 looks for named namespaces.
 const DefaultDir = "/run/netns"
 
-// PinOptions are the options of Pin. The zero value is right for a node.
-type PinOptions struct {
-	// Dir is the directory of the pins, DefaultDir when empty.
-	Dir string
-}
-
 // Pin keeps the network namespace of the process pid alive under directory/name, until [Handle.Unpin]. A missing
 // directory is made. The directory becomes a shared mount, so that programs in other mount namespaces see the pin.
 //
@@ -34,8 +27,7 @@ type PinOptions struct {
 // gone. It returns errdefs.ErrAlreadyExists when name pins another namespace. It returns errdefs.ErrFailedPrecondition
 // when the process is in this program's own network namespace: configuring it for a pod would take the node off the
 // network.
-func Pin(pid int, name string, opts PinOptions) (Handle, error) {
-	dir := cmp.Or(opts.Dir, DefaultDir)
+func Pin(pid int, dir, name string) (Handle, error) {
 	if err := validate(dir, name); err != nil {
 		return Handle{}, err
 	}

@@ -20,7 +20,7 @@ import (
 
 func newSet(t *testing.T) Set {
 	t.Helper()
-	dir := newDir(t).Dir
+	dir := newDir(t)
 	testutil.Must(t, ShareDir(dir))
 	s := Set{Network: filepath.Join(dir, "net"), IPC: filepath.Join(dir, "ipc"), UTS: filepath.Join(dir, "uts")}
 	t.Cleanup(func() {

@@ -48,9 +48,9 @@ func TestUnpinTouchesNothingElse(t *testing.T) {
 }
 
 func TestUnpinWhileInUse(t *testing.T) {
-	opts := newDir(t)
+	dir := newDir(t)
 	pid, _ := startPod(t)
-	h := mustPin(t, pid, "pod", opts)
+	h := mustPin(t, pid, dir, "pod")
 	// A racing program may have stacked a second mount.
 	testutil.Must(t, unix.Mount(h.path, h.path, "", unix.MS_BIND, ""))
 	err := h.Do(t.Context(), func() error {
@@ -62,7 +62,7 @@ func TestUnpinWhileInUse(t *testing.T) {
 		return nil
 	})
 	testutil.Must(t, err)
-	requireFiles(t, opts.Dir)
+	requireFiles(t, dir)
 	left := mounts(t, "self", h.path)
 	testutil.Assert(t, len(left) == 0, "still mounted: %v", left)
 }
