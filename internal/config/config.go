@@ -187,8 +187,11 @@ func Default() Config {
 const endpointSystemd = "fd://"
 
 // SocketPath is the path of Endpoint, empty for endpointSystemd.
-func (c Config) SocketPath() string {
-	path, found := strings.CutPrefix(c.Endpoint, "unix://")
+func (c Config) SocketPath() string { return unixPath(c.Endpoint) }
+
+// unixPath returns the path of a unix:// URL, empty for any other text.
+func unixPath(url string) string {
+	path, found := strings.CutPrefix(url, "unix://")
 	if !found {
 		return ""
 	}
@@ -230,10 +233,7 @@ func (c Config) MetricGroups() []string {
 
 // LogBufferBytes returns ContainerLogBufferSize in bytes, 0 if it is invalid.
 func (c Config) LogBufferBytes() int64 {
-	quantity, err := resource.ParseQuantity(c.ContainerLogBufferSize)
-	if err != nil {
-		return 0
-	}
+	quantity, _ := resource.ParseQuantity(c.ContainerLogBufferSize) // 0 with an error
 	return quantity.Value()
 }
 

@@ -22,10 +22,7 @@ func (c Config) MigrateCaches() []string { return splitList(c.MigrateCNICacheDir
 
 // MigrateHistory returns MigrateLogHistory in bytes, 0 if it is invalid.
 func (c Config) MigrateHistory() int64 {
-	quantity, err := resource.ParseQuantity(c.MigrateLogHistory)
-	if err != nil {
-		return 0
-	}
+	quantity, _ := resource.ParseQuantity(c.MigrateLogHistory) // 0 with an error
 	return quantity.Value()
 }
 

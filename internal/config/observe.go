@@ -10,13 +10,7 @@ import (
 )
 
 // MetricsSocket returns the path of MetricsBindAddr, empty if it is not a unix socket.
-func (c Config) MetricsSocket() string {
-	path, found := strings.CutPrefix(c.MetricsBindAddr, "unix://")
-	if !found {
-		return ""
-	}
-	return path
-}
+func (c Config) MetricsSocket() string { return unixPath(c.MetricsBindAddr) }
 
 func checkMetrics(c Config) error {
 	switch {
