@@ -30,13 +30,9 @@ func addOutput(cmd *cobra.Command, to *string, forms ...string) {
 	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil {
 		panic(err) // the flag exists
 	}
-	before := cmd.PreRunE
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if !slices.Contains(forms, *to) {
 			return fmt.Errorf("--output: %q is none of %s", *to, strings.Join(forms, ", "))
-		}
-		if before != nil {
-			return before(cmd, args)
 		}
 		return nil
 	}

@@ -72,10 +72,7 @@ func Root(opts Options) *cobra.Command {
 				return printBuildInfo(cmd.OutOrStdout(), opts.Version)
 			}
 			again := reloader(cmd.Flags())
-			if _, err := cfg.Load(cmd.Flags()); err != nil {
-				return err
-			}
-			if err := settings.Validate(cfg); err != nil {
+			if _, err := load(cmd, &cfg); err != nil {
 				return err
 			}
 			return opts.Serve(cmd.Context(), Settings{Config: cfg, Idle: config.IdleFlags(cmd.Flags()), Reload: again})
