@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -77,10 +78,7 @@ func readMirrors(root string) (engine, containerd []string) {
 
 // configuredHosts returns the names of the directories in dir that have a hosts.toml.
 func configuredHosts(dir string) []string {
-	files, err := filepath.Glob(filepath.Join(dir, "*", "hosts.toml"))
-	if err != nil { // the pattern is constant
-		return nil
-	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "hosts.toml")) // its only error is a bad pattern
 	var hosts []string
 	for _, file := range files {
 		hosts = append(hosts, filepath.Base(filepath.Dir(file)))
@@ -251,10 +249,7 @@ func sameFile(a, b string) bool {
 }
 
 func readDisks(f facts) []diskFacts {
-	logs := f.Kubelet.PodLogsDirectory
-	if logs == "" {
-		logs = "/var/log/pods"
-	}
+	logs := cmp.Or(f.Kubelet.PodLogsDirectory, "/var/log/pods")
 	disks := []diskFacts{{"root directory", checklist.DiskOf(f.Config.RootDirectory)}}
 	if f.EngineErr == nil {
 		disks = append(disks, diskFacts{"images", checklist.DiskOf(f.Engine.Root)})

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -70,11 +71,7 @@ func writeSettings(to io.Writer, settings []config.Setting) error {
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SETTING\tVALUE\tORIGIN")
 	for _, s := range settings {
-		value := s.Value
-		if value == "" {
-			value = "-"
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, value, s.Origin)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, cmp.Or(s.Value, "-"), s.Origin)
 	}
 	return table.Flush()
 }

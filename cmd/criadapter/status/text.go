@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -140,10 +141,7 @@ func words(is map[string]bool) string {
 func handlers(list []Handler) string {
 	var parts []string
 	for _, h := range list {
-		name := h.Name
-		if name == "" {
-			name = "(default)"
-		}
+		name := cmp.Or(h.Name, "(default)")
 		if h.RecursiveReadOnly {
 			name += " with recursive read-only mounts"
 		}
