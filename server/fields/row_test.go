@@ -39,7 +39,7 @@ const (
 )
 
 // leads is the value of says in rows whose fields only hold other fields.
-const leads = "Their fields have rows of their own."
+const leads = "Nested fields have rows of their own."
 
 // Tests that look at several fields.
 const (
