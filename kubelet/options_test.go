@@ -109,9 +109,9 @@ func TestNodeIPs(t *testing.T) {
 	}
 }
 
-// TestCgroupRootIsOnesOwn: the machine's root cgroup is refused in each spelling. With systemd, underscores are
-// refused, because two roots could get the same slice.
-func TestCgroupRootIsOnesOwn(t *testing.T) {
+// TestCgroupRoot: the machine's root cgroup is refused in each spelling. With systemd, underscores are refused, because
+// two roots could get the same slice.
+func TestCgroupRoot(t *testing.T) {
 	for _, c := range []struct{ root, want string }{
 		{"/", ""}, {"..", ""}, {"a/..", ""}, {"", "/kubelet-core/me"}, {"a/b/", "/a/b"}, {"../a", "/a"},
 	} {
@@ -136,8 +136,8 @@ func TestReservingEverythingIsRefused(t *testing.T) {
 	}
 }
 
-// TestCredentialsWithoutHome: systemd sets no HOME for a service of root, whose docker login is in its home all the
-// same.
+// TestCredentialsWithoutHome: systemd sets no HOME for a service. The kubelet core finds the docker login in the home
+// directory of its user anyway.
 func TestCredentialsWithoutHome(t *testing.T) {
 	own, err := user.LookupId(strconv.Itoa(os.Getuid()))
 	testutil.Must(t, err)

@@ -49,7 +49,7 @@ func TestToStatus(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := toStatus(test.err)
-			testutil.Equal(t, status.Code(err), test.want, "Code")
+			testutil.Equal(t, status.Code(err), test.want, "code")
 			testutil.Assert(t, status.Convert(err).Message() != "", "the message is lost")
 		})
 	}
@@ -81,7 +81,7 @@ func TestTextsDoNotRepeatTheCode(t *testing.T) {
 		"pod web: not found": fmt.Errorf("pod web: %w", errdefs.ErrNotFound),
 		"plugin: is full":    fmt.Errorf("plugin: %w", status.Error(codes.ResourceExhausted, "is full")),
 	} {
-		testutil.Equal(t, status.Convert(toStatus(err)).Message(), want, "Convert")
+		testutil.Equal(t, status.Convert(toStatus(err)).Message(), want, "message")
 	}
 }
 

@@ -70,7 +70,7 @@ func TestCheck(t *testing.T) {
 		{name: "cpu before memory", pod: [2]string{resources, "{memory: 9Gi, cpu: 9}"}, reason: "OutOfcpu"},
 		{name: "huge pages", pod: [2]string{resources, "{hugepages-2Mi: 6Mi}"}, reason: "OutOfhugepages-2Mi",
 			message: "hugepages-2Mi"},
-		{name: "huge pages of a size that the node has not", pod: [2]string{resources, "{hugepages-1Gi: 1Gi}"},
+		{name: "huge pages of a size that the node lacks", pod: [2]string{resources, "{hugepages-1Gi: 1Gi}"},
 			reason: "OutOfhugepages-1Gi"},
 		{name: "nothing asked for on a full node", pod: [2]string{resources, "{}"},
 			node: [2]string{`cpu: "2"`, `cpu: "0"`}},

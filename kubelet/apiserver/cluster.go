@@ -221,7 +221,7 @@ func (c *Cluster) PodFinished(pod *v1.Pod) {
 	}
 }
 
-// PodAgain watches the objects of a pod that begins anew with the UID of a finished one, whose end has ended the
+// PodAgain watches the objects of a pod that begins anew with the UID of a finished pod. PodFinished has ended these
 // watches.
 func (c *Cluster) PodAgain(pod *v1.Pod) {
 	if c.conn != nil {

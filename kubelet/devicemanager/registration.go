@@ -162,7 +162,7 @@ func (m *Manager) number() int {
 	return m.registered
 }
 
-// errReplaced is why a plugin ends whose resource another plugin registered later.
+// errReplaced ends a plugin when another plugin has registered the same resource later.
 var errReplaced = errors.New("a later plugin of the resource has replaced it")
 
 // update sets the devices of a plugin. A plugin's first list replaces an earlier plugin of the resource. The list of a

@@ -25,9 +25,9 @@ type GCOptions struct {
 	// each container are kept; zero means one.
 	Containers       time.Duration
 	deadPerContainer int
-	// Images is the period of collecting images; zero means five minutes. From HighPercent of the disk on, the longest
-	// unused images are removed until LowPercent. HighPercent 100 means never, and zero means 85. LowPercent zero means
-	// 80, or HighPercent if that is lower.
+	// Images is the period of collecting images; zero means five minutes. When HighPercent of the disk is in use, the
+	// longest unused images are removed, until only LowPercent is in use. HighPercent 100 means never, and zero means
+	// 85. LowPercent zero means 80, or HighPercent if that is lower.
 	Images                  time.Duration
 	HighPercent, LowPercent int
 	// AllImages removes all unused images, not only images that this kubelet pulled.

@@ -38,7 +38,7 @@ func Dialer() *net.Dialer {
 
 // Client is for one request within the timeout; 0 means only the request's context bounds it. It trusts any
 // certificate, uses no proxy, keeps no connection, does not ask for compression, and follows redirects only on the same
-// host. Over TLS it speaks HTTP/2 if the server does, as the kubelet's client.
+// host. Over TLS it speaks HTTP/2 if the server does, as the kubelet's client does.
 func Client(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,

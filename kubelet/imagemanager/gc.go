@@ -28,8 +28,8 @@ type Containers interface {
 type CollectorOptions struct {
 	Images     internalapi.ImageManagerService
 	Containers Containers
-	// From HighPercent of the disk on, the longest unused images are removed until LowPercent. With a HighPercent of
-	// 100 or more, Collect removes none.
+	// When HighPercent of the disk is in use, the longest unused images are removed, until only LowPercent is in use.
+	// With a HighPercent of 100 or more, Collect removes none.
 	HighPercent, LowPercent int
 	// MinAge is how long an image must have been present before it is removed. Images that the first look finds are
 	// old: their age is unknown, and a node that starts with a full disk needs the space.

@@ -35,7 +35,7 @@ func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 	fmt.Printf("logs: of %d exits on a full disk the first is seen after %v, half after %v, the last after %v\n",
 		containers, took[0].Round(time.Millisecond), took[containers/2].Round(time.Millisecond),
 		took[containers-1].Round(time.Millisecond))
-	speed.Check(t, "all exits, which one by one wait longer,", took[containers-1], inTurn/2)
+	speed.Check(t, "all exits, which must not wait for each other,", took[containers-1], inTurn/2)
 	testutil.Must(t, unix.Mount("", disk, "", unix.MS_REMOUNT, "size=64m"))
 	for _, w := range writers {
 		w.awaitLine(lines)

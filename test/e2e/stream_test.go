@@ -70,7 +70,7 @@ func TestExecStreams(t *testing.T) {
 	})
 }
 
-// Ten megabytes there and back; cat ends when its input does, which is a half-close.
+// Ten megabytes go through cat and come back. The client closes only its sending half, which ends the input of cat.
 func TestExecLargeInput(t *testing.T) {
 	c := newCrictl(t)
 	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
@@ -317,7 +317,7 @@ func openFiles(pid int) (unixSockets, others int) {
 	return unixSockets, others
 }
 
-// To ignore SIGHUP is how a command says that it wants to outlive its client (nohup).
+// A command that ignores SIGHUP (nohup) outlives its client.
 func TestCommandThatIgnoresTheHangUpGoesOn(t *testing.T) {
 	c := newCrictl(t)
 	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")

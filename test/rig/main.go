@@ -199,8 +199,8 @@ func parseTestFlags(args []string) (testOptions, error) {
 	return o, nil
 }
 
-// beside is how many packages run at once on each of so many targets. Tests mostly wait, for containers and their
-// grace periods: two packages for each processor keep it busy. On a slow machine, one does.
+// beside is the number of packages that run at once on each target. Tests mostly wait, for containers and their grace
+// periods: two packages for each processor keep it busy. On a slow machine, one does.
 func (o testOptions) beside(targets int, slow bool) int {
 	if o.parallel > 0 {
 		return o.parallel

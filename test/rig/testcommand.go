@@ -157,7 +157,7 @@ func verdict(w io.Writer, tests []results.Test, skips *results.Skips, everything
 		}
 	}
 	if count.TooFlaky(slow) {
-		complain("%d tests passed alone only, which is more than by chance\n", count.Flaky)
+		complain("%d tests passed only when run alone, more than fail by chance\n", count.Flaky)
 	}
 	for _, t := range skips.Unlisted(tests) {
 		complain("skipped, and not in test/rig/skips.txt: %s\n%s\n", t, strings.TrimRight(t.Output, "\n"))

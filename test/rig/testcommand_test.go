@@ -126,7 +126,7 @@ func TestVerdict(t *testing.T) {
 			"failed among the others, and alone: room TestT", "1 passed, 1 failed, 0 skipped"},
 		{"many flaky ones", slices.Concat([]results.Test{passed},
 			slices.Repeat([]results.Test{test("TestB", results.Flaky)}, 4)),
-			"", true, "true", 1, "more than by chance", "1 passed, 0 failed, 0 skipped, 4 flaky"},
+			"", true, "true", 1, "more than fail by chance", "1 passed, 0 failed, 0 skipped, 4 flaky"},
 		{"none passed", nil, "", false, "", 1, "no test passed", "0 passed, 0 failed, 0 skipped"},
 		{"a listed skip", []results.Test{passed, skipped}, "room TestS # reason", true, "true", 0, "",
 			"1 passed, 0 failed, 1 skipped"},

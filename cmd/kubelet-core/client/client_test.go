@@ -203,7 +203,7 @@ func TestSummarize(t *testing.T) {
 			pod := running("a", "web")
 			c.change(&pod)
 			fields := TableOptions{Now: time.Now()}.row(summarize(&pod))
-			testutil.Equal(t, strings.Join([]string{fields[2], fields[3], fields[4]}, " "), c.want, "Joi")
+			testutil.Equal(t, strings.Join([]string{fields[2], fields[3], fields[4]}, " "), c.want, "the row")
 		})
 	}
 }
@@ -224,7 +224,7 @@ NAMESPACE   NAME             READY   STATUS    RESTARTS      AGE   IP
 a           database-node1   1/1     Running   0             26h   <none>
 b           web-node1        1/1     Running   2 (10s ago)   90m   10.0.0.1
 `
-	testutil.Equal(t, "\n"+out.String(), want, "String")
+	testutil.Equal(t, "\n"+out.String(), want, "the table")
 	out.Reset()
 	web.Spec.Containers[0].Image = "example.com/web:1"
 	testutil.Must(t, WriteTable(&out, []v1.Pod{web}, TableOptions{Now: now, Wide: true}))

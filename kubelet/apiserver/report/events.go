@@ -70,7 +70,7 @@ func NewEvents(opts EventOptions) *EventSink {
 // Record queues an event that happened once (Count is 1). It never blocks: if the queue is full, the event is dropped
 // and counted. It is the sink for events.Recorder.
 func (s *EventSink) Record(event v1.Event) {
-	// Events about nodes have none, but an event must have a namespace.
+	// An event must have a namespace. Nodes have none.
 	event.Namespace = cmp.Or(event.Namespace, metav1.NamespaceDefault)
 	select {
 	case s.queue <- event:

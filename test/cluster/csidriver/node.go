@@ -72,7 +72,7 @@ func (nodeServer) NodePublishVolume(
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-// NodeUnpublishVolume unmounts and removes the directory. Both may have happened before.
+// NodeUnpublishVolume unmounts and removes the directory. It succeeds if an earlier call has done so.
 func (nodeServer) NodeUnpublishVolume(
 	_ context.Context, request *csi.NodeUnpublishVolumeRequest,
 ) (*csi.NodeUnpublishVolumeResponse, error) {

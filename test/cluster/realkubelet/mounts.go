@@ -37,8 +37,7 @@ func UnmountBelow(dir string) error {
 		return err
 	}
 	var errs []error
-	// The file lists inner mounts after the outer ones. To detach an outer mount first would detach its inner mounts,
-	// too.
+	// The file lists inner mounts after the outer ones. Detaching an outer mount first would detach its inner mounts.
 	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(mounts)), "\n")) {
 		if point := strings.Fields(line)[1]; strings.HasPrefix(point, dir+"/") {
 			if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {

@@ -15,8 +15,8 @@ import (
 //go:embed *.go program/*/main.go
 var sources embed.FS
 
-// compile builds program/NAME/main.go as a static binary and returns its content: the same on every machine with one Go
-// version. Needs the go command, and nothing but the standard library.
+// compile builds program/NAME/main.go as a static binary and returns its content. One Go version gives the same content
+// on every machine. compile needs the go command, and the programs import only the standard library.
 func compile(ctx context.Context, name, architecture string) ([]byte, error) {
 	source, err := sources.ReadFile("program/" + name + "/main.go")
 	if err != nil {

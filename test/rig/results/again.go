@@ -48,7 +48,7 @@ func raced(tests []Test, test Test) bool {
 	})
 }
 
-// TooFlaky says whether more tests were flaky than by chance, on a slow machine or on a usual one.
+// TooFlaky says whether too many tests were flaky to blame chance, on a slow machine or on a usual one.
 func (c Count) TooFlaky(slow bool) bool {
 	if slow {
 		return c.Flaky > maxAgain

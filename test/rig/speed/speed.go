@@ -13,7 +13,7 @@ import (
 const (
 	// usualStart is the time for the start of a program on a usual machine at rest.
 	usualStart = 2 * time.Millisecond
-	// Slow is the time for the start of a program from which on a machine counts as slow.
+	// Slow is the shortest time for the start of a program on a machine that counts as slow.
 	Slow = 5 * usualStart
 	// starts is the number of starts that StartTime measures.
 	starts = 20
