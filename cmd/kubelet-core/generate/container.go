@@ -163,7 +163,12 @@ func (p *pod) others(name string, host *container.HostConfig, config *container.
 		{host.UTSMode.IsHost(), "the UTS mode host"},
 		{host.PidMode != "" && !host.PidMode.IsHost(), "the PID mode " + string(host.PidMode) +
 			": shareProcessNamespace is like it"},
-		{host.IpcMode.IsContainer(), "the IPC mode " + string(host.IpcMode) + ": containers of a pod share one"},
+		{host.IpcMode.IsContainer() || host.IpcMode.IsNone(), "the IPC mode " + string(host.IpcMode) +
+			": containers of a pod share one"},
+		{host.RestartPolicy.MaximumRetryCount > 0, "at most " + strconv.Itoa(host.RestartPolicy.MaximumRetryCount) +
+			" restarts: a pod's restarts are not limited"},
+		// The engine shows an empty list for this option, its default list without it, and null if privileged.
+		{host.MaskedPaths != nil && len(host.MaskedPaths) == 0, "systempaths=unconfined: procMount is like it"},
 		{host.Runtime != "" && host.Runtime != "runc", "the runtime " + host.Runtime + ": runtimeClassName names one"},
 		{ptr.Deref(host.Init, false), "the init process: shareProcessNamespace reaps processes, too"},
 		{config.Domainname != "", "the domain name"},
