@@ -182,7 +182,7 @@ func (s *Set) complete(in *Input) error {
 	}
 	var errs []error
 	for _, service := range s.services {
-		if err := s.publish(service); err != nil {
+		if err := s.publishService(service); err != nil {
 			errs = append(errs, fmt.Errorf("service %s: %w", service.Name, err))
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// publish gives the host ports of a service of type NodePort or LoadBalancer to its first pod. There is no proxy, so
-// one host port leads to one pod. A service's name (see hostsLines) leads to its pods' own ports.
-func (s *Set) publish(service *v1.Service) error {
+// publishService gives the host ports of a service of type NodePort or LoadBalancer to its first pod. There is no
+// proxy, so one host port leads to one pod. A service's name (see hostsLines) leads to its pods' own ports.
+func (s *Set) publishService(service *v1.Service) error {
 	if service.Spec.Type == v1.ServiceTypeExternalName || len(service.Spec.Selector) == 0 {
 		return fmt.Errorf("spec.selector: play takes services that select pods: %w", errdefs.ErrInvalidArgument)
 	}
