@@ -148,7 +148,7 @@ func TestLogsAreFollowedToTheEnd(t *testing.T) {
 	}
 	testutil.Equal(t, next(), "new", "first")
 	testutil.AppendFile(t, r.log, stamp+" stdout F more\n")
-	testutil.Equal(t, next(), "more", "then")
+	testutil.Equal(t, next(), "more", "the next line")
 	ended.Store(true)
 	testutil.AppendFile(t, r.log, stamp+" stdout F last\n")
 	testutil.Equal(t, next(), "last", "at last")

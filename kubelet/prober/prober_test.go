@@ -166,7 +166,7 @@ func TestLivenessFailsOnce(t *testing.T) {
 		testutil.Equal(t, results(), "ready=true started=true failed=false", "alive")
 		e.set("live", errFailed)
 		time.Sleep(30 * time.Second)
-		testutil.Equal(t, results(), "ready=true started=true failed=true", "dead")
+		testutil.Equal(t, results(), "ready=true started=true failed=true", "after the liveness probe has failed")
 		calls := e.count("live")
 		time.Sleep(time.Minute)
 		testutil.Assert(t, e.count("live") == calls, "a container that is to be killed is still probed")
