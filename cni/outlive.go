@@ -55,8 +55,8 @@ func endAdd(ctx context.Context, id string) error {
 
 // killWithGroup kills a process and its process group: a child that is being started has no environment yet.
 func killWithGroup(pid int) {
+	group, err := syscall.Getpgid(pid)     // before the kill, after which the process may be gone at once
 	_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-	group, err := syscall.Getpgid(pid)
 	// 0 and 1 do not name a group to kill(2).
 	if err == nil && group > 1 && group != syscall.Getpgrp() {
 		_ = syscall.Kill(-group, syscall.SIGKILL)
