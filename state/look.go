@@ -62,8 +62,8 @@ func (c *Cache) lookAfter(event docker.Event) {
 	c.refreshes.mark(event.ID, since)
 }
 
-// clockSlack is how far the wall clock and the monotonic clock may drift apart before the clock counts as set. Between
-// an inspect and an earlier event they are read within milliseconds.
+// clockSlack is how far the wall clock and the monotonic clock may drift apart before the clock counts as set. Ordinary
+// drift is far smaller, because an event arrives within milliseconds of an inspect that was sent after it.
 const clockSlack = time.Millisecond
 
 // clockSet reports whether the machine's clock was set between two readings of time.Now.

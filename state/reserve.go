@@ -14,7 +14,7 @@ func (c *Cache) Reserve(name string) (release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, taken := c.reserved[name]; taken {
-		return nil, fmt.Errorf("the name %q is being created by another request: %w", name, errdefs.ErrAlreadyExists)
+		return nil, fmt.Errorf("another request is creating the container %q: %w", name, errdefs.ErrAlreadyExists)
 	}
 	c.reserved[name] = map[string]bool{}
 	return func() { c.release(name) }, nil
@@ -35,8 +35,9 @@ func (c *Cache) release(name string) {
 	}
 }
 
-// hold records an unpublished container for the release of its name, and reports whether the name is reserved. changed
-// says that the container changed in a way that its creator did not cause. The caller holds mu.
+// hold hides a container until the release of its reserved name. It returns false if the name is not reserved, or if
+// the container is already published. changed says that the container changed in a way that its creator did not cause.
+// The caller holds mu.
 func (c *Cache) hold(name, id string, changed bool) (held bool) {
 	hidden, reserved := c.reserved[name]
 	if !reserved || c.knows(id) {

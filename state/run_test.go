@@ -54,7 +54,7 @@ func TestEngineAwayKeepsSnapshotsAndTellsWhy(t *testing.T) {
 		n.wantContainer(id, running)
 		_, err = n.cache.RefreshContainer(n.Context(), id)
 		testutil.Assert(n, errdefs.IsUnavailable(err), "a refresh returned %v, want Unavailable", err)
-		n.must(n.cache.WaitSynced(n.Context())) // once is for ever
+		n.must(n.cache.WaitSynced(n.Context())) // it was synced once, and stays so
 	})
 }
 
@@ -74,7 +74,7 @@ func TestRefusedEngineIsReportedAsItIs(t *testing.T) {
 	})
 }
 
-// A container that runs in both lists may have ended and started again between two connections.
+// A container that runs before and after a lost connection may have restarted meanwhile.
 func TestReconnectInspectsEverything(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		pod, ended := n.startContainer("ended")
@@ -217,7 +217,7 @@ func TestInspectThatFailsAfterAnEventIsTriedAgain(t *testing.T) {
 	})
 }
 
-// Docker cannot inspect a container whose layer is gone, for as long as it is there.
+// Docker can never inspect a container whose layer is gone.
 func TestOneBrokenContainerDoesNotKeepTheCacheFromSyncing(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, healthy := n.startContainer("healthy")
@@ -235,14 +235,14 @@ func TestOneBrokenContainerDoesNotKeepTheCacheFromSyncing(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		n.wantContainer(healthy, running)
 		tries := n.engine.Calls("InspectContainer") - before
-		testutil.Assert(n, tries <= refreshTries, "%d looks at the broken container in 4 minutes", tries)
+		testutil.Assert(n, tries <= refreshTries, "%d inspects of the broken container in 4 minutes", tries)
 		repair()
 		time.Sleep(6 * time.Minute)
 		n.wantContainer(broken, running)
 	})
 }
 
-// A slow inspect of a sandbox, beside a quick one of its container, does not make the pod lost.
+// A pod is complete even while the engine can inspect its container but not its sandbox.
 func TestPodOfASandboxThatCannotBeInspectedYet(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID, id := n.startContainer("app")
@@ -261,7 +261,7 @@ func TestPodOfASandboxThatCannotBeInspectedYet(t *testing.T) {
 	})
 }
 
-// A sandbox that was started again before the program, and that cannot be inspected at first, has lost its network.
+// A sandbox that restarted while criadapter was down has lost its network, even if it cannot be inspected at first.
 func TestRestartedSandboxThatCannotBeInspectedYet(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID, _ := n.startContainer("app")
@@ -366,7 +366,7 @@ func TestNothingIsMissedBetweenListAndEvents(t *testing.T) {
 	})
 }
 
-// Events during an inspect lead to one more inspect, however many they are.
+// Any number of events during an inspect leads to one more inspect.
 func TestEventDuringAnInspectIsFollowedByAnother(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID := n.startPod("web")
@@ -425,19 +425,19 @@ func TestRunEndsWithAllThatItStarted(t *testing.T) {
 
 // A service that starts a container inspects it. The event of the start causes no other inspect, whether it comes
 // before or after the request.
-func TestEventsOfOwnDoingCostNoInspects(t *testing.T) {
+func TestEventsOfOwnRequestsCostNoInspects(t *testing.T) {
 	for _, lag := range []time.Duration{0, time.Millisecond} {
-		t.Run(lag.String(), func(t *testing.T) { eventsOfOwnDoing(t, lag) })
+		t.Run(lag.String(), func(t *testing.T) { eventsOfOwnRequests(t, lag) })
 	}
 }
 
-func eventsOfOwnDoing(t *testing.T, lag time.Duration) {
+func eventsOfOwnRequests(t *testing.T, lag time.Duration) {
 	onNode(t, dockertest.Options{EventLag: lag}, func(n *node) {
 		pod := n.startPod("web")
 		n.sync()
 		before := n.engine.Calls("InspectContainer")
 		id := n.createContainer(pod, "web", "app")
-		time.Sleep(time.Microsecond) // an answer takes its time
+		time.Sleep(time.Microsecond) // the inspect must begin after the time of the event
 		_, err := n.cache.RefreshContainer(n.Context(), id)
 		n.must(err)
 		time.Sleep(lag)

@@ -160,7 +160,7 @@ func (n *node) wantTruth() {
 			return
 		}
 	}
-	n.Errorf("the cache does not become what the engine has: %s", difference)
+	n.Errorf("the cache still differs from the engine: %s", difference)
 }
 
 func (n *node) difference() string {

@@ -74,8 +74,8 @@ func (c *Cache) showOrphans(ctx context.Context, listed map[string]struct{}) {
 	c.showHeads(ctx, listing.Refused)
 }
 
-// showHeads publishes pods as NOTREADY whose record in the store is lost or from a newer program. It leaves out pods
-// that the cache has.
+// showHeads publishes pods whose record is lost or was written by a newer program, as NOTREADY. It leaves out pods that
+// the cache has.
 func (c *Cache) showHeads(ctx context.Context, heads []checkpoint.Record) {
 	for _, head := range heads {
 		if c.Snapshot().pod(head.SandboxID) != nil {
@@ -88,7 +88,8 @@ func (c *Cache) showHeads(ctx context.Context, heads []checkpoint.Record) {
 	}
 }
 
-// showUninspected publishes pods whose sandbox container the engine lists and could not inspect yet, by their records.
+// showUninspected publishes pods whose sandbox container the engine lists but could not inspect yet. Their records
+// describe them.
 func (c *Cache) showUninspected(ctx context.Context, list []container.Summary) {
 	for _, summary := range list {
 		if translate.KindOf(summary) != translate.KindSandbox || c.Snapshot().pod(summary.ID) != nil {
@@ -146,12 +147,12 @@ func (c *Cache) alive(ctx context.Context, record checkpoint.Record) (alive, kno
 	alive, err := c.opts.Alive(record)
 	if err != nil {
 		log.G(ctx).WithError(err).WithField("podSandboxID", record.SandboxID).
-			Warn("cannot look at the pod's namespaces, leaving it as it was until the next look")
+			Warn("cannot look at the pod's namespaces, leaving the pod's state as it was until the next look")
 	}
 	return alive, err == nil
 }
 
-// PodOf returns the entry of a running pod without a sandbox container.
+// PodOf returns the entry that a record describes, as a running pod. It needs no inspect of a sandbox container.
 func PodOf(ctx context.Context, record checkpoint.Record) Pod {
 	pod := Pod{ID: record.SandboxID, Meta: PodMeta{CreatedAt: record.CreatedAt}}
 	pod.Status.Running = true
