@@ -24,7 +24,7 @@ func (s *Service) CollectOrphans(ctx context.Context) {
 	for {
 		if err := s.collectOrphans(ctx); err != nil && ctx.Err() == nil {
 			log.G(ctx).WithError(err).
-				Warn("cannot release all that the network holds for removed pod sandboxes, trying again later")
+				Warn("cannot release all addresses and namespaces of removed pod sandboxes, trying again later")
 		}
 		select {
 		case <-tick.C:
@@ -47,7 +47,7 @@ func (s *Service) collectOrphans(ctx context.Context) error {
 	return err
 }
 
-// collectNetwork has the plugins remove what they hold for other pods than ours.
+// collectNetwork has the CNI plugins remove attachments of pods that are not in the snapshot.
 func (s *Service) collectNetwork(ctx context.Context, snapshot *state.Snapshot) error {
 	var ids []string
 	for _, pod := range snapshot.Pods() {

@@ -29,7 +29,7 @@ func apart(t testing.TB) (pid int) {
 }
 
 // A user namespace that the engine does not see is refused before there is a container.
-func TestUsersThatTheEngineDoesNotSee(t *testing.T) {
+func TestUserNamespaceThatTheEngineDoesNotSee(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		n.engine.peer = apart(n)
 		for _, pid := range []runtimeapi.NamespaceMode{runtimeapi.NamespaceMode_POD,
@@ -66,8 +66,8 @@ func TestProbesOfACrashAreSwept(t *testing.T) {
 	}
 }
 
-// An engine that does not see the pods' namespaces cannot join them, so it gets sandbox containers. Another engine
-// process is tested again.
+// An engine that does not see the pods' namespaces cannot join them, so it gets sandbox containers. A new engine
+// process is tested anew.
 func TestEngineThatDoesNotSeeMountsGetsSandboxContainers(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		n.engine.peer = apart(n)

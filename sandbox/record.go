@@ -12,7 +12,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// recordOf returns the pod's checkpoint. Where that is lost, the pod's id is enough to take it off the network.
+// recordOf returns the pod's checkpoint. If the checkpoint is lost, it returns a record with the pod's metadata, its
+// namespaces and the pin of its network. This is enough to take the pod off the network.
 func (s *Service) recordOf(ctx context.Context, pod *state.Pod) (checkpoint.Record, error) {
 	record, err := s.opts.Store.Load(ctx, pod.ID)
 	if !errdefs.IsNotFound(err) {

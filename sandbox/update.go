@@ -15,8 +15,8 @@ import (
 )
 
 // UpdateResources changes the limits of a running pod (CRI UpdatePodSandboxResources). A nil argument changes nothing.
-// A kubelet calls it before it resizes the pod's cgroup itself, and takes any error for a refusal. In a kubelet's
-// cgroup nothing is written: only the record and PodSandboxStatus change.
+// A kubelet calls it before it resizes the pod's cgroup itself, and takes any error for a refusal. Nothing is written
+// into a cgroup that a kubelet made: only the record and PodSandboxStatus change.
 //
 // It fails with ErrNotFound for an unknown id and with ErrFailedPrecondition for a pod that is not ready.
 // ErrInvalidArgument names the field. After an error the old limits are in force.
@@ -84,7 +84,7 @@ func (s *Service) putLimits(ctx context.Context, pod *state.Pod, limits translat
 	return nil
 }
 
-// withLimits is a pod's configuration in its record with other limits.
+// withLimits returns the configuration from a pod's record with other limits.
 func withLimits(raw []byte, limits translate.PodLimits) ([]byte, error) {
 	config := &runtimeapi.PodSandboxConfig{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, config); err != nil {

@@ -35,7 +35,7 @@ func parseNetDev(content []byte) []netInterface {
 	for line := range lines(content) {
 		name, rest, ok := bytes.Cut(line, []byte{':'})
 		name = bytes.TrimSpace(name)
-		// The kernel takes names of any bytes. A message with one that is not UTF-8 could not be sent.
+		// The kernel allows any bytes in a name. gRPC cannot send a message with a name that is not UTF-8.
 		if !ok || len(name) == 0 || string(name) == loopback || !utf8.Valid(name) {
 			continue
 		}
@@ -65,7 +65,7 @@ func trafficOf(counts []uint64) traffic {
 	return traffic{bytes: counts[0], packets: counts[1], errors: counts[2], dropped: counts[3]}
 }
 
-var errNoNetwork = errors.New("the pod has no network namespace that is known")
+var errNoNetwork = errors.New("no network namespace of the pod is known")
 
 // netDev reads a pod's net/dev through its process. Without a process, it reads it in the pod's namespace.
 func (c *Collector) netDev(ctx context.Context, r *reader, pod *state.Pod) (content []byte, err error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Kills count below a pod's cgroup if their cgroup is gone, or is the ended container's. Kills of other containers,
-// which still run, do not.
+// A kill below a pod's cgroup counts if its cgroup is gone, or belongs to the ended container. Kills in containers that
+// still run do not count.
 func TestOOMKills(t *testing.T) {
 	n := newV2Node(t, wholeNode)
 	pod := v2Pods[0]
