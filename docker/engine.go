@@ -77,9 +77,9 @@ type Containers interface {
 	RemoveContainer(ctx context.Context, id string) error
 	// UpdateContainer changes the resources of a container.
 	UpdateContainer(ctx context.Context, id string, resources container.Resources) error
-	// LimitNote replaces the limits in the container's note and returns the old ones. They apply from the container's
-	// next start on. It does nothing for a container without a note. LimitNote, Adjust and Adjustment find a note by
-	// the container's full id only, not by its name.
+	// LimitNote replaces the limits in the container's note and returns the old ones. The new limits apply from the
+	// container's next start on. It does nothing for a container without a note. LimitNote, Adjust and Adjustment find
+	// a note by the container's full id only, not by its name.
 	LimitNote(ctx context.Context, id string, limits NoteLimits) (NoteLimits, error)
 	// Adjust puts the changes of plugins into the note of a container that has not started. A container without a note
 	// fails with errdefs.ErrNotImplemented.
@@ -102,8 +102,8 @@ type ContainerSpec struct {
 	Config  *container.Config
 	Host    *container.HostConfig
 	Network *network.NetworkingConfig
-	// Note has settings that the Docker API cannot express, for Features.OCIRuntime. The container then gets this
-	// runtime in front of its own. Nil means no note.
+	// Note has settings that the Docker API cannot express. Features.OCIRuntime reads it, and runs in front of the
+	// container's own runtime. Nil means no note.
 	Note *ocinote.Note `json:",omitempty"`
 	// NetworkPath returns the path of the network namespace that the container with this id joins. CreateContainer
 	// writes the path into the note. It may be nil.
@@ -167,10 +167,10 @@ type ExecState struct {
 // Attachments is the part of Engine for the streams and terminals of processes.
 type Attachments interface {
 	// AttachContainer joins the streams of a running container, from now on. The stream ends when the container does,
-	// or when it is closed. CloseWrite ends the container's standard input if it was created with StdinOnce, and the
-	// attachment otherwise. It also succeeds for an ended container, whose stream is silent until the next start. So
-	// the caller must check afterwards whether the container runs. If the container ends during the call, the stream
-	// may stay open with its input.
+	// or when it is closed. CloseWrite ends the container's standard input if the container was created with StdinOnce,
+	// and the attachment otherwise. AttachContainer also succeeds for an ended container, whose stream is silent until
+	// the next start. So the caller must check afterwards whether the container runs. If the container ends during the
+	// call, the stream and its input may stay open.
 	AttachContainer(ctx context.Context, id string, opts AttachOptions) (Stream, error)
 	// ContainerLogs returns the container's log of the streams in opts, in the form of Stream.Read. The caller closes
 	// it.

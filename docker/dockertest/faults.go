@@ -8,7 +8,7 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// Fault is a fault of a call. The zero value makes every call of the kind fail with ErrUnavailable.
+// Fault makes calls of one kind fail, wait or hang. The zero value makes every such call fail with ErrUnavailable.
 type Fault struct {
 	// Object limits the fault to calls about this object. It is the id or name in the call, the reference of an image,
 	// or the name of a container to create. Empty means any.
@@ -32,7 +32,7 @@ func (e *Engine) Inject(call string, fault Fault) (remove func()) {
 	return e.faults.add(call, fault)
 }
 
-// Calls returns how many calls of Engine's method with that name there were.
+// Calls returns the number of calls of Engine's method with that name so far.
 func (e *Engine) Calls(call string) int {
 	e.faults.mu.Lock()
 	defer e.faults.mu.Unlock()
