@@ -34,7 +34,7 @@ func TestNames(t *testing.T) {
 			"k8s_POD_my.X5Fpod_a.X5Fb_u_0",
 		},
 		{
-			"what looks escaped",
+			"text that looks escaped",
 			&runtimeapi.PodSandboxMetadata{Name: "a.X5F", Namespace: ".X", Uid: "u/é"}, nil,
 			"k8s_POD_a.X2EX5F_.X_u.X2F.XC3.XA9_0",
 		},
@@ -137,7 +137,7 @@ func TestMetadataRefusals(t *testing.T) {
 		{"long namespace", "namespace", func(m *runtimeapi.PodSandboxMetadata) { m.Namespace = long }},
 		{"long uid", "uid", func(m *runtimeapi.PodSandboxMetadata) { m.Uid = long }},
 		{"line break in the name", "name", func(m *runtimeapi.PodSandboxMetadata) { m.Name = "a\nb" }},
-		{"bytes that are no text", "uid", func(m *runtimeapi.PodSandboxMetadata) { m.Uid = "\xff" }},
+		{"bytes that are not UTF-8", "uid", func(m *runtimeapi.PodSandboxMetadata) { m.Uid = "\xff" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := sandboxInput()

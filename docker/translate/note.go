@@ -11,8 +11,8 @@ type extra struct {
 	features docker.Features
 	// runtime is the runtime that the container would have without a note.
 	runtime string
-	// held says that the container joins its pod, or its pod's sandbox, by a note. So it needs a note. It also says
-	// that runtime can be behind the note.
+	// held says that the container joins its pod, or its pod's sandbox, by a note. So it needs a note, and its runtime
+	// can run behind criadapter-oci.
 	held bool
 	// note is nil as long as it would be empty.
 	note *ocinote.Note
@@ -24,11 +24,11 @@ func (e *extra) blank() *extra {
 }
 
 // offered reports whether the container can have a note. A container that joins its pod by a note can have it even
-// while the runtime has not been seen to work: without a note it could not be made at all.
+// while criadapter-oci has not been seen to work: without a note the container could not be made at all.
 func (e *extra) offered() bool {
 	r := e.features.OCIRuntime
 	if e.features.OwnShims[e.runtime] != "" {
-		return false // criadapter-oci edits no commands there
+		return false // criadapter-oci cannot edit the processes of an exec under such a shim
 	}
 	return e.held && r.Name != "" ||
 		r.Works() && (e.runtime == e.features.DefaultRuntime || e.features.RunsPodSandboxes(e.runtime))

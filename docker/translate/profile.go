@@ -18,7 +18,7 @@ const (
 
 // profile is a security profile from either of two fields.
 type profile struct {
-	// field is the field with the profile.
+	// field is the path of the request's field that has the profile.
 	field string
 	// given is false if neither field is set.
 	given     bool

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// Users are the ids that a pod's user namespace maps, which begin with root's.
+// Users are the ids that a pod's user namespace maps. The first one is root's.
 type Users struct {
 	UIDs, GIDs ocinote.IDMapping
 }
@@ -51,8 +51,8 @@ func checkPodUsers(field string, in SandboxInput, more *extra) error {
 	}
 	if kind := nodeNamespace(ns); kind != "" {
 		return invalid(field,
-			"a pod with the node's %s namespace cannot have a user namespace of its own, whose root may do "+
-				"nothing there", kind)
+			"a pod with the node's %s namespace cannot have a user namespace of its own: its root would have no "+
+				"rights there", kind)
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func nodeNamespace(ns *runtimeapi.NamespaceOption) string {
 func checkOwnUsers(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef) error {
 	if kind := nodeNamespace(ns); kind != "" && PodUsers(sandbox.Config) != nil {
 		return invalid(field+"."+kind,
-			"the pod has a user namespace of its own, whose root may do nothing in the node's %s namespace", kind)
+			"the pod has a user namespace of its own, and its root has no rights in the node's %s namespace", kind)
 	}
 	return nil
 }
@@ -92,10 +92,10 @@ func checkUserMode(field string, options *runtimeapi.UserNamespace) error {
 	return nil
 }
 
-// checkMapping accepts one mapping that has root: the kubelet gives one.
+// checkMapping accepts exactly one mapping, which must begin with root. The kubelet sends one.
 func checkMapping(field string, mappings []*runtimeapi.IDMapping) error {
 	if len(mappings) != 1 || mappings[0] == nil {
-		return invalid(field, "are %d mappings, give one", len(mappings))
+		return invalid(field, "has %d mappings, give one", len(mappings))
 	}
 	m := mappings[0]
 	switch {
@@ -104,7 +104,7 @@ func checkMapping(field string, mappings []*runtimeapi.IDMapping) error {
 	case m.GetLength() == 0:
 		return invalid(field+"[0].length", "is 0, the mapping must have at least one id")
 	case uint64(m.GetHostId())+uint64(m.GetLength()) > math.MaxUint32:
-		return invalid(field+"[0].length", "%d ids from %d on are more than there are", m.GetLength(), m.GetHostId())
+		return invalid(field+"[0].length", "%d ids from %d on go beyond the largest id", m.GetLength(), m.GetHostId())
 	}
 	return nil
 }
@@ -129,8 +129,8 @@ func (e *extra) canMap(field string, bridge bool) error {
 	return nil
 }
 
-// joinUsers has the container join its pod's user namespace. The sandbox has already made Docker's settings in the
-// namespaces that the user namespace owns.
+// joinUsers has the container join its pod's user namespace. Docker's sysctls need no note here: they are already set
+// in the namespaces that the user namespace owns.
 func joinUsers(field string, options *runtimeapi.UserNamespace, sandbox SandboxRef, more *extra) error {
 	if err := checkUserMode(field, options); err != nil {
 		return err
@@ -171,8 +171,8 @@ func (u Users) are(uids, gids []*runtimeapi.IDMapping) bool {
 	return len(uids) == 1 && len(gids) == 1 && mapping(uids[0]) == u.UIDs && mapping(gids[0]) == u.GIDs
 }
 
-// mapMount maps the owners of a mount's files into the pod's user namespace, if the mount asks for it or is an image:
-// the owners of an image's files mean users of the container.
+// mapMount maps the owners of a mount's files into the pod's user namespace, if the mount asks for it or is an image.
+// The owners of an image's files are users of the container.
 func mapMount(field string, m *runtimeapi.Mount, target string, in ContainerInput, more *extra) error {
 	users := PodUsers(in.Sandbox.Config)
 	if users != nil && m.GetPropagation() == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL {
@@ -201,8 +201,8 @@ func mapMount(field string, m *runtimeapi.Mount, target string, in ContainerInpu
 
 const pingGroups = "net.ipv4.ping_group_range"
 
-// limitPing returns the value of ping_group_range, empty for a pod that sets this sysctl itself or uses the node's user
-// namespace.
+// limitPing returns a ping_group_range of all groups that the pod's user namespace maps. It returns an empty value for
+// a pod that sets this sysctl itself or uses the node's user namespace.
 func limitPing(config *runtimeapi.PodSandboxConfig) string {
 	users := PodUsers(config)
 	if _, named := config.GetLinux().GetSysctls()[pingGroups]; users == nil || named {

@@ -83,10 +83,10 @@ func TestUserNamespacesThatPodsCannotHave(t *testing.T) {
 	}{
 		"two mappings": {func(_ *SandboxInput, ns *runtimeapi.NamespaceOption) {
 			ns.UsernsOptions.Uids = append(ns.UsernsOptions.Uids, userIDs(1, 1)...)
-		}, false, field + ".uids: are 2"},
+		}, false, field + ".uids: has 2"},
 		"no groups": {func(_ *SandboxInput, ns *runtimeapi.NamespaceOption) {
 			ns.UsernsOptions.Gids = nil
-		}, false, field + ".gids: are 0"},
+		}, false, field + ".gids: has 0"},
 		"no root": {func(_ *SandboxInput, ns *runtimeapi.NamespaceOption) {
 			ns.UsernsOptions.Gids[0].ContainerId = 1
 		}, false, field + ".gids[0].container_id"},
