@@ -56,7 +56,7 @@ func TestRemoveOnAFullDisk(t *testing.T) {
 	testutil.Assert(t, err != nil, "the engine still has it")
 	free()
 	n.restart(func() {})
-	// A write that was under way during fill may have left room for the record of the end, which is then listed.
+	// A write during fill may have left room for the record of the container's end. Then the container is listed again.
 	testutil.Must(t, n.Remove(t.Context(), id), "Remove after the restart")
 	n.watch()
 	testutil.Until(t, "the record is dropped", func() bool {

@@ -13,7 +13,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// maxLinks is how many links a path may lead over, as in path_resolution(7).
+// maxLinks is how many symbolic links a path may follow, as in path_resolution(7).
 const maxLinks = 40
 
 // mountPoints are the places at which file systems are mounted.
@@ -76,7 +76,7 @@ func (s *seats) take(mountPoint string, patience time.Duration) error {
 		return nil
 	case <-timer.C:
 		s.leave(mountPoint)
-		return fmt.Errorf("%d other paths on %s do not answer for %v, look at that file system: %w", maxHanging,
+		return fmt.Errorf("%d other paths on %s do not answer for %v, check that file system: %w", maxHanging,
 			mountPoint, patience, errdefs.ErrUnavailable)
 	}
 }

@@ -88,7 +88,7 @@ func TestStartOfAContainerThatIsGone(t *testing.T) {
 	testutil.Assert(t, errdefs.IsInternal(err) && !strings.Contains(err.Error(), "%!"), "Start: %v", err)
 }
 
-// While the engine is away the container's state is unknown.
+// Start fails without an answer. The cache then shows whether the engine started the container.
 func TestStartWithALostAnswer(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), n.config("sleep"))

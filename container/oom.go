@@ -80,7 +80,7 @@ func (s *Service) SaveOOM(id string) {
 		}
 		if err := s.changeRecord(ctx, c.SandboxID, id, addFacts); err != nil {
 			log.G(ctx).WithError(err).WithFields(c.LogFields()).
-				Warn("cannot save the memory kill of container, it is unknown after a restart of criadapter")
+				Warn("cannot save the out-of-memory kill of container, it is unknown after a restart of criadapter")
 		}
 	})
 }

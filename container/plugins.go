@@ -17,7 +17,7 @@ import (
 type Plugins interface {
 	// Block keeps new plugins from joining until unblock is called.
 	Block() (unblock func())
-	// CreateContainer asks the plugins about a container that the engine has and that has not started. It returns the
+	// CreateContainer asks the plugins about a container that the engine has created but not started. It returns the
 	// adjustment for the container's OCI note, nil for none, and the changed limits, nil for none.
 	CreateContainer(ctx context.Context, pod *state.Pod,
 		c *state.Container) (*ocinote.Adjustment, *runtimeapi.LinuxContainerResources, error)
