@@ -22,7 +22,7 @@ import (
 // as long while the engine delays the pull's layers for other pulls of this service, or unpacks them silently. An
 // unreachable registry gives ErrRegistryUnavailable of the CRI API. The error begins with it, because the kubelet shows
 // it as the container's waiting reason. An image that the policy refuses gives ErrSignatureValidationFailed in the same
-// way, and the engine pulls nothing. The text of an error has no queries of URLs, which may hold signatures.
+// way, and the engine pulls nothing. The text of an error has no URL queries, because a query may hold a signature.
 func (s *Service) Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (string, error) {
 	ref, err := pullReference(spec)
 	if err != nil {

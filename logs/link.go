@@ -91,7 +91,7 @@ func IsLinked(enginePath, root, logPath string) (bool, error) {
 // ReopenLink ends a linked log that the kubelet has renamed. The renamed link becomes a copy of the engine's file, the
 // engine's file is emptied, and the log path gets a new link. Output between the end of the copy and the emptying is
 // lost. A log that was not renamed stays as it is. On an error there is no new link. It first repairs an interrupted
-// call, see RestoreLink. A log that the engine, which is the process with this id, rotates itself fails with
+// call, see RestoreLink. engine is the engine's process id. If the engine rotates the log itself, ReopenLink fails with
 // ErrFailedPrecondition.
 func ReopenLink(ctx context.Context, enginePath, root, logPath string, engine int) error {
 	if err := RestoreLink(enginePath, root, logPath); err != nil {

@@ -60,7 +60,7 @@ func TestReopenLinkFails(t *testing.T) {
 	testutil.Holds(t, enginePath, "first\n")
 }
 
-func TestLinkKeepsWhatIsNoLink(t *testing.T) {
+func TestLinkReplacesOnlyLinks(t *testing.T) {
 	enginePath, logPath := linked(t, "")
 	testutil.Check(t, Link(enginePath+"2", "", logPath), "replacing a link")
 	target, err := os.Readlink(logPath)

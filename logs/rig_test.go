@@ -80,7 +80,8 @@ func (c *rigContainer) wait() {
 	})
 }
 
-// log is the CRI log without the times, one stream after the other: the engine reads the two with a goroutine each.
+// log returns the CRI log without the times, one stream after the other. The order between the two streams varies,
+// because the engine reads each stream in its own goroutine.
 func (c *rigContainer) log() []string {
 	_, lines := readCRI(c.t, c.source.LogPath)
 	var sorted []string

@@ -20,7 +20,7 @@ func TestLinesShareAWakeUp(t *testing.T) {
 		logs[i].s, logs[i].source.ContainerID = s, string(rune('a'+i))
 		logs[i].engine.lines(1, 1)
 		logs[i].start()
-		logs[i].wait(1) // without a pause
+		logs[i].wait(1) // the first line does not wait for a pause
 	}
 	time.Sleep(2*pause + pause/10)
 	for n := 2; n <= 5; n++ {
