@@ -21,7 +21,7 @@ func imageRows() []row {
 			fields: of("ImageSpec", "user_specified_image"),
 			by:     "server",
 			says:   "It is the name that a container's status shows for its image.",
-			unseen: "no request to a real engine names it: server's tests of statuses and stats's of metrics show it",
+			unseen: "no request to a real engine names it: the tests of statuses (server) and metrics (stats) show it",
 		},
 		{
 			fields: of("ImageSpec", "runtime_handler"),

@@ -100,7 +100,7 @@ func containerRequestRows() []row {
 			seen:   []string{"test/e2e.TestCrictlContainer", openFields},
 			containers: []refusal{
 				{"no sandbox", invalid, "pod_sandbox_id", func(r *request) { r.podID = "" }},
-				{"sandbox id that is none", invalid, "pod_sandbox_id", func(r *request) { r.podID = "../x" }},
+				{"malformed sandbox id", invalid, "pod_sandbox_id", func(r *request) { r.podID = "../x" }},
 			},
 		},
 		{

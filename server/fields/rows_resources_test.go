@@ -40,9 +40,9 @@ func resourceRows() []row {
 					limits(&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: -1})},
 				{"CPU set that is not a list", invalid, "config.linux.resources.cpuset_cpus",
 					limits(&runtimeapi.LinuxContainerResources{CpusetCpus: "a"})},
-				{"CPU set with a range backwards", invalid, "config.linux.resources.cpuset_cpus",
+				{"CPU set with a backward range", invalid, "config.linux.resources.cpuset_cpus",
 					limits(&runtimeapi.LinuxContainerResources{CpusetCpus: "3-1"})},
-				{"memory nodes that are no list", invalid, "config.linux.resources.cpuset_mems",
+				{"memory nodes that are not a list", invalid, "config.linux.resources.cpuset_mems",
 					limits(&runtimeapi.LinuxContainerResources{CpusetMems: "0,"})},
 			},
 		},
@@ -94,8 +94,8 @@ func resourceRows() []row {
 			fields: of(resources, "unified"),
 			says: "With `criadapter-oci` they hold from the container's start on; without it they are written " +
 				"to the cgroup right after the start.",
-			refuses: "on cgroup v1 all, except `memory.swap.max`, which the engine limits, and keys with the value " +
-				"`max`",
+			refuses: "on cgroup v1 every key, except `memory.swap.max`, which the engine limits, and keys with the " +
+				"value `max`",
 			seen: []string{noteFields + "/limits from the start on", noteFields + "/unified keys on cgroup v1"},
 			uses: []use{
 				{"LinuxContainerResources.unified", func(r *request) {

@@ -40,7 +40,7 @@ func TestEveryFieldIsTranslated(t *testing.T) {
 		if row, _ := rowOf(name); row.is == implemented && row.by == "" && !changes[name] {
 			t.Errorf(
 				"%s: no value of %s changes what goes to the engine: translate it in docker/translate (container.go, "+
-					"sandbox.go), or set by in the row to the package that does the work", row.file, name)
+					"sandbox.go), or set the row's `by` to the package that does the work", row.file, name)
 		}
 	}
 }
