@@ -13,7 +13,7 @@ import (
 // Versions of the OCI runtime specification that have fields which older runtimes ignore.
 const (
 	withScheduler = "1.1.0" // process.scheduler and process.ioPriority
-	withDevices   = "1.3.0" // linux.netDevices, linux.memoryPolicy, and schemata in linux.intelRdt
+	withDevices   = "1.3.0" // linux.netDevices, linux.memoryPolicy, linux.intelRdt.schemata and .enableMonitoring
 )
 
 // adjustment returns the adjustments of plugins as a part of the note and as limits. Without adjustments the part is

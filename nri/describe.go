@@ -22,7 +22,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// describePod describes a pod.
+// describePod returns NRI's description of a pod, an empty one for nil.
 func describePod(pod *state.Pod) *api.PodSandbox {
 	if pod == nil {
 		return &api.PodSandbox{}
@@ -191,7 +191,7 @@ func describeHost(described *api.Container, host *container.HostConfig) {
 }
 
 // describeDevice describes a device and the container's access to it, as its OCI configuration does. Plugins find the
-// NUMA node of a device by its numbers. A directory of devices, and a device that is gone, have a path alone.
+// NUMA node of a device by its numbers. A directory of devices, and a device that is gone, have only a path.
 func describeDevice(mapping container.DeviceMapping) (*api.LinuxDevice, *api.LinuxDeviceCgroup) {
 	device := &api.LinuxDevice{Path: mapping.PathInContainer}
 	info, err := os.Stat(mapping.PathOnHost)

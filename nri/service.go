@@ -97,8 +97,8 @@ func (s *Service) Run(ctx context.Context, containers Containers) {
 		}
 	}
 	if err != nil {
-		s.failed = fmt.Errorf("NRI cannot start, no pod and no container can be made; mend it or set nri: disabled: "+
-			"%w: %w", err, errdefs.ErrUnavailable)
+		s.failed = fmt.Errorf("NRI cannot start, so no pod or container can be made; remove the cause or set nri: "+
+			"disabled: %w: %w", err, errdefs.ErrUnavailable)
 		log.G(ctx).WithError(err).Error("cannot start NRI")
 	}
 	close(s.started)

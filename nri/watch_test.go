@@ -128,7 +128,7 @@ func runs(cache *state.Cache, podID string, containerIDs ...string) {
 
 func ended(st *state.ContainerStatus) { st.Running, st.FinishedAt = false, time.Unix(3, 0) }
 
-// serviceOf returns a service whose plugins may be slow. It does not run.
+// serviceOf returns a service that does not run yet. Its plugins may answer slowly.
 func serviceOf(t *testing.T, cache *state.Cache) *Service {
 	t.Helper()
 	adaptation.SetPluginRequestTimeout(time.Minute)
