@@ -13,8 +13,9 @@ import (
 )
 
 // sameInheritance fails with ErrUnsuitable if a command would inherit something else from this program than from the
-// shim. A unit that filters system calls or bounds capabilities is one reason. Both are in the same namespaces, since
-// shimdir finds no other shim. If a container has no namespace of a kind, its commands are in the runtime's.
+// shim. A unit that filters system calls or bounds capabilities is one reason. This program and the shim are in the
+// same namespaces, since shimdir finds no other shim. If a container has no namespace of a kind, its commands are in
+// the runtime's.
 func sameInheritance(proc string, shim int, process object) error {
 	self, engine := filepath.Join(proc, "self"), filepath.Join(proc, strconv.Itoa(shim))
 	if err := sameStatus(self, engine); err != nil {

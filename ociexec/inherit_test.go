@@ -84,7 +84,7 @@ func TestSameInheritance(t *testing.T) {
 }
 
 // Filters can differ though each process has one.
-func TestFiltersOfBothAreNotBelievedEqual(t *testing.T) {
+func TestTwoFiltersDoNotCountAsEqual(t *testing.T) {
 	proc := t.TempDir()
 	filtered := map[string]string{"Seccomp": "2", "Seccomp_filters": "1"}
 	fakeProcess(t, proc, "self", filtered)

@@ -139,7 +139,7 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// These scripts are runtimes that hang when they have started a command and not written its process id.
+// These scripts are runtimes that hang after they have started a command, before they write its process id.
 const (
 	hangs      = `setsid sleep 1000 & echo $! >$mark; wait`
 	hangsApart = `(setsid sleep 1000 & echo $! >$mark); sleep 1000`

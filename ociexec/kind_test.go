@@ -71,8 +71,8 @@ func TestVersionIsAskedWithoutOurEnvironment(t *testing.T) {
 	testutil.Assert(t, err == nil && kind == "runc version ", "%q, %v", kind, err)
 }
 
-// A container's note names the runtime behind criadapter-oci, which answers for the engine's default runtime alone. An
-// updated runtime is asked again.
+// criadapter-oci reports only the version of the engine's default runtime. A container's note may name another runtime
+// behind it, which is asked itself. An updated runtime is asked again.
 func TestRuntimeBehindCriadapterOCI(t *testing.T) {
 	id := strings.Repeat("0a", 32)
 	notes := ocinote.Dir(t.TempDir())

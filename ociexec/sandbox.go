@@ -98,8 +98,8 @@ func (s *Sandbox) Signal(ctx context.Context, container string, pid int, signal 
 	return nil
 }
 
-// signalTree signals a process of a container and its descendants, until a search finds no new one. A process that is
-// killed is stopped before, so that it starts nothing more.
+// signalTree signals a process of a container and its descendants, until a search finds no new one. Before a kill it
+// stops root, so that root starts nothing more.
 func (s *Sandbox) signalTree(ctx context.Context, container string, root int, signal unix.Signal) error {
 	send := func(pid int, signal unix.Signal) error {
 		_, err := s.run(ctx, "kill", "--pid", strconv.Itoa(pid), container, strconv.Itoa(int(signal)))
@@ -134,14 +134,14 @@ func (s *Sandbox) signalTree(ctx context.Context, container string, root int, si
 			return nil
 		}
 	}
-	return errors.Join(errors.New("it starts processes faster than they can be signalled"), failed)
+	return errors.Join(errors.New("the command starts processes faster than they can be signalled"), failed)
 }
 
 // errNoList says that the runtime does not list the processes of a container.
 var errNoList = errors.New("the processes of the container are not known")
 
-// processes lists the processes of a container by their ids in the sandbox. The runtime has a process group instead of
-// a session, and older versions have neither. Its JSON has no parents.
+// processes lists the processes of a container by their ids in the sandbox. The runtime lists a process group instead
+// of a session, and older versions list neither. Its JSON has no parents.
 func (s *Sandbox) processes(ctx context.Context, container string) ([]proctable.Stat, error) {
 	output, err := s.run(ctx, "ps", container)
 	if err != nil {

@@ -64,7 +64,7 @@ func pair(t *testing.T, conn httpstream.Connection, port, id int) (data, errs ht
 	return data, errs
 }
 
-// listen serves connections one after the other with handle until the test ends, and returns the port.
+// listen serves each connection with handle until the test ends, and returns the port.
 func listen(t *testing.T, network, address string, handle func(*net.TCPConn)) int {
 	t.Helper()
 	listener, err := net.Listen(network, address)

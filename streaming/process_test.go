@@ -47,8 +47,8 @@ func TestExecKeepsStreamsApart(t *testing.T) {
 		req.Cmd = []string{"a", "b c"}
 		c := open(t, execURL(t, s, req), asked)
 		fmt.Fprint(c.stdin, "the input")
-		// The library's client sends the end of the stream, and then writes nothing once more. The second write fails
-		// if the session has ended meanwhile.
+		// The library's client sends the end of the stream, and then an empty message. The second write fails if the
+		// session has ended meanwhile.
 		_ = c.stdin.Close()
 		got := c.finish()
 		testutil.Assert(t, got.Status == "Success", "%+v", got)
