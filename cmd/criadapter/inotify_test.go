@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The program starts if other processes of its user hold all inotify instances. The limit applies to the user namespace
-// of this test.
+// The program starts even if other processes of its user hold all inotify instances. The limit applies to the user
+// namespace of this test.
 func TestStartsWithoutInotify(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "cri.sock")

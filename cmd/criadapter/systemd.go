@@ -27,7 +27,7 @@ func notifyReady(ctx context.Context, services *services) {
 		select {
 		case <-services.recovered:
 		case <-time.After(recoverGrace):
-			log.G(ctx).Warn("pods are still being recovered, telling systemd that the server is ready all the same")
+			log.G(ctx).Warn("pods are still being recovered, telling systemd anyway that the server is ready")
 		case <-ctx.Done():
 			return
 		}
@@ -66,7 +66,7 @@ func askVersion(ctx context.Context, socket string) error {
 	}
 	defer conn.Close()
 	if _, err := runtimeapi.NewRuntimeServiceClient(conn).Version(ctx, &runtimeapi.VersionRequest{}); err != nil {
-		return fmt.Errorf("asking the own socket for the version: %w", err)
+		return fmt.Errorf("asking the server's own socket for the version: %w", err)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func flagTable(flags *pflag.FlagSet) string {
 	return table.String()
 }
 
-// commandTable is every command with the flags of its own.
+// commandTable is every command with its own flags.
 func commandTable(root *cobra.Command) string {
 	var table strings.Builder
 	table.WriteString("| command | | flags |\n|---|---|---|\n")
@@ -69,5 +69,5 @@ func code(text string) string {
 	return "`" + text + "`"
 }
 
-// cell is a text in a table.
+// cell escapes a text for a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }

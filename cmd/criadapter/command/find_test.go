@@ -79,12 +79,12 @@ func TestFindTheRunningServer(t *testing.T) {
 		want      string
 		fails     bool
 	}{
-		"the second":              {[]string{away, ours}, ours, false},
-		"behind a stale socket":   {[]string{stale, ours}, ours, false},
-		"another server's":        {[]string{away, other}, away, true},
-		"another, but the likely": {[]string{other, ours}, other, false},
-		"the error of a socket":   {[]string{away, stale}, stale, true},
-		"none":                    {[]string{away, away + "2"}, away, true},
+		"the second":            {[]string{away, ours}, ours, false},
+		"behind a stale socket": {[]string{stale, ours}, ours, false},
+		"another server's":      {[]string{away, other}, away, true},
+		"another at the first":  {[]string{other, ours}, other, false},
+		"the error of a socket": {[]string{away, stale}, stale, true},
+		"none":                  {[]string{away, away + "2"}, away, true},
 	} {
 		answer, err := find(t.Context(), test.endpoints, status.Ask)
 		testutil.Assert(t, answer.Endpoint == test.want && (err != nil) == test.fails,
