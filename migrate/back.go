@@ -212,8 +212,9 @@ func (n *Node) writeCheckpoint(pod *returned) error {
 	return errors.Join(errs...)
 }
 
-// checkpointDirs returns the directories that cri-dockerd may read: below the first of its root directories, and below
-// ours if cri-dockerd has used it. Its flag --cri-dockerd-root-directory names ours, too.
+// checkpointDirs returns the directories that cri-dockerd may read. One is below the first of its root directories. The
+// other is below OwnRoot, if cri-dockerd has used it. Both programs have the flag --cri-dockerd-root-directory, so they
+// may share a root directory.
 func (n *Node) checkpointDirs() []string {
 	var dirs []string
 	if len(n.opts.RootDirectories) > 0 {

@@ -81,8 +81,9 @@ func TestPodsWithoutASandboxContainerAreHandedBack(t *testing.T) {
 	}
 }
 
-// TestHandBackToOurOwnRoot: cri-dockerd's flag of its root directory names ours, too, so both may have used one.
-// Without the checkpoint there, cri-dockerd would not remove the rules of the pod's host ports.
+// TestHandBackToOurOwnRoot: criadapter has cri-dockerd's flag --cri-dockerd-root-directory, too, so both programs may
+// have used one root directory. Without the checkpoint there, cri-dockerd would not remove the rules of the pod's host
+// ports.
 func TestHandBackToOurOwnRoot(t *testing.T) {
 	for name, shared := range map[string]bool{"shared": true, "of its own": false} {
 		t.Run(name, func(t *testing.T) {

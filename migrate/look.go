@@ -44,7 +44,7 @@ func (n *Node) list(ctx context.Context) ([]container.Summary, error) {
 	return n.opts.Engine.ListContainers(ctx, map[string]string{translate.LabelKind: ""})
 }
 
-// plan reads the pods in ids, the result of unknown, and plans their migration.
+// plan reads the pods in ids, the result of unmigrated, and plans their migration.
 func (n *Node) plan(ctx context.Context, ids map[string][]string) (*Plan, error) {
 	pods, errs := make([]*podPlan, len(ids)), make([]error, len(ids))
 	sorted := slices.Sorted(maps.Keys(ids))
@@ -74,8 +74,8 @@ func (n *Node) plan(ctx context.Context, ids map[string][]string) (*Plan, error)
 	return plan, nil
 }
 
-// unknown returns the sandboxes to migrate, each with the containers that another shim created.
-func (n *Node) unknown(ctx context.Context, list []container.Summary) (map[string][]string, error) {
+// unmigrated returns the sandboxes to migrate, each with the containers that another shim created.
+func (n *Node) unmigrated(ctx context.Context, list []container.Summary) (map[string][]string, error) {
 	known, wanted, foreign := map[string]bool{}, map[string]bool{}, map[string][]string{}
 	for _, c := range list {
 		kind := translate.KindOf(c)
@@ -301,7 +301,7 @@ func readBounded(path string) ([]byte, error) {
 }
 
 // grant bounds the log history to convert, by the free space of each file system. It leaves out a pod whose log
-// directory is gone or cannot be read, which must not hide the other pods.
+// directory is gone or cannot be read, so that this pod does not hide the others.
 func (n *Node) grant(plan *Plan) {
 	spaces, on := map[uint64]space{}, map[uint64][]*logPlan{}
 	plan.pods = slices.DeleteFunc(plan.pods, func(pod *podPlan) bool {

@@ -66,7 +66,7 @@ func New(opts Options) *Node {
 // nothing, and fails if a running pod has no record.
 func (n *Node) Adopt(ctx context.Context, list []container.Summary) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "migrate"))
-	ids, err := n.unknown(ctx, list)
+	ids, err := n.unmigrated(ctx, list)
 	if err != nil || len(ids) == 0 {
 		return err
 	}
@@ -94,7 +94,7 @@ func (n *Node) Plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := n.unknown(ctx, list)
+	ids, err := n.unmigrated(ctx, list)
 	if err != nil {
 		return nil, err
 	}

@@ -461,8 +461,8 @@ func TestCRIDockerdOfAnEngineIsFound(t *testing.T) {
 		{[]string{"cri-dockerd", "--docker-endpoint", "unix:///elsewhere.sock"}, false},
 		{[]string{"cri-dockerd", "--docker-endpoint", "unix:///var/run/docker.sock", "--v"}, true},
 	} {
-		driven := engineOf(tc.args)
-		testutil.Equal(t, drives(t.TempDir(), driven, "unix:///var/run/docker.sock"), tc.want, "%q", tc.args)
+		used := engineOf(tc.args)
+		testutil.Equal(t, drives(t.TempDir(), used, "unix:///var/run/docker.sock"), tc.want, "%q", tc.args)
 	}
 }
 

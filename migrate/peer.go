@@ -77,8 +77,8 @@ func (n *Node) criDockerd() int {
 		if err != nil {
 			continue
 		}
-		driven := engineOf(strings.Split(string(commandLine), "\x00"))
-		if drives(filepath.Join(filepath.Dir(program), "root"), driven, n.opts.DockerEndpoint) {
+		used := engineOf(strings.Split(string(commandLine), "\x00"))
+		if drives(filepath.Join(filepath.Dir(program), "root"), used, n.opts.DockerEndpoint) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(program))) // by the pattern
 			return pid
 		}
@@ -88,24 +88,24 @@ func (n *Node) criDockerd() int {
 
 // engineOf returns the address of the engine that cri-dockerd with these arguments uses.
 func engineOf(args []string) string {
-	driven := peerEndpoint
+	endpoint := peerEndpoint
 	for i, arg := range args {
 		if value, found := strings.CutPrefix(arg, peerEndpointFlag+"="); found {
-			driven = value
+			endpoint = value
 		} else if arg == peerEndpointFlag && i+1 < len(args) {
-			driven = args[i+1]
+			endpoint = args[i+1]
 		}
 	}
-	return driven
+	return endpoint
 }
 
-// drives reports whether a cri-dockerd that uses the engine at driven uses the one at endpoint. root is its root
-// directory. A cri-dockerd in a container may have another engine's socket at the same path.
-func drives(root, driven, endpoint string) bool {
-	if socketOf(driven) != socketOf(endpoint) {
+// drives reports whether a cri-dockerd uses our engine, which is at endpoint. used is the address that cri-dockerd has
+// for its engine. root is its root directory: in a container, the same path may be the socket of another engine.
+func drives(root, used, endpoint string) bool {
+	if socketOf(used) != socketOf(endpoint) {
 		return false
 	}
-	path := strings.TrimPrefix(driven, "unix://")
+	path := strings.TrimPrefix(used, "unix://")
 	if below, found := strings.CutPrefix(path, "/var/run/"); found {
 		path = "/run/" + below // an absolute link below root would lead to our files
 	}
