@@ -200,7 +200,7 @@ func TestPowerCutAtEveryStep(t *testing.T) {
 	d.after = func(step string) {
 		d.cuts(t, func(left string) {
 			cuts++
-			wantPossible(t, fmt.Sprintf("cut behind step %d, %s", d.steps, step), left, possible)
+			wantPossible(t, fmt.Sprintf("cut after step %d, %s", d.steps, step), left, possible)
 		})
 	}
 	var changed string
@@ -212,7 +212,7 @@ func TestPowerCutAtEveryStep(t *testing.T) {
 		d.after("the promise")
 	})
 	testutil.Assert(t, cuts >= 100, "only %d cuts were tried", cuts)
-	t.Logf("%d power cuts behind %d steps", cuts, d.steps)
+	t.Logf("%d power cuts after %d steps", cuts, d.steps)
 }
 
 // wantPossible opens the directory that a power cut left. Each record must be whole and have a possible attempt.

@@ -66,7 +66,7 @@ func (s Set) Make(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("%s is where a new pin belongs: %w", p.path, errdefs.ErrAlreadyExists), err)
 		}
 	}
-	// The thread is not unlocked: it ends, as no other goroutine may run in the new namespaces.
+	// The thread ends and is never unlocked, so that no other goroutine runs in the new namespaces.
 	if err := osthread.Do(s.makeHere); err != nil {
 		return errors.Join(err, s.Unpin())
 	}

@@ -22,7 +22,7 @@ func parse(text []byte) (object, error) {
 		return nil, err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("text behind the end of the object")
+		return nil, errors.New("text after the end of the object")
 	}
 	if o == nil {
 		return nil, errors.New("no object")

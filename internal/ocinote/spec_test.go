@@ -168,7 +168,7 @@ func TestSpecThatCannotBeEdited(t *testing.T) {
 	}{
 		"no JSON":       {`{`, Note{}, "OCI configuration: unexpected EOF"},
 		"null":          {`null`, Note{}, "no object"},
-		"more than one": {`{}{}`, Note{}, "text behind the end"},
+		"more than one": {`{}{}`, Note{}, "text after the end"},
 		"no list of namespaces": {`{"linux": {"namespaces": {}}}`, Note{Namespaces: map[string]string{"ipc": "/x"}},
 			"namespaces is not a list"},
 		"no linux":             {`{"linux": 5}`, Note{}, "linux is not an object"},
