@@ -124,7 +124,7 @@ func TestRefusalsNameTheFlag(t *testing.T) {
 		"profiles nowhere": {[]string{"--metrics-profiling"}, "--metrics-bind-addr"},
 		"collector":        {[]string{"--tracing-endpoint=localhost:4317"}, "http://host:port"},
 		"collector's path": {[]string{"--tracing-endpoint=http://localhost:4317/v1/traces"}, "http://host:port"},
-		"collector's user": {[]string{"--tracing-endpoint=https://u:secret@c:4317"}, "no password"},
+		"collector's user": {[]string{"--tracing-endpoint=https://u:secret@c:4317"}, "must not have a user"},
 		"sampling rate": {[]string{"--tracing-sampling-rate-per-million=1000001"},
 			"--tracing-sampling-rate-per-million"},
 		"long socket": {[]string{"--container-runtime-endpoint=unix:///" + strings.Repeat("x", 120)},

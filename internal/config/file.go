@@ -96,7 +96,7 @@ func refusal(path string, raw []byte, err error) error {
 	return errors.Join(errs...)
 }
 
-// find returns the line and the column of a key, counted from 1. They are 0 for a key that the file spells otherwise,
+// find returns the line and the column of a key, counted from 1. They are 0 for a key that the file spells differently,
 // such as with escapes. The parser does not report positions. All keys are at the top level, so the first match counts.
 func find(raw []byte, key string) (line, column int) {
 	place := regexp.MustCompile(`(?m)(?:^|[{,])[\t ]*(["']?` + regexp.QuoteMeta(key) + `["']?)\s*:`)

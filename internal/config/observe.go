@@ -43,7 +43,7 @@ func checkTracing(c Config) error {
 		return errors.New("--tracing-endpoint: give the collector as http://host:port or https://host:port")
 	}
 	if u.User != nil { // a verbose Status shows the configuration
-		return errors.New("--tracing-endpoint: no user and no password, please: they would be shown by crictl info")
+		return errors.New("--tracing-endpoint: it must not have a user or a password, because crictl info shows it")
 	}
 	return nil
 }

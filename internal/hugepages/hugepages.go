@@ -33,7 +33,7 @@ func Sizes(root string) ([]int64, error) {
 	return sizes, nil
 }
 
-// Names returns the sizes as the files of the controller hugetlb name them, 2MB and 1GB, in the order of text. It
+// Names returns the sizes as the files of the controller hugetlb name them, such as 2MB, in lexical order. It
 // returns none if the kernel's directory cannot be read.
 func Names(root string) []string {
 	sizes, _ := Sizes(root)

@@ -16,9 +16,9 @@ const Grace = 5 * time.Second
 
 // Wait ends conn's writing direction and waits until the peer hangs up or conn is closed. It discards further input,
 // because unread input would let the kernel discard the output. Wait ends after grace if the peer's kernel has
-// everything. Before that, the kernel would discard the rest at any further input, such as a ping: Wait then goes on
-// as long as the peer reads, and ends if the peer has not read for idle. The caller closes conn afterwards. Other reads
-// of conn may fail meanwhile, because Wait sets deadlines.
+// everything. Otherwise Wait goes on as long as the peer reads, and ends if the peer has not read for idle: after an
+// earlier end, further input such as a ping would let the kernel discard the rest. The caller closes conn afterwards.
+// Other reads of conn may fail meanwhile, because Wait sets deadlines.
 func Wait(conn *net.TCPConn, grace, idle time.Duration) {
 	if conn.CloseWrite() != nil {
 		return

@@ -12,7 +12,7 @@ func editSeccomp(spec object, note Note) error {
 		return err
 	}
 	if linux["seccomp"] == nil {
-		return errors.New("linux.seccomp is missing, which the note completes")
+		return errors.New("linux.seccomp is missing, but the note adds fields to it")
 	}
 	profile, err := linux.child("seccomp")
 	if err != nil {

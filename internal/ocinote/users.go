@@ -17,7 +17,7 @@ func (n Note) HostRoot() (uid, gid int, err error) {
 	uid, uidFound := hostID(n.UIDMappings)
 	gid, gidFound := hostID(n.GIDMappings)
 	if !uidFound || !gidFound {
-		return 0, 0, errors.New("the note maps no root")
+		return 0, 0, errors.New("the note does not map root")
 	}
 	return uid, gid, nil
 }
@@ -107,7 +107,7 @@ func mountAt(spec object, destination string) (object, error) {
 	}
 	i := slices.IndexFunc(mounts, func(m object) bool { return m["destination"] == destination })
 	if i < 0 {
-		return nil, fmt.Errorf("mounts has none at %s, whose owners the note maps", destination)
+		return nil, fmt.Errorf("mounts has none at %s, but the note maps its owners", destination)
 	}
 	return mounts[i], nil
 }

@@ -24,7 +24,7 @@ func Sockets(proc string) map[string]string {
 	return paths
 }
 
-// Holders returns the processes that have the unix socket at path open, in the order of a list of names. proc is a
+// Holders returns the processes that have the unix socket at path open, in the lexical order of their ids. proc is a
 // mount of the proc file system. A caller other than root sees its own processes only.
 func Holders(proc, path string) []int {
 	links := map[string]bool{}
@@ -50,8 +50,8 @@ func Holders(proc, path string) []int {
 	return holders
 }
 
-// OnlySystemd reports whether systemd, and no other process, has the unix socket at path open. It would start a service
-// for a connection. The result is false for a caller other than root.
+// OnlySystemd reports whether systemd, and no other process, has the unix socket at path open. systemd would start a
+// service for a connection. The result is false for a caller other than root.
 func OnlySystemd(proc, path string) bool {
 	name, _ := os.ReadFile(filepath.Join(proc, "1", "comm")) // an unknown name is not systemd's
 	return string(bytes.TrimSpace(name)) == "systemd" && slices.Equal(Holders(proc, path), []int{1})
