@@ -26,7 +26,7 @@
 # Elsewhere the engine refuses the container: "bind source path does not exist". Let the kubelet make the directory (a
 # hostPath of the type DirectoryOrCreate), or mount the directory above it here.
 #
-# The engine pulls images, with the node's certificates of authorities. Image policies and OCI artifacts need these
+# The engine pulls images, with the node's CA certificates. Image policies and OCI artifacts need these
 # certificates here as well, but this image has none: mount /etc/ssl/certs (on Fedora and its relatives /etc/pki), and
 # /etc/docker/certs.d if it exists. The node's engine trusts the same certificates, and the node updates them.
 #

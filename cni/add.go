@@ -55,7 +55,8 @@ func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
 	}
 	for _, capability := range unserved(snap.list, rt.CapabilityArgs) {
 		log.G(ctx).WithFields(log.Fields{"podSandboxID": pod.ID, "network": snap.list.Name, "capability": capability}).
-			Warn("no CNI plugin declares a capability that the pod needs, it has no effect unless the add-on serves it")
+			Warn("no CNI plugin declares a capability that the pod needs, the capability has no effect unless the " +
+				"add-on serves it")
 	}
 	if err := n.beginAdd(ctx, snap.list, rt); err != nil {
 		return nil, err

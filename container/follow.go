@@ -152,7 +152,8 @@ func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 		defer close(saved)
 		if err := s.changeRecord(ctx, c.SandboxID, c.ID, addFacts); err != nil {
 			log.G(ctx).WithError(err).WithFields(c.LogFields()).
-				Warn("cannot save the end of container, user and memory kill are unknown after a restart of criadapter")
+				Warn("cannot save the end of container, its user and an out-of-memory kill are unknown after a " +
+					"restart of criadapter")
 		}
 	}()
 	select {

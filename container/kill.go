@@ -33,7 +33,7 @@ func (s *Service) killTree(ctx context.Context, pid int, containerID string) err
 			return err
 		}
 	}
-	return errors.New("it starts processes faster than they can be killed")
+	return errors.New("the command starts processes faster than they can be killed")
 }
 
 // tree lists the process pid of a container, its descendants, and the members of its session.

@@ -100,7 +100,7 @@ func (c *Client) drop(ctx context.Context, s *session, reason error) {
 func (c *Client) renew(ctx context.Context) {
 	c.reloads.Add(1)
 	if c.current.Swap(nil) != nil {
-		log.G(ctx).WithField("host", c.host).Info("the Docker Engine read its configuration again")
+		log.G(ctx).WithField("host", c.host).Info("Docker Engine has read its configuration again")
 	}
 }
 

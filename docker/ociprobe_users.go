@@ -28,8 +28,8 @@ const (
 func (p probe) proveUsers(ctx context.Context) error {
 	if p.selinux {
 		return errors.New(
-			"the engine confines containers with SELinux, and a root with mapped owners would be without the " +
-				"container's label")
+			"the engine confines containers with SELinux, and a root file system with mapped owners would not have " +
+				"the container's label")
 	}
 	maps := []userns.Mapping{{HostID: probeUsers, Size: probeUserSize}}
 	child, err := userns.Make(maps, maps, 0)

@@ -79,8 +79,8 @@ func leaves(root, dir string, err error) error {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		return fmt.Errorf("opening the log directory: %w", err)
 	}
-	return fmt.Errorf("the log directory %s leads out of the pod's, %s, by a link, remove it (%w): %w", dir, root, err,
-		errdefs.ErrFailedPrecondition)
+	return fmt.Errorf("the log directory %s leads out of the pod's, %s, by a link: remove the link (%w): %w", dir, root,
+		err, errdefs.ErrFailedPrecondition)
 }
 
 // openBeneath opens the file at path, in a directory from openDirectory. It fails if the file is a link.

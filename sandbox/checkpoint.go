@@ -195,7 +195,7 @@ func checkNames(dir string, configs []*runtimeapi.ContainerConfig) error {
 	}
 	names := slices.Sorted(maps.Keys(asked))
 	if slices.Sort(options.Containers); len(names) != len(configs) || !slices.Equal(names, options.Containers) {
-		return fmt.Errorf("container_configs: the checkpoint has the containers %q, asked for are %q: %w",
+		return fmt.Errorf("container_configs: the checkpoint has the containers %q, the request has %q: %w",
 			options.Containers, names, errdefs.ErrInvalidArgument)
 	}
 	return nil

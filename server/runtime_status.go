@@ -75,7 +75,7 @@ func (s *Server) networkCondition(err error, features docker.Features) *runtimea
 		condition.Reason = "DefaultRuntimeNotSupported"
 		condition.Message = fmt.Sprintf(
 			"the engine's default runtime %q cannot be joined to a CNI network: set default-runtime of "+
-				"daemon.json to runc or its kin, or use --network-plugin=bridge", features.DefaultRuntime)
+				"daemon.json to runc or a similar runtime, or use --network-plugin=bridge", features.DefaultRuntime)
 	default:
 		condition.Status = true
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// limited is a transport that bounds answers, and uses HTTP without TLS for loopback addresses alone.
+// limited is a transport that bounds answers, and uses HTTP without TLS only for loopback addresses.
 type limited struct {
 	http.RoundTripper
 	// maxAnswer is the bound in bytes, 0 for none.
@@ -21,7 +21,7 @@ type limited struct {
 
 func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	if host := request.URL.Hostname(); request.URL.Scheme != "https" && !loopback(host) {
-		return nil, fmt.Errorf("%s: criadapter speaks HTTP without TLS to loopback addresses alone", host)
+		return nil, fmt.Errorf("%s: criadapter speaks HTTP without TLS only to loopback addresses", host)
 	}
 	response, err := l.RoundTripper.RoundTrip(request)
 	if err != nil {
@@ -33,7 +33,7 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// explain adds the remedy to the error about a certificate, if this system has no certificates of authorities at all.
+// explain adds the remedy to the error about a certificate, if this system has no CA certificates at all.
 // criadapter's image has none: its container gets the node's certificates, which the engine trusts, too.
 func explain(err error) error {
 	var unknown x509.UnknownAuthorityError
@@ -44,7 +44,7 @@ func explain(err error) error {
 	if roots, failure := x509.SystemCertPool(); failure == nil && !roots.Equal(x509.NewCertPool()) {
 		return err
 	}
-	return fmt.Errorf("%w: there are no certificates of authorities here: give criadapter's container the node's, "+
+	return fmt.Errorf("%w: there are no CA certificates here: give criadapter's container the node's, "+
 		"such as /etc/ssl/certs", err)
 }
 
