@@ -212,6 +212,28 @@ func TestRemove(t *testing.T) {
 	}
 }
 
+// The checkpoint of a pod that is being removed goes as a whole, so it is not written for each container.
+func TestRemoveFromAPodThatLeaves(t *testing.T) {
+	n, _ := newFakeNode(t)
+	n.watch()
+	pod, id := n.runningInPod()
+	records := func() int {
+		record, err := n.store.Load(t.Context(), pod)
+		testutil.Must(t, err)
+		return len(record.Containers)
+	}
+	left := n.LeavePod(pod)
+	testutil.Must(t, n.Remove(t.Context(), id))
+	_, err := n.cache.Snapshot().Container(id)
+	testutil.Assert(t, err != nil, "the removed container is still shown")
+	time.Sleep(50 * time.Millisecond) // Watch could drop the record
+	testutil.Equal(t, records(), 1, "records while the pod leaves")
+	left()
+	other := n.create(pod, withAttempt(n.config("sleep"), 1))
+	testutil.Must(t, n.Remove(t.Context(), other))
+	testutil.Equal(t, records(), 1, "records after another container was removed")
+}
+
 func TestRemoveAtTheSameTime(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod, id := n.runningInPod()

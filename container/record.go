@@ -143,8 +143,19 @@ func (s *Service) mark(
 	}))
 }
 
-// dropRecord removes a container's part of the checkpoint.
+// LeavePod says that a pod is being removed, until the returned function is called. Meanwhile the records of removed
+// containers stay, because the pod's checkpoint goes as a whole. Otherwise it is written for each container that it
+// loses.
+func (s *Service) LeavePod(sandboxID string) (left func()) {
+	s.leaving.Store(sandboxID, nil)
+	return func() { s.leaving.Delete(sandboxID) }
+}
+
+// dropRecord removes a container's part of the checkpoint, unless the pod is being removed.
 func (s *Service) dropRecord(ctx context.Context, sandboxID, id string) error {
+	if _, leaving := s.leaving.Load(sandboxID); leaving {
+		return nil
+	}
 	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
 		delete(r.Containers, id)
 		return nil

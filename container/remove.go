@@ -44,8 +44,8 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
 		return err
 	}
-	// Step 3: the record. If a full disk keeps it, the removal of the pod drops it. A start before that may list the
-	// container once more, as ended.
+	// Step 3: the record. If a full disk keeps it, or the pod is being removed, the removal of the pod drops it. A
+	// start before that may list the container once more, as ended.
 	if err := s.dropRecord(ctx, c.SandboxID, c.ID); err != nil {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).
 			Warn("removed container keeps its record: a restart may list it as ended until it is removed again")

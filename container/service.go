@@ -106,6 +106,8 @@ type Service struct {
 	// ends has the *checkpoint.End of each container whose exit hook runs, by id. One write then saves the end and the
 	// last position of the log.
 	ends sync.Map
+	// leaving has the ids of pods that are being removed, see LeavePod.
+	leaving sync.Map
 	// later has what leaveToWatch gave to Watch.
 	later chan func(context.Context)
 	// workDirs has the path of each directory that a running Checkpoint works in.

@@ -21,6 +21,7 @@ func (s *Service) Remove(ctx context.Context, id string) error {
 	if err := s.Stop(ctx, pod.ID); err != nil {
 		return err
 	}
+	defer s.opts.Containers.LeavePod(pod.ID)()
 	if err := s.forContainers(ctx, pod.ID, s.opts.Containers.Remove); err != nil {
 		return err
 	}

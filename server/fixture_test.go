@@ -248,10 +248,12 @@ type containers struct{ *services }
 
 func (c containers) Checkpoint(ctx context.Context, _, _ string) error { return c.enter(ctx) }
 
-// CheckpointAll and Restore are called by sandbox.Service.
+// CheckpointAll, LeavePod and Restore are called by sandbox.Service.
 func (c containers) CheckpointAll(ctx context.Context, _ string, _ []string, _ string) error {
 	return c.enter(ctx)
 }
+
+func (c containers) LeavePod(string) func() { return func() {} }
 
 func (c containers) Restore(
 	ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig,
