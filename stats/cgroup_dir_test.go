@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -40,4 +41,12 @@ func TestCgroupDir(t *testing.T) {
 			testutil.Fails(t, err, errdefs.IsNotFound, "no such process")
 		})
 	}
+}
+
+// A process that cannot be looked at is not gone: its limits must not be left out silently.
+func TestCgroupDirOfAnUnreadableProcess(t *testing.T) {
+	proc := t.TempDir()
+	testutil.Must(t, os.MkdirAll(filepath.Join(proc, "7", "cgroup"), 0o700)) // a directory cannot be read as a file
+	_, _, err := (&Collector{proc: proc, trees: onlyV2}).CgroupDir("0123abc", 7, "hugetlb")
+	testutil.Assert(t, err != nil && !errdefs.IsNotFound(err), "got %v", err)
 }
