@@ -67,10 +67,10 @@ func (p *Process) join() {
 	}
 }
 
-// lose ends the Process with ErrKeeper. The link calls it if the keeper has ended without the last report. If the
+// lose ends the Process with ErrKeeper. The link calls it if its keeper has ended without the last report. If the
 // command has not started yet, lose ends its start first: nothing of the start is left, or the error says that the
 // runtime lives.
-func (p *Process) lose() {
+func (p *Process) lose(keeper string) {
 	p.endErr = ErrKeeper
 	if p.pid != 0 {
 		close(p.ended)
@@ -79,7 +79,7 @@ func (p *Process) lose() {
 	go func() { // it ends at deathTimeout at the latest
 		ctx, cancel := context.WithTimeout(context.Background(), deathTimeout)
 		defer cancel()
-		p.startErr = errors.Join(ErrKeeper, endStart(ctx, p.dir))
+		p.startErr = errors.Join(ErrKeeper, endStart(ctx, keeper, p.dir))
 		p.pid = readPID(filepath.Join(p.dir, pidFile)) // the runtime may have started the command
 		killStrays(p.container, p.requested)
 		p.tidy()

@@ -212,6 +212,24 @@ func TestKilledKeeperLeavesNoStart(t *testing.T) {
 	isGone(t, "the runtime", runtime.Parent)
 }
 
+// A runtime that a killed keeper has forked, and that has not reached its execve(2), has the keeper's command line.
+func TestStartEndsBeforeItsRuntimeIsExecuted(t *testing.T) {
+	forked, other := exec.Command("sleep"), exec.Command("sleep")
+	forked.Args, other.Args = []string{keeperProgram, "1000"}, []string{keeperProgram, "2000"}
+	for _, cmd := range []*exec.Cmd{forked, other} {
+		testutil.Must(t, cmd.Start())
+		t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+		pid := cmd.Process.Pid
+		testutil.Until(t, "its command line is in /proc", func() bool {
+			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			return err == nil && string(line) == keeperLine(cmd.Args[1])
+		})
+	}
+	testutil.Must(t, endStart(limited(t), "1000", t.TempDir()))
+	isGone(t, "the runtime", forked.Process.Pid)
+	testutil.Assert(t, proctable.Lives(other.Process.Pid), "the child of another keeper was killed")
+}
+
 // The limit of the wait for a killed runtime is not the limit of the command.
 func TestRuntimeThatDoesNotDieIsNoTimeout(t *testing.T) {
 	dir := t.TempDir()
@@ -228,7 +246,7 @@ func TestRuntimeThatDoesNotDieIsNoTimeout(t *testing.T) {
 	testutil.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	err = endStart(ctx, dir)
+	err = endStart(ctx, "none", dir)
 	testutil.Assert(t, err != nil && !errors.Is(err, context.DeadlineExceeded), "got %v", err)
 }
 

@@ -75,9 +75,14 @@ func kill(seen proctable.Stat) bool {
 const deathTimeout = 10 * time.Second
 
 // endStart ends the runtimes of a command's start whose keeper was killed. They go on without their parent, and their
-// command lines name the command's directory. It returns when no such runtime is left, or with an error at the end of
-// ctx.
-func endStart(ctx context.Context, dir string) error {
+// command lines name the command's directory. A runtime that has not reached its execve(2) has the command line of its
+// keeper. It returns when no such runtime is left, or with an error at the end of ctx.
+func endStart(ctx context.Context, keeper, dir string) error {
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return os.NewSyscallError("getsid", err)
+	}
+	before, after := []byte(keeperLine(keeper)), []byte(dir+"/"+pidFile)
 	for {
 		all, err := proctable.All()
 		if err != nil {
@@ -86,9 +91,13 @@ func endStart(ctx context.Context, dir string) error {
 		left := 0
 		for _, p := range all {
 			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
-			if err == nil && p.PID != os.Getpid() && bytes.Contains(line, []byte(dir+"/"+pidFile)) {
+			switch {
+			case err != nil, p.PID == os.Getpid():
+			case bytes.Equal(line, before), bytes.Contains(line, after):
 				endRuntime(p.PID)
 				left++
+			case len(line) == 0 && p.Session == session && hasProgram(p.PID):
+				left++ // it is in the middle of execve(2), and may be the runtime
 			}
 		}
 		if left == 0 {
@@ -100,6 +109,12 @@ func endStart(ctx context.Context, dir string) error {
 		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+// hasProgram reports whether a process runs a program. Kernel threads and ended processes have none.
+func hasProgram(pid int) bool {
+	_, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	return err == nil
 }
 
 // killStrays kills commands that a dead runtime of a dead keeper has left in a container. Such a command began after

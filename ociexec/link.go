@@ -1,6 +1,7 @@
 package ociexec
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,8 +18,10 @@ import (
 // link is the connection to one keeper.
 type link struct {
 	conn *net.UnixConn
-	cmd  *exec.Cmd
-	done chan struct{}
+	// keeper is the keeper's own name, which no other keeper has.
+	keeper string
+	cmd    *exec.Cmd
+	done   chan struct{}
 
 	mu        sync.Mutex
 	processes map[uint64]*Process
@@ -29,8 +32,14 @@ type link struct {
 // lockDescriptor is the keeper's descriptor of the lock of its Runner's directory.
 const lockDescriptor = 4
 
+// keeperProgram is the name of a keeper's program in lists of processes.
+const keeperProgram = "criadapter-keeper"
+
+// keeperLine is the command line of a keeper in /proc. A child that the keeper has forked has it, too, until execve(2).
+func keeperLine(keeper string) string { return keeperProgram + "\x00" + keeper + "\x00" }
+
 // newLink starts a keeper: this program again, with the connection and the Runner's lock as its only further
-// descriptors, and keeperVariable as its environment.
+// descriptors, and keeperVariable as its environment. Its argument is its name.
 func newLink(lock *os.File) (*link, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -43,14 +52,18 @@ func newLink(lock *os.File) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
+	keeper := rand.Text()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Args = []string{"criadapter-keeper"}
+	cmd.Args = []string{keeperProgram, keeper}
 	cmd.Env, cmd.Dir, cmd.ExtraFiles = []string{keeperVariable + "=1"}, "/", []*os.File{theirs, lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	l := &link{conn: conn.(*net.UnixConn), cmd: cmd, done: make(chan struct{}), processes: map[uint64]*Process{}}
+	l := &link{
+		conn: conn.(*net.UnixConn), keeper: keeper, cmd: cmd, done: make(chan struct{}),
+		processes: map[uint64]*Process{},
+	}
 	go l.receive()
 	return l, nil
 }
@@ -107,7 +120,7 @@ func (l *link) sent(id uint64, err error) {
 	case err != nil:
 		delete(l.processes, id)
 	case found && l.broken():
-		p.lose()
+		p.lose(l.keeper)
 	}
 }
 
@@ -170,7 +183,7 @@ func (l *link) receive() {
 	l.mu.Lock()
 	for id, p := range l.processes {
 		if id != l.sending { // sent calls lose for this one
-			p.lose()
+			p.lose(l.keeper)
 		}
 	}
 	close(l.done)
