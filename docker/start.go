@@ -39,6 +39,10 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 	})
 }
 
+// StartCancelled reports whether the engine's error of a failed start says that its client has left, such as a killed
+// criadapter. The engine cancels a start only before it runs the container's program.
+func StartCancelled(text string) bool { return strings.Contains(text, context.Canceled.Error()) }
+
 // endingShim has texts in the engine's errors for an ending shim. Its socket was closed, or it no longer listened. It
 // no longer ran programs, or its end removed the directory of the new container.
 var endingShim = []string{"ttrpc: closed", "connect: connection refused", "): shutdown",

@@ -235,7 +235,12 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 		}
 		return s
 	}
-	if inspect.State.Status == container.StateCreated && (s.ExitCode != 0 || s.Error != "") && s.FinishedAt.IsZero() {
+	failed := inspect.State.Status == container.StateCreated && (s.ExitCode != 0 || s.Error != "") &&
+		s.FinishedAt.IsZero()
+	switch {
+	case failed && docker.StartCancelled(s.Error):
+		s.ExitCode, s.Error = 0, "" // the kubelet replaces a created container, whatever its restart policy is
+	case failed:
 		// A failed start leaves a created container with an exit code and without times. The kubelet must see it as
 		// ended.
 		s.StartedAt = docker.ParseTime(inspect.Created)

@@ -83,6 +83,11 @@ func TestContainerStatusFromInspect(t *testing.T) {
 			ContainerStatus{StartedAt: stamp(stampCreated), FinishedAt: stamp(stampCreated), ExitCode: 127,
 				Error: "no such command"}, exited,
 		},
+		"a start that was cancelled as criadapter was killed": {
+			container.State{Status: container.StateCreated, StartedAt: stampZero, FinishedAt: stampZero, ExitCode: 128,
+				Error: "context canceled"},
+			ContainerStatus{}, created,
+		},
 		"half removed before its start": {
 			container.State{Status: container.StateDead, Dead: true, StartedAt: stampZero, FinishedAt: stampZero},
 			ContainerStatus{}, created,
