@@ -14,7 +14,8 @@ import (
 
 // GetContainerEvents sends all changes of pods and containers from now on. Each event has the pod's status and the
 // statuses of its containers, so that the kubelet needs no list (KEP-3386). An event of the pod itself has the
-// sandbox's id as container id, see describingRest. The header is sent when the subscription is complete.
+// sandbox's id as container id. The described sandbox is the pod's newest one, see describingNewest. The header is sent
+// when the subscription is complete.
 //
 // The stream ends with the client, with ResourceExhausted if the client is too slow, and with Unavailable when the
 // server shuts down. After either error the kubelet subscribes and lists again.
@@ -57,22 +58,28 @@ func (s *Server) sendEvents(
 		if err != nil {
 			return err
 		}
-		if err := stream.Send(containerEvent(describingRest(change, s.opts.Cache.Snapshot()))); err != nil {
+		if err := stream.Send(containerEvent(describingNewest(change, s.opts.Cache.Snapshot()))); err != nil {
 			return err
 		}
 	}
 }
 
-// describingRest lets the removal of a sandbox describe the pod's newest other sandbox, if there is one. A kubelet
-// forgets the whole pod after an event that describes the removed sandbox. It would run the pod a second time if it had
-// only removed an old attempt.
-func describingRest(change state.Change, now *state.Snapshot) state.Change {
-	if change.Type != state.Deleted || change.Pod == nil || change.Pod.ID != change.ID {
+// describingNewest lets an event of a pod's old sandbox describe the pod's newest sandbox. A kubelet replaces its
+// status of the whole pod with the described one, so it would run the pod a second time. The removal of the newest
+// sandbox describes an older one, if there is one. A kubelet forgets the pod after an event that describes the removed
+// sandbox.
+func describingNewest(change state.Change, now *state.Snapshot) state.Change {
+	if change.Pod == nil {
 		return change
 	}
 	uid := change.Pod.Meta.Config.GetLabels()[state.LabelPodUID]
-	if others := now.PodsLabelled(uid); uid != "" && len(others) > 0 {
-		change.Pod, change.Containers = others[0], now.ContainersOf(others[0].ID)
+	pods := now.PodsLabelled(uid)
+	if uid == "" || len(pods) == 0 {
+		return change
+	}
+	removed := change.Type == state.Deleted && change.Pod.ID == change.ID
+	if newest := pods[0]; removed || newest.Meta.CreatedAt.After(change.Pod.Meta.CreatedAt) {
+		change.Pod, change.Containers = newest, now.ContainersOf(newest.ID)
 	}
 	return change
 }

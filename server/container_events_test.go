@@ -86,8 +86,9 @@ func TestEventsOfAPodsLife(t *testing.T) {
 	}
 }
 
-// A kubelet forgets a pod after an event that describes a removed sandbox. It must remember the pod's newer sandbox.
-func TestRemovalOfAnOldAttemptDescribesTheNewOne(t *testing.T) {
+// A kubelet replaces its status of a pod with the described one, and forgets the pod with a removed sandbox. It must
+// keep the status of the pod's newest sandbox.
+func TestEventsOfAnOldAttemptDescribeTheNewOne(t *testing.T) {
 	n := newNode()
 	for attempt, id := range []string{"old", "new"} {
 		n.cache.PutPod(state.Pod{ID: id, Meta: state.PodMeta{
@@ -95,17 +96,35 @@ func TestRemovalOfAnOldAttemptDescribesTheNewOne(t *testing.T) {
 			Config: &runtimeapi.PodSandboxConfig{
 				Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Uid: "u1", Attempt: uint32(attempt)},
 				Labels:   map[string]string{state.LabelPodUID: "u1"},
-			}}})
+			}}, Status: state.PodStatus{Running: true, NetworkReady: true}})
+		n.cache.PutContainer(state.Container{ID: id + "-main", SandboxID: id,
+			Status: state.ContainerStatus{Running: true}})
 	}
-	n.cache.PutContainer(state.Container{ID: "main", SandboxID: "new"})
 	stream := subscribe(t.Context(), t, n.dial(t))
-	n.cache.RemovePod("old")
-	got, event := next(t, stream)
-	testutil.Assert(t, got == "DELETED old" && event.GetPodSandboxStatus().GetId() == "new" &&
-		len(event.GetContainersStatuses()) == 1, "received %v", event)
-	n.cache.RemovePod("new")
-	got, event = next(t, stream)
-	testutil.Assert(t, got == "DELETED new" && event.GetPodSandboxStatus().GetId() == "new", "received %v", event)
+	for _, c := range []struct {
+		change            func()
+		event, containers string
+	}{
+		{func() {
+			n.cache.UpdateContainer("old-main", func(s *state.ContainerStatus) {
+				s.Running, s.FinishedAt = false, time.Unix(2, 0)
+			})
+		}, "STOPPED old-main", "new-main"},
+		{func() { n.cache.RemoveContainer("old-main") }, "DELETED old-main", "new-main"},
+		{func() { n.cache.EndPod("old") }, "STOPPED old", "new-main"},
+		{func() { n.cache.RemovePod("old") }, "DELETED old", "new-main"},
+		{func() { n.cache.EndPod("new") }, "STOPPED new", "new-main"},
+		{func() { n.cache.RemovePod("new") }, "DELETED new", "new-main"},
+	} {
+		c.change()
+		got, event := next(t, stream)
+		var containers []string
+		for _, container := range event.GetContainersStatuses() {
+			containers = append(containers, container.GetId())
+		}
+		testutil.Assert(t, got == c.event && event.GetPodSandboxStatus().GetId() == "new" &&
+			strings.Join(containers, " ") == c.containers, "received %s: %v, want %s", got, event, c.event)
+	}
 }
 
 // TestEventsWaitWhileNothingHappens checks that a stream sends nothing while nothing happens, and ends with its client.

@@ -107,7 +107,8 @@ func (h hint) applyTo(pod *cri.Pod) *cri.Pod {
 		maps.Copy(after.Containers, pod.Containers)
 	}
 	_, known := after.Containers[id]
-	switch isSandbox := id == sandbox.GetId(); {
+	_, listed := after.Sandboxes[id] // an event of an old sandbox describes the pod's newest one
+	switch isSandbox := listed || id == sandbox.GetId(); {
 	case kind == runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT:
 		delete(after.Sandboxes, id)
 		delete(after.Containers, id)

@@ -260,6 +260,8 @@ func TestEvented(t *testing.T) {
 			{event("a", sandbox, "next", deleted), "a:Removed"},
 			{event("a", sandbox, "next", deleted), ""},
 			{event("a", sandbox, container, stopped), "a:Died"},
+			{event("a", "newer", sandbox, stopped), "a:Died"},
+			{event("a", "newer", sandbox, started), "a:Started"},
 			{event("b", "sandbox", "sandbox", created), ""},
 			{event("b", "sandbox", "sandbox", started), "b:Started"},
 			{event("b", "sandbox", "sandbox", stopped), "b:Died"},
