@@ -1,17 +1,24 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cmd/criadapter/command"
+	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/config"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
-// With an engine the server is ready when its pods are recovered, not before.
+// With an engine the server is ready when its pods are recovered, not before. A reload meanwhile tells systemd nothing.
 func TestReadyAfterRecovery(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	systemd := listenTo(t, path)
@@ -20,7 +27,8 @@ func TestReadyAfterRecovery(t *testing.T) {
 	t.Cleanup(engine.Close)
 	store, err := checkpoint.Open(t.TempDir())
 	testutil.Must(t, err)
-	s := &services{cache: state.New(state.Options{Engine: engine, Records: store}), recovered: make(chan struct{})}
+	s := &services{cache: state.New(state.Options{Engine: engine, Records: store}), recovered: make(chan struct{}),
+		network: &cni.Network{}}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -33,6 +41,14 @@ func TestReadyAfterRecovery(t *testing.T) {
 		notifyReady(t.Context(), s)
 	}()
 	testutil.Eventually(t, s.cache.Err)
+	hangups, reloads := make(chan os.Signal), make(chan bool)
+	settings := command.Settings{Reload: func() (config.Config, error) {
+		reloads <- true
+		return config.Config{}, errors.New("there is no file")
+	}}
+	testutil.Background(t, func(ctx context.Context) error { followReloads(ctx, hangups, settings, s); return nil })
+	hangups <- syscall.SIGHUP
+	<-reloads
 	select {
 	case message := <-systemd.messages:
 		t.Errorf("before the recovery systemd gets %q", message)
@@ -41,4 +57,8 @@ func TestReadyAfterRecovery(t *testing.T) {
 	close(s.recovered)
 	testutil.Equal(t, systemd.wait("READY=1"), "READY=1\nSTATUS=Serving CRI, 0 pods and 0 containers", "systemd gets")
 	<-done
+	hangups <- syscall.SIGHUP
+	<-reloads
+	systemd.wait("RELOADING=1")
+	systemd.wait("READY=1")
 }

@@ -20,18 +20,24 @@ import (
 // reloadable are the settings that a reload changes. The others need a restart, which ends no pod. It is constant.
 var reloadable = map[string]bool{"log-level": true, "log-format": true}
 
-// followReloads reloads at each SIGHUP until ctx ends.
+// followReloads reloads at each SIGHUP until ctx ends. systemd does not learn of a reload before it knows the server as
+// ready. The end of such a reload would report the server as ready.
 func followReloads(ctx context.Context, hangups <-chan os.Signal, settings command.Settings, services *services) {
 	for {
 		select {
 		case <-hangups:
-			sdnotify.Reloading(ctx)
+			ready := services.ready.Load()
+			if ready {
+				sdnotify.Reloading(ctx)
+			}
 			if err := reload(ctx, &settings, services); err != nil {
 				log.G(ctx).WithError(err).Error("reloaded in part only: mend the error and reload again")
 			} else {
 				log.G(ctx).Info("reloaded")
 			}
-			sdnotify.Ready(ctx, statusLine(services))
+			if ready {
+				sdnotify.Ready(ctx, statusLine(services))
+			}
 		case <-ctx.Done():
 			return
 		}

@@ -57,6 +57,8 @@ type services struct {
 	stats      *stats.Collector
 	streams    *streaming.Server
 	plugins    *nri.Service // nil with --nri=disabled
+	// ready says that the server has reported itself as ready to systemd, or is about to.
+	ready atomic.Bool
 	// recovered is closed after the recovery of interrupted work, or at the end of follow.
 	recovered chan struct{}
 	// logsRecovered is closed when pods are repaired, and the logs of containers that ended while no server ran are

@@ -32,6 +32,7 @@ func notifyReady(ctx context.Context, services *services) {
 			return
 		}
 	}
+	services.ready.Store(true) // before the message, because systemd may reload at once
 	sdnotify.Ready(ctx, statusLine(services))
 }
 
