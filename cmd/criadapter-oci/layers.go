@@ -53,9 +53,9 @@ func parseMount(mounts, path string) mounted {
 		if len(fields) < 5 || len(rest) < 3 {
 			continue
 		}
-		point := unescape(fields[4])
+		point := unquote(fields[4])
 		if len(point) >= len(found.point) && (point == path || isBelow(point, path)) {
-			found = mounted{point: point, root: unescape(fields[3]), kind: rest[0], options: rest[2]}
+			found = mounted{point: point, root: unquote(fields[3]), kind: rest[0], options: rest[2]}
 		}
 	}
 	return found
@@ -77,23 +77,24 @@ func (m mounted) rootLayers(root string) (layers, error) {
 
 func isBelow(dir, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 
-// layers reads the options of an overlay. The engine uses relative names where full ones would be too long. They are
+// layers reads the options of an overlay. mountinfo has the names as they were mounted, with the overlay's backslashes,
+// and quotes each comma of a name. The engine uses relative names where full ones would be too long. They are
 // relative to the directory of all layers. With overlay2, the mount point is LAYER/merged in that directory. With
 // containerd, the full name of the writable layer begins with that directory.
 func (m mounted) layers() (layers, error) {
 	var l layers
 	var upper, work string
-	for _, option := range splitOptions(m.options, ',') {
+	for option := range strings.SplitSeq(m.options, ",") {
 		name, value, _ := strings.Cut(option, "=")
 		switch {
 		case name == "lowerdir":
-			l.lower = splitOptions(value, ':')
+			l.lower = splitLayers(value)
 		case name == "lowerdir+":
-			l.lower = append(l.lower, value)
+			l.lower = append(l.lower, unquote(value))
 		case name == "upperdir":
-			upper = unescape(value)
+			upper = unescape(unquote(value))
 		case name == "workdir":
-			work = unescape(value)
+			work = unescape(unquote(value))
 		case slices.Contains(keptOptions, name):
 			l.kept = append(l.kept, option)
 		}
@@ -106,7 +107,7 @@ func (m mounted) layers() (layers, error) {
 		all = filepath.Dir(filepath.Dir(upper))
 	}
 	for i, dir := range l.lower {
-		l.lower[i] = ocinote.Under(all, unescape(dir))
+		l.lower[i] = ocinote.Under(all, dir)
 	}
 	if upper == "" {
 		return l, nil
@@ -143,44 +144,50 @@ func (l layers) readOnly(dirs []string) string {
 	return strings.Join(append([]string{"lowerdir=" + strings.Join(dirs, ":"), "index=off"}, l.kept...), ",")
 }
 
-// splitOptions splits at a separator that no backslash escapes.
-func splitOptions(text string, separator byte) []string {
+// splitLayers returns the names in a lowerdir of mountinfo. A colon separates them, unless a backslash is before it.
+// Linux 6.5 and 6.6 quote the colon of a name instead.
+func splitLayers(quoted string) []string {
+	text := unquote(strings.ReplaceAll(quoted, `\072`, `\134:`))
 	var parts []string
 	start := 0
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '\\':
 			i++
-		case separator:
-			parts = append(parts, text[start:i])
+		case ':':
+			parts = append(parts, unescape(text[start:i]))
 			start = i + 1
 		}
 	}
-	return append(parts, text[start:])
+	return append(parts, unescape(text[start:]))
 }
 
-// escape writes a name that splitOptions does not split.
+// escape writes a name for the options of an overlay's mount.
 func escape(text string) string {
 	return strings.NewReplacer(`\`, `\\`, ",", `\,`, ":", `\:`).Replace(text)
 }
 
-// unescape reads the octal numbers that mountinfo has for blanks, and the overlay's own backslashes.
+// unescape reads a name in the options of an overlay, where a backslash is before each special character.
 func unescape(text string) string {
-	if !strings.Contains(text, `\`) {
-		return text
-	}
 	var out strings.Builder
 	for i := 0; i < len(text); i++ {
-		if text[i] != '\\' || i+1 == len(text) {
-			out.WriteByte(text[i])
-			continue
+		if text[i] == '\\' && i+1 < len(text) {
+			i++
 		}
-		if value, ok := octal(text[i+1:]); ok {
+		out.WriteByte(text[i])
+	}
+	return out.String()
+}
+
+// unquote reads the octal numbers that mountinfo has for blanks, commas and backslashes.
+func unquote(text string) string {
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if value, ok := octal(text[i+1:]); ok && text[i] == '\\' {
 			out.WriteByte(value)
 			i += 3
 			continue
 		}
-		i++
 		out.WriteByte(text[i])
 	}
 	return out.String()

@@ -40,9 +40,19 @@ func TestLayersOfARoot(t *testing.T) {
 			layers{lower: []string{"/c/2", "/c/1"}, home: "/c/3", upper: "fs", kept: []string{"userxattr"}},
 		},
 		"blanks, colons and commas": {
-			`1 2 0:4 / /a\040b rw - overlay overlay ` +
-				`rw,lowerdir=/c\040d/1\:1:/c\\054/2,upperdir=/c/3\054/fs,workdir=/c/3\054/work` + "\n", "/a b",
-			layers{lower: []string{"/c d/1:1", `/c\054/2`}, home: "/c/3,", upper: "fs"},
+			`1 2 0:4 / /a\040b rw - overlay overlay rw,lowerdir=/c\040d/1\134:1:/c\134\134054/2,` +
+				`upperdir=/c/3\134\054\134:/fs,workdir=/c/3\134\054\134:/work` + "\n", "/a b",
+			layers{lower: []string{"/c d/1:1", `/c\054/2`}, home: "/c/3,:", upper: "fs"},
+		},
+		"a colon on Linux 6.6": {
+			`1 2 0:4 / /r/id rw - overlay overlay ` +
+				`rw,lowerdir=/c\0722:/c\0541,upperdir=/c/3/fs,workdir=/c/3/work` + "\n", "/r/id",
+			layers{lower: []string{"/c:2", "/c,1"}, home: "/c/3", upper: "fs"},
+		},
+		"special characters one by one": {
+			`1 2 0:4 / /r/id rw - overlay overlay ` +
+				`rw,lowerdir+=/c:\1342,lowerdir+=/c\0541,upperdir=/c/3/fs,workdir=/c/3/work` + "\n", "/r/id",
+			layers{lower: []string{`/c:\2`, "/c,1"}, home: "/c/3", upper: "fs"},
 		},
 		"relative names in a directory with a blank and a comma": {
 			`1 2 0:4 / /r/id rw - overlay overlay ` +
