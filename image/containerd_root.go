@@ -22,16 +22,14 @@ const (
 
 // containerdRoots returns the possible data directories of the engine's containerd, the likeliest first. No API reports
 // the directory, and an operator may have moved it to another disk. The mount of a running container shows it. Without
-// one, the engine may have started a containerd below its own root, or it uses the system's.
+// one, the engine may have started a containerd below its own root, or it uses the system's. The directory moves only
+// while the engine is down, so the mounts are read until one has shown it on the present connection.
 func (s *Service) containerdRoots(features docker.Features) (roots []string) {
 	if !features.ContainerdImageStore {
 		return nil
 	}
-	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("overlay"))
-	if err == nil { // otherwise the last directory counts
-		if root := mountedRoot(features, mounts); root != "" {
-			s.mountedRoot.Store(&root)
-		}
+	if !s.rootSeen.Load() {
+		s.lookForRoot(features)
 	}
 	if seen := s.mountedRoot.Load(); seen != nil {
 		roots = append(roots, *seen)
@@ -41,6 +39,22 @@ func (s *Service) containerdRoots(features docker.Features) (roots []string) {
 		roots = append(roots, root)
 	}
 	return append(roots, systemContainerd)
+}
+
+// lookForRoot keeps the data directory that the mounts show. The last directory counts if they show none.
+func (s *Service) lookForRoot(features docker.Features) {
+	mounts, err := s.overlays()
+	if err != nil {
+		return
+	}
+	if root := mountedRoot(features, mounts); root != "" {
+		s.mountedRoot.Store(&root)
+		s.rootSeen.Store(true)
+	}
+}
+
+func overlayMounts() ([]*mountinfo.Info, error) {
+	return mountinfo.GetMounts(mountinfo.FSTypeFilter("overlay"))
 }
 
 // mountedRoot finds containerd's data directory in the mount of a container of the engine, empty without one.

@@ -146,6 +146,29 @@ func TestMovedContainerd(t *testing.T) {
 	testutil.Equal(t, configuredRoot(config+".none"), "", "the data directory without a file")
 }
 
+// The kubelet asks every few seconds, so the mounts of the whole node are read only until they show the directory.
+func TestMountsAreReadOncePerConnection(t *testing.T) {
+	features := docker.Features{Root: "/var/lib/docker", StorageDriver: "overlayfs", ContainerdImageStore: true}
+	engine := dockertest.New(dockertest.Options{})
+	defer engine.Close()
+	s := newService(t, Options{Engine: engine})
+	var mounts []*mountinfo.Info
+	reads := 0
+	s.overlays = func() ([]*mountinfo.Info, error) { reads++; return mounts, nil }
+	first := func() string { return s.containerdRoots(features)[0] }
+	first()
+	testutil.Equal(t, first(), "/var/lib/docker/containerd/daemon", "the likeliest directory without a container")
+	testutil.Equal(t, reads, 2, "reads without a container")
+	for i, root := range []string{"/data/c", "/moved/c"} {
+		mounts = []*mountinfo.Info{{Mountpoint: "/var/lib/docker/rootfs/overlayfs/1",
+			VFSOptions: "rw,upperdir=" + root + "/io.containerd.snapshotter.v1.overlayfs/snapshots/2/fs"}}
+		s.Relist()
+		first()
+		testutil.Equal(t, first(), root, "the likeliest directory")
+		testutil.Equal(t, reads, 3+i, "reads")
+	}
+}
+
 func TestFsInfoOfAnInvisibleEngine(t *testing.T) {
 	features := dockertest.DefaultFeatures(dockertest.Docker20)
 	features.Root = "/nonexistent/docker"

@@ -31,6 +31,7 @@ var relistBackoff = wait.Backoff{
 // Relist asks for a relist and never blocks. Call it on each new connection to the engine, because events before the
 // connection were missed.
 func (s *Service) Relist() {
+	s.rootSeen.Store(false)
 	s.images.ask()
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/sys/mountinfo"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/image/trust"
@@ -72,8 +73,12 @@ type Service struct {
 	sandbox   *sandboxImage
 	usage     *usageMeter
 	lastPlace atomic.Pointer[storage]
-	// mountedRoot is containerd's data directory as a container's mount has shown it, nil before.
+	// mountedRoot is containerd's data directory as a container's mount has shown it, nil before. rootSeen says that it
+	// was seen since the last connection to the engine.
 	mountedRoot atomic.Pointer[string]
+	rootSeen    atomic.Bool
+	// overlays lists the mounts of overlays. Tests have others.
+	overlays func() ([]*mountinfo.Info, error)
 	// foreignImages are the images of foreign containers, by id or name. It is nil before the first list.
 	foreignImages atomic.Pointer[map[string]bool]
 	// foreignAsked has a place for one call of ForeignChanged.
@@ -118,6 +123,7 @@ func New(opts Options) (*Service, error) {
 		images:          newCache(opts.Engine),
 		sandbox:         sandbox,
 		usage:           newUsageMeter(),
+		overlays:        overlayMounts,
 	}, nil
 }
 
