@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 
 	"github.com/containerd/errdefs"
@@ -164,6 +165,12 @@ func (c *Client) ForceRemoveImage(ctx context.Context, id string) error {
 		return typed(ctx, op{verb: "remove image", object: id}, err)
 	}
 	return c.removeImage(ctx, id, client.ImageRemoveOptions{PruneChildren: true, Force: true})
+}
+
+// HasChildren reports whether the engine refuses to remove an image, even by force, because other images were built on
+// it with Docker's classic builder.
+func HasChildren(err error) bool {
+	return errdefs.IsConflict(err) && strings.Contains(err.Error(), "dependent child images")
 }
 
 func (c *Client) removeImage(ctx context.Context, ref string, opts client.ImageRemoveOptions) error {

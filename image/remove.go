@@ -8,6 +8,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 // removalTimeout bounds the engine's removal of an image, which does not end with its caller. The engine's own request
@@ -21,6 +23,9 @@ const removalTimeout = 2 * time.Minute
 // Remove fails with ErrFailedPrecondition if a container, even a stopped one, was made from the image or has mounted
 // it. The image then keeps all its names. Remove refuses the sandbox image, too. CRI lets a client remove a pinned
 // image on purpose, but the next pod would load the sandbox image again.
+//
+// The engine keeps an image that other images were built on with Docker's classic builder. Such an image loses its
+// names, and the engine no longer lists it.
 //
 // The engine finishes a removal even if ctx ends first: the image is gone, or it has all its tags and digests.
 func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error {
@@ -113,13 +118,16 @@ func inUse(id, by string) error {
 // the image of stopped containers, too. So removeWhole checks the containers again just before the forced removal. A
 // container that is made between the check and the removal keeps the layers and loses only the image's names.
 func (s *Service) removeWhole(ctx context.Context, id string) error {
-	if err := s.removeByID(ctx, id, s.engine.RemoveImage); !errdefs.IsConflict(err) {
+	if err := s.remove(ctx, id, s.engine.RemoveImage); !errdefs.IsConflict(err) {
 		return err
 	}
 	if err := s.checkUnused(ctx, id); err != nil {
 		return err
 	}
-	err := s.removeByID(ctx, id, s.engine.ForceRemoveImage)
+	err := s.remove(ctx, id, s.engine.ForceRemoveImage)
+	if docker.HasChildren(err) {
+		return s.untag(context.WithoutCancel(ctx), id) // a part of the names would be left
+	}
 	if errdefs.IsConflict(err) {
 		return fmt.Errorf("image %s is in use; remove what uses it first: %v: %w", id, err,
 			errdefs.ErrFailedPrecondition)
@@ -127,15 +135,29 @@ func (s *Service) removeWhole(ctx context.Context, id string) error {
 	return err
 }
 
-// removeByID removes an image with a call that does not end with ctx: engines with the containerd image store would
-// stop between two names. An image that is gone is not an error.
-func (s *Service) removeByID(ctx context.Context, id string, remove func(context.Context, string) error) error {
+// untag takes all names from an image.
+func (s *Service) untag(ctx context.Context, id string) error {
+	inspect, err := s.engine.InspectImage(ctx, id)
+	if err != nil {
+		return docker.IgnoreNotFound(err)
+	}
+	for _, name := range slices.Concat(inspect.RepoTags, inspect.RepoDigests) {
+		if err := s.remove(ctx, name, s.engine.RemoveImage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes an image, or a name of it, with a call that does not end with ctx: engines with the containerd image
+// store would stop between two names. An image that is gone is not an error.
+func (s *Service) remove(ctx context.Context, ref string, remove func(context.Context, string) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTimeout)
 	defer cancel()
-	if err := remove(ctx, id); !errdefs.IsNotFound(err) {
+	if err := remove(ctx, ref); !errdefs.IsNotFound(err) {
 		return err
 	}
 	return nil

@@ -3,6 +3,7 @@ package image_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -149,6 +150,18 @@ func TestRemovalThatFailsLeavesTheNames(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The engine removes no image that other images were built on, but it takes the names, and then no longer lists it.
+func TestRemovalOfAnImageWithChildren(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine *dockertest.Engine) {
+		refusal := fmt.Errorf("%w: unable to delete x (cannot be forced) - image has dependent child images",
+			errdefs.ErrConflict)
+		engine.Inject("ForceRemoveImage", dockertest.Fault{Err: refusal})
+		err := removeFrom(t.Context(), t, engine, func(e docker.Engine) docker.Engine { return e })
+		after := inspect(t, engine)
+		testutil.Assert(t, err == nil && after == nil, "%v, left: %+v", err, after)
+	})
 }
 
 // creating is an engine on which a container of the image is made just before RemoveImage reaches it.
