@@ -22,11 +22,15 @@ func (k *oomKills) has(parent string) bool {
 	return known
 }
 
-// record stores the count of a parent, and reports whether it is more than the last one. It returns false for the first
-// count.
-func (k *oomKills) record(parent string, count uint64) (rose bool) {
+// rose stores the count of a parent, and reports whether it is more than the last one. It returns false for the first
+// count. Counts are read one at a time: an older one that is stored last would make the next exit look like a kill.
+func (k *oomKills) rose(parent string, read func() (uint64, bool)) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	count, ok := read()
+	if !ok {
+		return false
+	}
 	last, known := k.seen[parent]
 	if k.seen == nil {
 		k.seen = map[string]uint64{}
@@ -91,6 +95,5 @@ func (s *Service) oomRose(parent, id string) bool {
 	if parent == "" || s.opts.Cgroups == nil {
 		return false
 	}
-	count, ok := s.opts.Cgroups.OOMKills(parent, id)
-	return ok && s.oomKills.record(parent, count)
+	return s.oomKills.rose(parent, func() (uint64, bool) { return s.opts.Cgroups.OOMKills(parent, id) })
 }

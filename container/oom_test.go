@@ -2,8 +2,10 @@ package container
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -94,4 +96,32 @@ func TestOutOfMemoryKillThatTheEngineMissed(t *testing.T) {
 			testutil.Equal(t, n.look(id).Status.OOMKilled, test.want, "OOMKilled after a restart")
 		})
 	}
+}
+
+// Two containers of a pod end at once, and one of them is killed between the counts. The next end is no kill.
+func TestCountsOfOutOfMemoryKillsAreInOrder(t *testing.T) {
+	k := &oomKills{}
+	count := func(n uint64) func() (uint64, bool) { return func() (uint64, bool) { return n, true } }
+	k.rose("pod", count(0))
+	counted, goOn := make(chan struct{}), make(chan struct{})
+	first := testutil.Go(func() error {
+		k.rose("pod", func() (uint64, bool) {
+			close(counted)
+			<-goOn
+			return 0, true
+		})
+		return nil
+	})
+	<-counted
+	second := testutil.Go(func() error {
+		if !k.rose("pod", count(1)) {
+			return errors.New("the kill is not seen")
+		}
+		return nil
+	})
+	time.Sleep(20 * time.Millisecond) // the second could overtake the first
+	close(goOn)
+	testutil.Must(t, <-first)
+	testutil.Must(t, <-second)
+	testutil.Assert(t, !k.rose("pod", count(1)), "a kill was counted twice")
 }
