@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"testing"
 	"time"
@@ -59,6 +60,8 @@ func TestReadyAfterRecovery(t *testing.T) {
 	<-done
 	hangups <- syscall.SIGHUP
 	<-reloads
-	systemd.wait("RELOADING=1")
+	message := systemd.wait("RELOADING=1")
+	testutil.Assert(t, regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=[0-9]+\n$`).MatchString(message),
+		"systemd gets %q", message)
 	systemd.wait("READY=1")
 }

@@ -24,7 +24,7 @@ func Status(ctx context.Context, status string) { send(ctx, "STATUS="+status) }
 
 // Reloading says that the service reloads. Ready has to follow.
 func Reloading(ctx context.Context) {
-	send(ctx, daemon.SdNotifyReloading+"\nMONOTONIC_USEC="+daemon.SdNotifyMonotonicUsec())
+	send(ctx, daemon.SdNotifyReloading+"\n"+daemon.SdNotifyMonotonicUsec())
 }
 
 // Stopping says that the service ends.
