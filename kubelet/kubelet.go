@@ -135,7 +135,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	k.pleg = pleg.New(pleg.Options{Runtime: k.runtime, Cache: cache, Relist: k.opts.Relist, NoEvents: k.opts.NoEvents,
 		Relisted: k.metrics.Relisted})
 	k.prober = prober.New(k.alive, prober.Options{
-		Exec: k.runtime, HostIP: k.opts.NodeIPs[0],
+		Exec: k.runtime, HostIP: k.opts.nodeIPs.primary,
 		Unhealthy: probeEvent(recorder, "Unhealthy", "%s probe failed: %s"),
 		Warning:   probeEvent(recorder, "ProbeWarning", "%s probe warning: %s"),
 		Probed:    k.metrics.Probed,
@@ -191,7 +191,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	k.eviction = k.newEviction(kept.allocated)
 	k.sources = newPodSources(k.opts, config, objects, k.cluster, recorder)
 	k.loop = &syncLoop{
-		tick: k.opts.SyncTick, housekeeping: k.opts.Housekeeping, hostIPs: k.opts.NodeIPs, runtimeErr: k.runtimeErr,
+		tick: k.opts.SyncTick, housekeeping: k.opts.Housekeeping, hostIPs: k.opts.nodeIPs.list, runtimeErr: k.runtimeErr,
 		config: config, objects: objects, pleg: k.pleg, prober: k.prober, cache: cache, workers: k.workers,
 		admitter: admitter,
 		rejected: rejected, cleaner: k.cleaner, cluster: k.cluster, status: k.status, events: recorder,
@@ -212,7 +212,7 @@ func (k *Kubelet) newCluster(static volumekinds.Objects, recorder *events.Record
 	return apiserver.New(apiserver.Options{
 		Kubeconfig: opts.Kubeconfig,
 		Node: apiserver.NodeOptions{
-			Name: k.opts.NodeName, IPs: k.opts.NodeIPs, Labels: opts.Labels, Taints: opts.Taints, MaxPods: opts.MaxPods,
+			Name: k.opts.NodeName, IPs: k.opts.nodeIPs.list, Labels: opts.Labels, Taints: opts.Taints, MaxPods: opts.MaxPods,
 			Reserved: opts.Reserved, StatusEvery: opts.StatusEvery, Port: k.opts.API.Port, RootDir: k.opts.RootDir,
 			Pressure: k.monitor.Pressure, Kept: k.monitor.Kept, ShutdownErr: k.shutdown.Err,
 			Devices: k.devices.Resources,
@@ -246,7 +246,7 @@ func (k *Kubelet) newSteps(
 		ClaimsDir: k.opts.ClaimsDir, Claims: claims, Measure: k.metrics.VolumeMounted,
 	})
 	specs := podspec.New(podspec.Options{
-		NodeName: k.opts.NodeName, NodeIPs: k.opts.NodeIPs, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
+		NodeName: k.opts.NodeName, NodeIPs: k.opts.nodeIPs.list, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
 		Owner: k.opts.Owner, Volumes: volumes, Objects: k.cluster.Objects(), Services: k.cluster.ServiceEnvironment(),
 		ClusterDNS: k.opts.ClusterDNS, ClusterDomain: k.opts.ClusterDomain, ResolvConf: k.opts.ResolvConf,
 		FirstUserID: users.first, Cgroups: cgroups, Host: host, Allocatable: inNode,
@@ -259,7 +259,7 @@ func (k *Kubelet) newSteps(
 		Cache: cache, RuntimeErr: k.runtimeErr, NetworkErr: k.state.Network, Volumes: volumes, Cgroups: cgroups,
 		Prober: k.prober, Status: k.status,
 		Allocation: kept.allocated,
-		Events:     recorder, RuntimeName: k.runtime.Name, HostIPs: k.opts.NodeIPs,
+		Events:     recorder, RuntimeName: k.runtime.Name, HostIPs: k.opts.nodeIPs.list,
 		Runtime: kuberuntime.New(kuberuntime.Options{
 			Runtime: k.runtime, Specs: specs, Events: recorder, Allocation: kept.allocated,
 			RuntimeHandler: k.cluster.RuntimeHandler, Backoff: k.opts.CrashBackoff,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -45,8 +44,9 @@ type Options struct {
 	// NodeName is this node's name, in lower case. Empty means the machine's name.
 	NodeName string
 	// NodeIPs are this node's addresses, at most one of each IP family, and the primary one first. Empty means the
-	// addresses of the default route.
+	// addresses of the default route, also when they change later.
 	NodeIPs []string
+	nodeIPs *nodeAddresses
 	// Owner marks this kubelet's pods, see model.LabelOwner. Empty means NodeName.
 	Owner string
 
@@ -238,8 +238,9 @@ func (o *Options) complete() error {
 	o.Retry = cmp.Or(o.Retry, 10*time.Second)
 	o.Housekeeping = cmp.Or(o.Housekeeping, 2*time.Second)
 	o.runtimeCheck = cmp.Or(o.runtimeCheck, 5*time.Second)
-	if len(o.NodeIPs) == 0 {
-		o.NodeIPs = hostAddresses()
+	if o.nodeIPs == nil {
+		o.nodeIPs = newNodeAddresses(o.NodeIPs)
+		o.NodeIPs = o.nodeIPs.list()
 	}
 	if err := checkNodeIPs(o.NodeIPs); err != nil {
 		return err
@@ -348,24 +349,4 @@ func credentialFiles(rootDir string) []string {
 		files = append(files, filepath.Join(home, ".docker", "config.json"))
 	}
 	return files
-}
-
-// hostAddresses returns the source addresses of this machine's default routes, IPv4 first. Without a route it returns
-// the loopback address. No packet is sent: the kernel selects the address when a UDP socket is connected.
-func hostAddresses() []string {
-	var found []string
-	for _, far := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} { // addresses for documentation, RFC 5737 and 3849
-		conn, err := net.Dial("udp", far)
-		if err != nil {
-			continue
-		}
-		if address, ok := conn.LocalAddr().(*net.UDPAddr); ok && address.IP.IsGlobalUnicast() {
-			found = append(found, address.IP.String())
-		}
-		conn.Close()
-	}
-	if len(found) == 0 {
-		found = []string{"127.0.0.1"}
-	}
-	return found
 }

@@ -31,7 +31,7 @@ import (
 type syncLoop struct {
 	// tick is the period of the search for due pods. housekeeping is the period of the clean-up.
 	tick, housekeeping time.Duration
-	hostIPs            []string
+	hostIPs            func() []string
 	runtimeErr         func() error
 	monitor            loopMonitor
 
@@ -202,7 +202,7 @@ func (l *syncLoop) publishPending(pod *v1.Pod) {
 		publish = l.status.Hold // it ran before the restart
 	}
 	publish(pod, status.Generate(status.Input{
-		Pod: pod, Runtime: &model.PodStatus{UID: pod.UID}, Old: l.status.Status(pod), HostIPs: l.hostIPs,
+		Pod: pod, Runtime: &model.PodStatus{UID: pod.UID}, Old: l.status.Status(pod), HostIPs: l.hostIPs(),
 		Now: time.Now(),
 	}))
 }

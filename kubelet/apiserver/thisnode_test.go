@@ -16,7 +16,8 @@ func TestRefreshNode(t *testing.T) {
 	core := s.Core()
 	reporter, err := node.New(node.Options{
 		Clients: &connect.Clients{Core: core, Coordination: s.Coordination(), Watch: core, Server: "http://server"},
-		Name:    "here", IPs: []string{"192.0.2.1"}, Labels: map[string]string{"disk": "fast"},
+		Name:    "here", IPs: func() []string { return []string{"192.0.2.1"} },
+		Labels: map[string]string{"disk": "fast"},
 	})
 	testutil.Must(t, err)
 	c := &Cluster{node: reporter, conn: &connection{}}

@@ -197,9 +197,10 @@ func pick(data map[string]string, k key, err error) (string, bool, error) {
 
 // field returns the value of a variable's fieldRef. Unlike in volumes, the pod's addresses are available.
 func (g *Generator) field(in ContainerInput, path string) (string, error) {
-	ips := model.PodAddresses(in.PodIPs, cmp.Or(g.opts.NodeIPs...))
+	node := g.opts.NodeIPs()
+	ips := model.PodAddresses(in.PodIPs, cmp.Or(node...))
 	if in.Pod.Spec.HostNetwork {
-		ips = g.opts.NodeIPs
+		ips = node
 	}
 	switch path {
 	case "spec.nodeName":
@@ -207,9 +208,9 @@ func (g *Generator) field(in ContainerInput, path string) (string, error) {
 	case "spec.serviceAccountName":
 		return in.Pod.Spec.ServiceAccountName, nil
 	case "status.hostIP":
-		return cmp.Or(g.opts.NodeIPs...), nil
+		return cmp.Or(node...), nil
 	case "status.hostIPs":
-		return strings.Join(g.opts.NodeIPs, ","), nil
+		return strings.Join(node, ","), nil
 	case "status.podIP":
 		return cmp.Or(ips...), nil
 	case "status.podIPs":

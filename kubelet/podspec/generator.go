@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// NodeName is this node's name, for the downward API.
 	NodeName string
-	// NodeIPs are this node's addresses, for status.hostIP and status.hostIPs; the primary one first.
-	NodeIPs []string
+	// NodeIPs returns this node's addresses, for status.hostIP and status.hostIPs; the primary one first.
+	NodeIPs func() []string
 	// RootDir is the kubelet's root, PodLogsDir the root of the container logs.
 	RootDir, PodLogsDir string
 	// Owner becomes model.LabelOwner.

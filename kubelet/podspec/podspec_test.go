@@ -37,8 +37,8 @@ func testGenerator(t *testing.T, change func(*Options)) *Generator {
 	resolvConf := filepath.Join(root, "resolv.conf")
 	testutil.WriteFile(t, resolvConf, "nameserver 192.0.2.1\nsearch example.org\noptions timeout:3\n")
 	opts := Options{
-		NodeName: "node1", NodeIPs: []string{"192.0.2.10", "2001:db8::10"}, RootDir: root, PodLogsDir: "/var/log/pods",
-		Owner:   "me",
+		NodeName: "node1", NodeIPs: func() []string { return []string{"192.0.2.10", "2001:db8::10"} }, RootDir: root,
+		PodLogsDir: "/var/log/pods", Owner: "me",
 		Objects: testObjects(), ResolvConf: resolvConf, Host: cgroup.Host{Memory: 8 << 30, CPUs: 4},
 		Allocatable: func() v1.ResourceList {
 			return v1.ResourceList{v1.ResourceCPU: resource.MustParse("3500m"),

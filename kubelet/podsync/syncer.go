@@ -39,9 +39,10 @@ type Options struct {
 	Status     *status.Manager
 	Allocation *allocation.Manager
 	Events     *events.Recorder
-	// RuntimeName is the scheme of container ids in statuses. HostIPs are the node's addresses, the primary one first.
+	// RuntimeName is the scheme of container ids in statuses. HostIPs returns the node's addresses, the primary one
+	// first.
 	RuntimeName string
-	HostIPs     []string
+	HostIPs     func() []string
 }
 
 // Syncer is a podworkers.PodSyncer. Calls for different pods may run at the same time.
@@ -269,7 +270,7 @@ func (s *Syncer) publish(pod *v1.Pod, observed *model.PodStatus, at stage, resul
 	}
 	made := status.Generate(status.Input{
 		Pod: pod, Runtime: observed, RuntimeName: s.opts.RuntimeName, Old: s.opts.Status.Status(pod), Waiting: waiting,
-		Ready: probed.Ready, Started: probed.Started, Resize: resize, HostIPs: s.opts.HostIPs,
+		Ready: probed.Ready, Started: probed.Started, Resize: resize, HostIPs: s.opts.HostIPs(),
 		Ending: at != syncing, Stopping: at == stopping, Now: time.Now(),
 	})
 	if probed.Assumed && model.Restored(pod) {

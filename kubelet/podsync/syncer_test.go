@@ -87,7 +87,7 @@ func newBench(t *testing.T, options ...cgroup.Options) *bench {
 	b.evented = &eventedFake{FakeRuntimeService: b.fake}
 	b.runtime = cri.New(b.evented, images, "us")
 	b.cgroups = cgroup.New(t.Context(), append(options, cgroup.Options{})[0])
-	probes := prober.New(t.Context(), prober.Options{Exec: b.runtime,
+	probes := prober.New(t.Context(), prober.Options{Exec: b.runtime, HostIP: func() string { return "192.0.2.1" },
 		Probed: func(*v1.Pod, string, prober.Type, prober.Result, time.Duration) {}})
 	t.Cleanup(probes.Wait)
 	allocated, err := allocation.Open(filepath.Join(t.TempDir(), "allocated"))
@@ -99,6 +99,7 @@ func newBench(t *testing.T, options ...cgroup.Options) *bench {
 		},
 		Volumes: volumemanager.New(volumemanager.Options{RootDir: t.TempDir()}), Cgroups: b.cgroups,
 		Prober: probes, Status: status.NewManager(), Events: b.events,
+		HostIPs: func() []string { return []string{"192.0.2.1"} },
 		Runtime: kuberuntime.New(kuberuntime.Options{
 			Runtime: b.runtime, Specs: specs{}, Allocation: allocated, Events: b.events,
 			Images: imagemanager.New(imagemanager.Options{Service: imagemanager.NewImages(images)}),

@@ -41,8 +41,8 @@ type Options struct {
 	// Probed is called for each result, with the time that the probe took. It must not wait or call the Manager. It is
 	// not called for a pod after Forget.
 	Probed func(pod *v1.Pod, container string, probe Type, result Result, took time.Duration)
-	// HostIP is the address at which pods in the host's network are probed.
-	HostIP string
+	// HostIP returns the address at which pods in the host's network are probed.
+	HostIP func() string
 }
 
 // Exec runs a command in a container.
@@ -128,10 +128,11 @@ func probesOf(c *v1.Container) map[Type]*v1.Probe {
 }
 
 func (m *Manager) address(pod *v1.Pod, observed *model.PodStatus) string {
-	if ips := model.PodAddresses(observed.IPs(), m.opts.HostIP); len(ips) > 0 && !pod.Spec.HostNetwork {
+	host := m.opts.HostIP()
+	if ips := model.PodAddresses(observed.IPs(), host); len(ips) > 0 && !pod.Spec.HostNetwork {
 		return ips[0]
 	}
-	return m.opts.HostIP
+	return host
 }
 
 // start starts a probe. The caller holds mu.

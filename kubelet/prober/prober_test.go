@@ -80,6 +80,8 @@ func execProbe(cmd string, edit func(*v1.Probe)) *v1.Probe {
 	return p
 }
 
+func loopback() string { return "127.0.0.1" }
+
 // inBubble runs a manager in fake time, with a pod of one running container.
 func inBubble(
 	t *testing.T, c v1.Container,
@@ -90,7 +92,7 @@ func inBubble(
 		e := &execs{answers: map[string]error{}, calls: map[string]int{}}
 		m := New(t.Context(),
 			Options{Exec: e, Unhealthy: func(*v1.Pod, string, Type, string) {},
-				Warning: func(*v1.Pod, string, Type, string) {}, Probed: e.probed, HostIP: "127.0.0.1"})
+				Warning: func(*v1.Pod, string, Type, string) {}, Probed: e.probed, HostIP: loopback})
 		c.Name = "c"
 		pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{c}}}
 		pod.UID = "u"
@@ -386,7 +388,7 @@ func TestProbesBeginSpread(t *testing.T) {
 		e := &execs{answers: map[string]error{}, calls: map[string]int{}}
 		before := time.Now()
 		time.Sleep(time.Minute)
-		m := New(t.Context(), Options{Exec: e, Probed: e.probed, HostIP: "127.0.0.1"})
+		m := New(t.Context(), Options{Exec: e, Probed: e.probed, HostIP: loopback})
 		go drain(t.Context(), m)
 		const pods = 200
 		for i := range pods {
@@ -434,6 +436,23 @@ func TestMain(m *testing.M) {
 
 // proxied counts the connections to the proxy.
 var proxied atomic.Int32
+
+// TestHostNetworkFollowsTheNode: a pod in the host's network is probed at the node's current address.
+func TestHostNetworkFollowsTheNode(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer web.Close()
+	at := targetOf(t, web.Listener.Addr().String(), v1.ProbeHandler{
+		TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("web")}})
+	host := at.ip
+	at.ip = "127.0.0.255" // where the server does not listen
+	for inHost, want := range map[bool]bool{true: true, false: false} {
+		at.pod = &v1.Pod{Spec: v1.PodSpec{HostNetwork: inHost}}
+		w := &worker{manager: &Manager{opts: Options{HostIP: func() string { return host }}}, target: at}
+		got, err := w.attempt(t.Context())
+		testutil.Assert(t, err == nil && (got.failure == "") == want, "in the host's network %v: %q, %v", inHost,
+			got.failure, err)
+	}
+}
 
 // TestNoProxy: probes ignore the proxy of the environment. Go uses no proxy for loopback addresses, so the test probes
 // another address.

@@ -126,8 +126,12 @@ func (w *worker) once(ctx context.Context) (done bool) {
 }
 
 func (w *worker) attempt(ctx context.Context) (got result, err error) {
+	at := w.target
+	if at.pod.Spec.HostNetwork {
+		at.ip = w.manager.opts.HostIP() // the node's address may have changed since the container's start
+	}
 	for range attempts {
-		if got, err = w.manager.probe(ctx, w.target); err == nil {
+		if got, err = w.manager.probe(ctx, at); err == nil {
 			return got, nil
 		}
 	}

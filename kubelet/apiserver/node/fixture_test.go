@@ -61,6 +61,9 @@ func fakeMachine(t *testing.T, different map[string]string) machine {
 	return m
 }
 
+// at returns a node's function IPs.
+func at(ips ...string) func() []string { return func() []string { return ips } }
+
 // start runs a reporter and returns a function that ends it. Call it within a synctest bubble.
 func start(t *testing.T, s *apitest.Server, m machine, opts Options) (*Reporter, func()) {
 	t.Helper()
@@ -68,7 +71,7 @@ func start(t *testing.T, s *apitest.Server, m machine, opts Options) (*Reporter,
 	opts.Clients, opts.Name = &connect.Clients{Core: core, Coordination: s.Coordination(), Watch: core,
 		Server: "http://server"}, "here"
 	if opts.IPs == nil {
-		opts.IPs = []string{"192.0.2.1"}
+		opts.IPs = at("192.0.2.1")
 	}
 	r, err := newReporter(opts, m)
 	testutil.Must(t, err)

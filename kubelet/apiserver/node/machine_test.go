@@ -16,7 +16,7 @@ import (
 
 func newTest(t *testing.T, opts Options, different map[string]string) *Reporter {
 	t.Helper()
-	opts.Name, opts.IPs = "here", []string{"192.0.2.1"}
+	opts.Name, opts.IPs = "here", at("192.0.2.1")
 	r, err := newReporter(opts, fakeMachine(t, different))
 	testutil.Must(t, err)
 	return r
@@ -144,7 +144,7 @@ func TestInfo(t *testing.T) {
 
 // TestThisMachine reads the real machine.
 func TestThisMachine(t *testing.T) {
-	r, err := New(Options{Name: "here", IPs: []string{"192.0.2.1"}})
+	r, err := New(Options{Name: "here", IPs: at("192.0.2.1")})
 	testutil.Must(t, err)
 	status := r.Node().Status
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage,
@@ -213,13 +213,13 @@ func TestBadOptions(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		"name":               func(o *Options) { o.Name = "Not_A_Name" },
 		"ips":                func(o *Options) { o.IPs = nil },
-		`ips: "x"`:           func(o *Options) { o.IPs = []string{"x"} },
+		`ips: "x"`:           func(o *Options) { o.IPs = at("x") },
 		"labels[l]":          func(o *Options) { o.Labels = map[string]string{"l": "not a value"} },
 		`labels: "not a key`: func(o *Options) { o.Labels = map[string]string{"not a key": "l"} },
 		"taints[k].effect":   func(o *Options) { o.Taints = []v1.Taint{{Key: "k", Effect: "Never"}} },
 		"reserved[cpu]":      func(o *Options) { o.Reserved = list("cpu", "-1") },
 	} {
-		opts := Options{Name: "here", IPs: []string{"192.0.2.1"}}
+		opts := Options{Name: "here", IPs: at("192.0.2.1")}
 		change(&opts)
 		_, err := New(opts)
 		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want) && errdefs.IsInvalidArgument(err),

@@ -21,9 +21,9 @@ import (
 type Options struct {
 	// Clients reach the API server.
 	Clients *connect.Clients
-	// Name is the node's name. IPs are its addresses, the primary one first.
+	// Name is the node's name. IPs returns its current addresses, the primary one first.
 	Name string
-	IPs  []string
+	IPs  func() []string
 
 	// Labels and Taints are set when the node is registered. An existing node keeps its own.
 	Labels map[string]string
@@ -102,10 +102,14 @@ func (o *Options) validate() error {
 		}
 	}
 	bad("name", o.Name, validation.IsDNS1123Subdomain(o.Name)...)
-	if len(o.IPs) == 0 {
+	var ips []string
+	if o.IPs != nil {
+		ips = o.IPs()
+	}
+	if len(ips) == 0 {
 		bad("ips", "", "the node needs an address")
 	}
-	for _, ip := range o.IPs {
+	for _, ip := range ips {
 		if net.ParseIP(ip) == nil {
 			bad("ips", ip, "it is no IP address")
 		}

@@ -27,7 +27,7 @@ func TestRegister(t *testing.T) {
 		r, end := start(t, s, m, Options{
 			Labels: map[string]string{"disk": "fast"}, Taints: []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoSchedule}},
 			Port: 10250, version: "v1.2.3-core",
-			RuntimeVersion: func() string { return "docker://20.10" }, IPs: []string{"192.0.2.1", "2001:db8::1"},
+			RuntimeVersion: func() string { return "docker://20.10" }, IPs: at("192.0.2.1", "2001:db8::1"),
 			Images: func(context.Context) ([]v1.ContainerImage, error) {
 				return []v1.ContainerImage{{Names: []string{"i"}, SizeBytes: 7}}, nil
 			},
@@ -92,7 +92,7 @@ func TestAdopt(t *testing.T) {
 		})
 		var events []string
 		r, end := start(t, s, m, Options{
-			Labels: map[string]string{"disk": "fast"}, IPs: []string{"192.0.2.1", "2001:db8::1"},
+			Labels: map[string]string{"disk": "fast"}, IPs: at("192.0.2.1", "2001:db8::1"),
 			Event: func(_ bool, reason, _ string) { events = append(events, reason) },
 		})
 		<-r.Registered()
@@ -209,6 +209,24 @@ func onlyKey(t *testing.T, patch, key string) {
 }
 
 // TestRuntimeHangs: a runtime that does not answer is reported, and its images stay.
+// TestAddressesFollow: the network of a node comes up after its registration.
+func TestAddressesFollow(t *testing.T) {
+	var up atomic.Bool
+	ips := func() []string {
+		if up.Load() {
+			return []string{"192.0.2.1"}
+		}
+		return []string{"127.0.0.1"}
+	}
+	withNode(t, Options{IPs: ips}, func(t *testing.T, s *apitest.Server, r *Reporter) {
+		testutil.Equal(t, currentNode(s).Status.Addresses[0].Address, "127.0.0.1", "before the network is up")
+		up.Store(true)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		testutil.Equal(t, currentNode(s).Status.Addresses[0].Address, "192.0.2.1", "with the network")
+	})
+}
+
 func TestRuntimeHangs(t *testing.T) {
 	var hangs atomic.Bool
 	var lists atomic.Int32

@@ -36,7 +36,7 @@ func (r *Reporter) statusOf(current v1.NodeStatus) v1.NodeStatus {
 // set.
 func (r *Reporter) addresses(current []v1.NodeAddress) []v1.NodeAddress {
 	var list []v1.NodeAddress
-	for _, ip := range r.opts.IPs {
+	for _, ip := range r.opts.IPs() {
 		list = append(list, v1.NodeAddress{Type: v1.NodeInternalIP, Address: ip})
 	}
 	list = append(list, v1.NodeAddress{Type: v1.NodeHostName, Address: r.opts.Name})
