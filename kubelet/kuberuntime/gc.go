@@ -178,11 +178,17 @@ func RemoveLogs(root, owner string) error {
 // markLogs makes a pod's log directory and marks its owner. Log collectors that run as other users may read the
 // directory.
 func markLogs(dir, owner string) error {
-	if dir == "" {
+	if dir == "" || ours(dir, owner) { // on a full disk, another write would empty the file
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, ownerFile), []byte(owner), 0o644)
+	err := os.WriteFile(filepath.Join(dir, ownerFile), []byte(owner), 0o644)
+	if err != nil {
+		// Nothing removes a directory without its mark.
+		_ = os.Remove(filepath.Join(dir, ownerFile))
+		_ = os.Remove(dir) // it stays if it has logs
+	}
+	return err
 }

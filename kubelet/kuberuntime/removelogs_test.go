@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -28,4 +29,21 @@ func TestRemoveLogs(t *testing.T) {
 		testutil.Must(t, RemoveLogs(root, "them"))
 	}
 	testutil.Gone(t, root, "the empty root")
+}
+
+// TestMarkOfLogs: the mark of a log directory is written once, since a second write could empty it on a full disk. A
+// directory that cannot be marked is removed.
+func TestMarkOfLogs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pod")
+	mark := filepath.Join(dir, ownerFile)
+	testutil.Must(t, markLogs(dir, "us"))
+	written := time.Unix(1000, 0)
+	testutil.Must(t, os.Chtimes(mark, written, written))
+	testutil.Must(t, markLogs(dir, "us"))
+	info, err := os.Stat(mark)
+	testutil.Assert(t, err == nil && info.ModTime().Equal(written) && ours(dir, "us"), "written again: %v, %v", info, err)
+	testutil.Must(t, os.Remove(mark))
+	testutil.Must(t, os.Mkdir(mark, 0o700)) // no file can be written there
+	testutil.Assert(t, markLogs(dir, "us") != nil, "the directory is marked")
+	testutil.Gone(t, dir, "the directory without a mark")
 }
