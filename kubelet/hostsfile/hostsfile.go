@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -22,15 +23,38 @@ func Path(rootDir string, uid types.UID) string {
 
 // Write sets the content of a hosts file, and makes the file and its directory if they are missing. An existing file
 // stays the same file, because running containers have it mounted. One write replaces its content: a reader, or a
-// crash, never finds an empty file. The content of two calls at the same time may mix.
+// crash, never finds an empty file. It is safe for concurrent use, as Update is.
 func Write(path string, content []byte) error {
-	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, content) {
-		return nil
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, mode)
+	return change(path, os.O_CREATE, func([]byte) []byte { return content })
+}
+
+// Update changes the content of an existing hosts file, like Write. No other call comes between reading and writing. A
+// missing file is an fs.ErrNotExist, and is not made: the pod may have ended.
+func Update(path string, to func(have []byte) []byte) error { return change(path, 0, to) }
+
+// change opens the file with flags. It locks the pod's directory meanwhile. A container could lock the file itself for
+// ever.
+func change(path string, flags int, to func(have []byte) []byte) error {
+	directory, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer directory.Close()
+	if err := unix.Flock(int(directory.Fd()), unix.LOCK_EX); err != nil {
+		return &os.PathError{Op: "flock", Path: directory.Name(), Err: err}
+	}
+	have, readErr := os.ReadFile(path)
+	if readErr != nil && flags&os.O_CREATE == 0 {
+		return readErr
+	}
+	content := to(have)
+	if readErr == nil && bytes.Equal(have, content) {
+		return nil
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|flags, mode)
 	if err != nil {
 		return err
 	}

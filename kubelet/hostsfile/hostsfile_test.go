@@ -1,9 +1,12 @@
 package hostsfile
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 )
@@ -51,4 +54,22 @@ func TestReaderFindsNoEmptyFile(t *testing.T) {
 		found := testutil.ReadFile(t, path)
 		testutil.Require(t, strings.HasPrefix(found, short), "a reader found %d bytes: %.40q", len(found), found)
 	}
+}
+
+// TestWritersTakeTurns: an update does not bring back content that a later write has replaced, such as the pod's address
+// in its earlier sandbox.
+func TestWritersTakeTurns(t *testing.T) {
+	path := Path(t.TempDir(), "uid")
+	err := Update(path, func(have []byte) []byte { return have })
+	testutil.Assert(t, errors.Is(err, fs.ErrNotExist), "without a file: %v", err)
+	testutil.Must(t, Write(path, []byte("192.0.2.1\tweb\n")))
+	const later = "192.0.2.2\tweb\n"
+	var written <-chan error
+	testutil.Must(t, Update(path, func(have []byte) []byte {
+		written = testutil.Go(func() error { return Write(path, []byte(later)) })
+		time.Sleep(100 * time.Millisecond) // long enough for a writer that does not wait
+		return append(have, "192.0.2.9\tservice\n"...)
+	}))
+	testutil.Must(t, testutil.Receive(t, written, "the write has not ended"))
+	testutil.Equal(t, testutil.ReadFile(t, path), later, "content")
 }

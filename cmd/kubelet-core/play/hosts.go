@@ -24,16 +24,13 @@ func writeHosts(root string, pods []*v1.Pod, lines []string) error {
 	}
 	var errs []error
 	for _, pod := range pods {
-		path := hostsfile.Path(root, pod.UID)
-		have, err := os.ReadFile(path)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
+		err := hostsfile.Update(hostsfile.Path(root, pod.UID), func(have []byte) []byte {
+			own, _, _ := bytes.Cut(have, []byte(hostsMark))
+			return append(bytes.Clone(own), added...)
+		})
+		if !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
 		}
-		own, _, _ := bytes.Cut(have, []byte(hostsMark))
-		if err == nil {
-			err = hostsfile.Write(path, append(bytes.Clone(own), added...))
-		}
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
