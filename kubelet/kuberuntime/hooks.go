@@ -43,7 +43,7 @@ func (m *Manager) postStart(ctx context.Context, in inSandbox, start containerSt
 		Container: model.ContainerStatus{ID: id, Name: start.Spec.Name, SandboxID: in.id}, Spec: start.Spec,
 		Message: "its postStart hook failed",
 	}
-	if killErr := m.killOne(ctx, in.pod, kill, nil, nil); killErr != nil {
+	if killErr := m.killOne(ctx, in.pod, kill, KillOptions{}, nil); killErr != nil {
 		err = fmt.Errorf("%w; %w", err, killErr)
 	}
 	return &model.ReasonError{Reason: model.ReasonPostStartHookError, Err: err}

@@ -24,6 +24,8 @@ type KillOptions struct {
 	Reason string
 	// Grace replaces the pod's own termination grace period, in seconds.
 	Grace *int64
+	// MinGrace is the shortest grace period in seconds. Without any grace period, preStop hooks do not run.
+	MinGrace int64
 }
 
 // KillPod stops all running containers of a pod, and then its sandboxes. All preStop hooks run at the same time.
@@ -40,7 +42,7 @@ func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 	}
 	// Sandboxes stop even if a container cannot be stopped. The end of a sandbox ends its containers and frees the
 	// pod's address.
-	errs := []error{m.killInOrder(ctx, pod, kills, opts.Grace)}
+	errs := []error{m.killInOrder(ctx, pod, kills, opts)}
 	if ctx.Err() != nil {
 		return errors.Join(errs...)
 	}
@@ -53,17 +55,17 @@ func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 }
 
 // killInOrder stops all containers at the same time, but a sidecar only after the containers that started after it.
-func (m *Manager) killInOrder(ctx context.Context, pod *v1.Pod, kills []containerKill, grace *int64) error {
+func (m *Manager) killInOrder(ctx context.Context, pod *v1.Pod, kills []containerKill, opts KillOptions) error {
 	order := newKillOrder(pod, kills)
 	return each(kills, func(k containerKill) error {
 		defer order.ended(k.Container.Name)
-		return m.killOne(ctx, pod, k, grace, order)
+		return m.killOne(ctx, pod, k, opts, order)
 	})
 }
 
 // killSome stops some containers of a pod at the same time. The pod's other containers stay.
 func (m *Manager) killSome(ctx context.Context, pod *v1.Pod, kills []containerKill) error {
-	return each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, nil, nil) })
+	return each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, KillOptions{}, nil) })
 }
 
 // each calls act for all kills at the same time, and waits for all calls.
@@ -79,9 +81,9 @@ func each(kills []containerKill, act func(containerKill) error) error {
 
 // killOne runs the preStop hook, waits for the container's turn unless order is nil, and stops the container. All three
 // share the grace period, so the hook does not wait for the turn.
-func (m *Manager) killOne(ctx context.Context, pod *v1.Pod, k containerKill, grace *int64, order *killOrder) error {
+func (m *Manager) killOne(ctx context.Context, pod *v1.Pod, k containerKill, opts KillOptions, order *killOrder) error {
 	name := k.Container.Name
-	period := time.Duration(containerGrace(pod, k, grace)) * time.Second
+	period := time.Duration(max(opts.MinGrace, containerGrace(pod, k, opts.Grace))) * time.Second
 	deadline := time.Now().Add(period)
 	text := "Stopping container " + name
 	if k.Message != "" {

@@ -44,7 +44,8 @@ func (m *Manager) restartAll(
 		}
 	}
 	// The containers get no hooks, and only minimalGrace: this is a reset of the pod, not its end.
-	if err := each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, new(int64), nil) }); err != nil {
+	atOnce := KillOptions{Grace: new(int64)}
+	if err := each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, atOnce, nil) }); err != nil {
 		return nil, err
 	}
 	slices.Reverse(last) // the newest attempt, which triggered the restart, is removed last

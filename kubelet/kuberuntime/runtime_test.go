@@ -333,7 +333,7 @@ func TestSyncReasons(t *testing.T) {
 func (b *bench) kill(pod *v1.Pod, status *model.PodStatus) []string {
 	b.t.Helper()
 	b.fake.began = time.Now()
-	testutil.Must(b.t, b.KillPod(b.t.Context(), pod, status, KillOptions{}))
+	testutil.Must(b.t, b.KillPod(b.t.Context(), pod, status, KillOptions{MinGrace: 1}))
 	slices.Sort(b.fake.noted)
 	return b.fake.noted
 }
@@ -363,6 +363,11 @@ func TestKillPod(t *testing.T) {
 			"an endless hook ends with its container", "app:a", 12, map[string]string{"a": "forever"},
 			map[string]time.Duration{"a": 2 * time.Second},
 			[]string{"0s exec a [forever]", "12s stop a 2", "14s exec of a ended"},
+		},
+		{
+			"without grace, a hook has a second", "app:a", 0, map[string]string{"a": "forever"},
+			map[string]time.Duration{"a": 2 * time.Second},
+			[]string{"0s exec a [forever]", "1s stop a 2", "3s exec of a ended"},
 		},
 		{"no grace, but the minimum", "app:a", 0, nil, nil, []string{"0s stop a 2"}},
 		{"less than the minimal grace", "app:a", 1, nil, nil, []string{"0s stop a 2"}},

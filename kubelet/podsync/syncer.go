@@ -195,6 +195,10 @@ func (s *Syncer) fail(pod *v1.Pod, why *model.Failure) {
 	}
 }
 
+// minGrace is the shortest grace period of a pod that ends, in seconds, as in the kubelet. So preStop hooks run in pods
+// with a grace period of zero, too.
+const minGrace = 1
+
 // SyncTerminatingPod ends the pod's containers and stops its sandboxes.
 func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworkers.Termination) error {
 	observed, err := s.opts.Cache.PodStatus(ctx, pod.UID)
@@ -205,7 +209,8 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworke
 	s.fail(pod, t.Failure)
 	s.opts.Prober.Update(pod, observed, true)
 	s.publish(pod, observed, stopping, nil)
-	killErr := s.opts.Runtime.KillPod(ctx, pod, observed, kuberuntime.KillOptions{Reason: t.Reason, Grace: t.Grace})
+	killErr := s.opts.Runtime.KillPod(ctx, pod, observed,
+		kuberuntime.KillOptions{Reason: t.Reason, Grace: t.Grace, MinGrace: minGrace})
 	if killErr != nil && ctx.Err() == nil {
 		s.opts.Events.Warn(pod, "FailedKillPod", fmt.Sprintf("error killing pod: %v", killErr))
 	}

@@ -245,6 +245,19 @@ func TestStatusThatFailsAfterAStart(t *testing.T) {
 	testutil.Assert(t, shown.Phase == v1.PodRunning, "phase %s", shown.Phase)
 }
 
+// TestHookWithoutGrace: the preStop hook of a pod runs even if the pod's grace period, or the requested one, is zero.
+func TestHookWithoutGrace(t *testing.T) {
+	for _, grace := range []*int64{nil, new(int64)} {
+		b, pod := newBench(t), testPod("pod", false)
+		pod.Spec.TerminationGracePeriodSeconds = new(int64)
+		hook := &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"bye"}}}
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: hook}
+		b.sync(t, pod)
+		testutil.Must(t, b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{Grace: grace}))
+		testutil.Assert(t, slices.Contains(b.fake.GetCalls(), "ExecSync"), "grace %v: the hook did not run", grace)
+	}
+}
+
 // TestPodThatCannotBeKilled: an event says why a pod does not end.
 func TestPodThatCannotBeKilled(t *testing.T) {
 	b, pod := newBench(t), testPod("pod", false)
