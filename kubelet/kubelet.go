@@ -183,6 +183,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		Runtime: k.runtime, Cache: cache, RuntimeErr: k.runtimeErr, PodConfig: config, Workers: k.workers,
 		PodLogsDir: k.opts.PodLogsDir,
 		Pulled:     kept.pulled, Access: kept.access, GC: k.opts.GC, Logs: k.opts.Logs,
+		Event: recorder.RecordNode,
 	})
 	k.stats = podstats.New(podstats.Options{
 		Runtime: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner}, PodLogsDir: k.opts.PodLogsDir,

@@ -66,7 +66,7 @@ type LogOptions struct {
 	Check time.Duration
 }
 
-// CollectorsOptions configure Collectors. All are required.
+// CollectorsOptions configure Collectors. All but Event are required.
 type CollectorsOptions struct {
 	Runtime    *cri.Runtime
 	Cache      *pleg.Cache
@@ -78,6 +78,8 @@ type CollectorsOptions struct {
 	Access     *imagemanager.Access
 	GC         GCOptions
 	Logs       LogOptions
+	// Event records an event of the node. Nil records none.
+	Event func(warning bool, reason, message string)
 }
 
 // Collectors keep the disk free. RemoveDead and RemoveImages are safe for concurrent use, also during Run.
@@ -93,12 +95,15 @@ func NewCollectors(opts CollectorsOptions) *Collectors {
 	opts.Logs.MaxSize = cmp.Or(opts.Logs.MaxSize, 10<<20)
 	opts.Logs.MaxFiles = cmp.Or(opts.Logs.MaxFiles, 5)
 	opts.Logs.Check = cmp.Or(opts.Logs.Check, 10*time.Second)
+	if opts.Event == nil {
+		opts.Event = func(bool, string, string) {}
+	}
 	c := &Collectors{opts: opts}
 	c.dead = &kuberuntime.Collector{Runtime: opts.Runtime, PodLogsDir: opts.PodLogsDir, Keep: opts.GC.deadPerContainer}
 	c.unused = imagemanager.NewCollector(imagemanager.CollectorOptions{
 		Images: opts.Runtime.Images, Containers: opts.Runtime, MinAge: opts.GC.ImageMinAge,
 		HighPercent: opts.GC.HighPercent, LowPercent: opts.GC.LowPercent, Pulled: c.removable(),
-		Access: opts.Access,
+		Access: opts.Access, Event: opts.Event,
 	})
 	return c
 }
@@ -117,14 +122,26 @@ func (c *Collectors) Run(ctx context.Context) error {
 		MaxFiles: c.opts.Logs.MaxFiles}
 	var loops sync.WaitGroup
 	defer loops.Wait()
-	loops.Go(func() {
-		c.every(ctx, c.opts.GC.Containers, "container garbage collection failed", func(ctx context.Context) error {
-			return c.dead.Collect(ctx, c.mayExist())
-		})
-	})
-	loops.Go(func() { c.every(ctx, c.opts.GC.Images, "image garbage collection failed", c.unused.Collect) })
-	loops.Go(func() { c.every(ctx, c.opts.Logs.Check, "log rotation failed", logs.Rotate) })
+	for _, t := range []task{
+		{period: c.opts.GC.Containers, failed: "container garbage collection failed", event: "ContainerGCFailed",
+			do: func(ctx context.Context) error { return c.dead.Collect(ctx, c.mayExist()) }},
+		{period: c.opts.GC.Images, failed: "image garbage collection failed", event: "ImageGCFailed", tolerated: 1,
+			do: c.unused.Collect},
+		{period: c.opts.Logs.Check, failed: "log rotation failed", do: logs.Rotate},
+	} {
+		loops.Go(func() { c.repeat(ctx, t) })
+	}
 	return nil
+}
+
+// task is repeated each period.
+type task struct {
+	period time.Duration
+	// failed is the log message of a failure. event is the reason of its event, as in the kubelet; empty means none.
+	failed, event string
+	// tolerated is how many failures in a row cause no event.
+	tolerated int
+	do        func(ctx context.Context) error
 }
 
 // RemoveDead removes all containers of finished pods, with their logs, even if a source lists the pod. A static pod
@@ -159,14 +176,20 @@ func (c *Collectors) mayExist() func(types.UID) bool {
 	return func(uid types.UID) bool { return c.opts.Workers.Has(uid) || c.opts.PodConfig.HasPod(uid) }
 }
 
-// every calls do at the start and then each period, while the runtime is ready.
-func (c *Collectors) every(ctx context.Context, period time.Duration, failed string, do func(context.Context) error) {
+// repeat does a task at the start and then each period, while the runtime is ready.
+func (c *Collectors) repeat(ctx context.Context, t task) {
+	failures := 0 // in a row
 	for {
-		pause := period
+		pause := t.period
 		if c.opts.RuntimeErr() != nil {
-			pause = min(period, runtimePause)
-		} else if err := do(ctx); err != nil && ctx.Err() == nil {
-			log.G(ctx).WithError(err).Warn(failed)
+			pause = min(t.period, runtimePause)
+		} else if err := t.do(ctx); err == nil {
+			failures = 0
+		} else if ctx.Err() == nil {
+			log.G(ctx).WithError(err).Warn(t.failed)
+			if failures++; t.event != "" && failures > t.tolerated {
+				c.opts.Event(true, t.event, err.Error())
+			}
 		}
 		if pace.Sleep(ctx, pause) != nil {
 			return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,4 +129,33 @@ func TestSilentSource(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFailuresAreEvents: each failed collection of containers is an event. A failed collection of images is one from
+// the second failure in a row on, as with the kubelet.
+func TestFailuresAreEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := apitest.NewFakeRuntimeService()
+		fake.InjectError("ListPodSandbox", errors.New("no sandboxes"))
+		runtime := cri.New(fake, apitest.NewFakeImageService(), "us") // it reports no file system of images
+		var mu sync.Mutex
+		events := map[string]int{}
+		c := NewCollectors(CollectorsOptions{
+			Runtime: runtime, Cache: pleg.NewCache(runtime), RuntimeErr: func() error {
+				return nil
+			}, PodConfig: sources{seen: true}, PodLogsDir: t.TempDir(),
+			Workers: podworkers.New(t.Context(), podworkers.Options{PodSyncer: nothing{}}),
+			GC:      GCOptions{Images: time.Minute},
+			Event: func(warning bool, reason, message string) {
+				mu.Lock()
+				defer mu.Unlock()
+				testutil.Assert(t, warning && message != "", "%s: %s", reason, message)
+				events[reason]++
+			},
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second) // three collections of each
+		defer cancel()
+		testutil.Must(t, c.Run(ctx))
+		testutil.Assert(t, events["ContainerGCFailed"] == 1 && events["ImageGCFailed"] == 2, "events %v", events)
+	})
 }

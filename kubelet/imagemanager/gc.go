@@ -38,6 +38,8 @@ type CollectorOptions struct {
 	Pulled *Pulled
 	// Access forgets images that are gone. It may be nil.
 	Access *Access
+	// Event records an event of the node. Nil records none.
+	Event func(warning bool, reason, message string)
 	// Disk returns size and free space of the file system at a path, in bytes. Nil calls statfs.
 	Disk func(path string) (size, free uint64, err error)
 }
@@ -62,6 +64,9 @@ type record struct {
 func NewCollector(opts CollectorOptions) *Collector {
 	if opts.Disk == nil {
 		opts.Disk = statfs
+	}
+	if opts.Event == nil {
+		opts.Event = func(bool, string, string) {}
 	}
 	return &Collector{opts: opts, now: time.Now}
 }
@@ -92,10 +97,14 @@ func (c *Collector) Collect(ctx context.Context) error {
 		return err
 	}
 	freed, err := c.free(ctx, unused, excess)
-	if freed < excess {
-		err = errors.Join(err, fmt.Errorf("freed %d bytes of unused images, but %d are needed", freed, excess))
+	if err != nil || freed >= excess {
+		return err
 	}
-	return err
+	// The kubelet has this text in the event here and in the event ImageGCFailed.
+	text := fmt.Sprintf("Failed to garbage collect required amount of images. Attempted to free %d bytes, "+
+		"but only found %d bytes eligible to free.", excess, freed)
+	c.opts.Event(true, "FreeDiskSpaceFailed", text)
+	return errors.New(text)
 }
 
 // RemoveUnused removes all unused images that are old enough.
@@ -231,7 +240,9 @@ func (c *Collector) excess(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	if size == 0 {
-		return 0, errors.New("the file system of the images has no size")
+		err := errors.New("invalid capacity 0 on image filesystem") // the kubelet's text
+		c.opts.Event(true, "InvalidDiskCapacity", err.Error())
+		return 0, err
 	}
 	free = min(free, size)
 	if used := 100 - int(free*100/size); used < c.opts.HighPercent {

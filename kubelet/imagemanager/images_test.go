@@ -270,11 +270,13 @@ func TestCollect(t *testing.T) {
 		{Id: "pinned", Size: 10, Pinned: true},
 	}}
 	used := containers{{ImageRef: "tag"}, {ImageId: "newer"}}
-	free := uint64(50)
+	size, free := uint64(100), uint64(50)
 	now := time.Unix(1000, 0)
+	var events []string
 	c := NewCollector(CollectorOptions{
 		Images: s, Containers: &used, HighPercent: 90, LowPercent: 80, MinAge: time.Minute,
-		Disk: func(path string) (uint64, uint64, error) { return 100, free, nil },
+		Disk:  func(path string) (uint64, uint64, error) { return size, free, nil },
+		Event: func(_ bool, reason, message string) { events = append(events, reason+": "+message) },
 	})
 	c.now = func() time.Time { return now }
 	collect := func(wantErr bool, removed ...string) {
@@ -293,8 +295,13 @@ func TestCollect(t *testing.T) {
 	s.present = slices.DeleteFunc(s.present, func(i *runtimeapi.Image) bool { return i.GetId() == "old" })
 	free = 0
 	collect(true, "newer") // and that is not enough
+	testutil.Assert(t, slices.Equal(events, []string{"FreeDiskSpaceFailed: Failed to garbage collect required amount " +
+		"of images. Attempted to free 20 bytes, but only found 10 bytes eligible to free."}), "events %q", events)
 	s.present = []*runtimeapi.Image{{Id: "fresh", Size: 100}}
 	collect(true) // too young
+	size = 0
+	collect(true)
+	testutil.Equal(t, events[len(events)-1], "InvalidDiskCapacity: invalid capacity 0 on image filesystem", "event")
 	c.opts.HighPercent = 100
 	collect(false)
 }

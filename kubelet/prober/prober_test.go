@@ -437,23 +437,6 @@ func TestMain(m *testing.M) {
 // proxied counts the connections to the proxy.
 var proxied atomic.Int32
 
-// TestHostNetworkFollowsTheNode: a pod in the host's network is probed at the node's current address.
-func TestHostNetworkFollowsTheNode(t *testing.T) {
-	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer web.Close()
-	at := targetOf(t, web.Listener.Addr().String(), v1.ProbeHandler{
-		TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("web")}})
-	host := at.ip
-	at.ip = "127.0.0.255" // where the server does not listen
-	for inHost, want := range map[bool]bool{true: true, false: false} {
-		at.pod = &v1.Pod{Spec: v1.PodSpec{HostNetwork: inHost}}
-		w := &worker{manager: &Manager{opts: Options{HostIP: func() string { return host }}}, target: at}
-		got, err := w.attempt(t.Context())
-		testutil.Assert(t, err == nil && (got.failure == "") == want, "in the host's network %v: %q, %v", inHost,
-			got.failure, err)
-	}
-}
-
 // TestNoProxy: probes ignore the proxy of the environment. Go uses no proxy for loopback addresses, so the test probes
 // another address.
 func TestNoProxy(t *testing.T) {

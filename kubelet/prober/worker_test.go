@@ -1,10 +1,13 @@
 package prober
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -24,4 +27,21 @@ func TestClockSetBack(t *testing.T) {
 		time.Sleep(time.Second)
 		testutil.Equal(t, e.count("live"), 1, "probes after the initial delay")
 	})
+}
+
+// TestHostNetworkFollowsTheNode: a pod in the host's network is probed at the node's current address.
+func TestHostNetworkFollowsTheNode(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer web.Close()
+	at := targetOf(t, web.Listener.Addr().String(), v1.ProbeHandler{
+		TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("web")}})
+	host := at.ip
+	at.ip = "127.0.0.255" // where the server does not listen
+	for inHost, want := range map[bool]bool{true: true, false: false} {
+		at.pod = &v1.Pod{Spec: v1.PodSpec{HostNetwork: inHost}}
+		w := &worker{manager: &Manager{opts: Options{HostIP: func() string { return host }}}, target: at}
+		got, err := w.attempt(t.Context())
+		testutil.Assert(t, err == nil && (got.failure == "") == want, "in the host's network %v: %q, %v", inHost,
+			got.failure, err)
+	}
 }
