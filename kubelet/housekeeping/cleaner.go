@@ -73,8 +73,8 @@ func (c *Cleaner) Clean(ctx context.Context) {
 			c.opts.Cache.Forget(pod.UID)
 		}
 	}
-	c.remove(ctx, leftover{"volumes", c.opts.Volumes.Pods, c.opts.Volumes.Unmount}, running)
-	c.remove(ctx, leftover{"cgroup", c.opts.Cgroups.Pods, c.opts.Cgroups.Remove}, running)
+	c.clear(ctx, "volumes", c.opts.Volumes.Pods, running)
+	c.clear(ctx, "cgroup", c.opts.Cgroups.Pods, running)
 }
 
 // replacedNames has the full names that static pods wait for. Clean frees these names before all sources have listed
@@ -120,28 +120,20 @@ func (c *Cleaner) stillRuns(ctx context.Context, uid types.UID) bool {
 	return err == nil && status.Alive()
 }
 
-// leftover is a kind of leftovers of pods that ended while no kubelet ran.
-type leftover struct {
-	what   string
-	pods   func() ([]types.UID, error)
-	remove func(ctx context.Context, uid types.UID) error
-}
-
-// remove removes leftovers of one kind. It lists them before it checks which pods are known: a pod is known before it
-// has volumes or cgroups.
-func (c *Cleaner) remove(ctx context.Context, left leftover, running map[types.UID]*cri.Pod) {
-	uids, err := left.pods()
+// clear removes leftovers of one kind, of pods that ended while no kubelet ran. Workers remove them, because that may
+// take long. The leftovers are listed before it is checked which pods are known: a pod is known before it has volumes or
+// cgroups.
+func (c *Cleaner) clear(
+	ctx context.Context, what string, list func() ([]types.UID, error), running map[types.UID]*cri.Pod,
+) {
+	uids, err := list()
 	if err != nil {
-		log.G(ctx).WithError(err).WithField("leftovers", left.what).Warn("leftovers of pods cannot be listed")
+		log.G(ctx).WithError(err).WithField("leftovers", what).Warn("leftovers of pods cannot be listed")
 		return
 	}
 	for _, uid := range uids {
-		if c.opts.Workers.Has(uid) || running[uid] != nil && running[uid].Running() {
-			continue
-		}
-		if err := left.remove(ctx, uid); err != nil {
-			log.G(ctx).WithError(err).WithFields(log.Fields{"leftovers": left.what, "podUID": uid}).
-				Warn("leftovers of a pod that is gone cannot be removed yet")
+		if running[uid] == nil || !running[uid].Running() {
+			c.opts.Workers.Clear(uid)
 		}
 	}
 }

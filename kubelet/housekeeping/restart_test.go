@@ -27,10 +27,12 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
-// killer records which pods are ended.
+// killer records which pods are ended, and removes their volumes once release is closed.
 type killer struct {
 	nothing
-	killed chan types.UID
+	killed  chan types.UID
+	volumes *volumemanager.Manager
+	release chan struct{}
 }
 
 func (k killer) SyncTerminatingPod(_ context.Context, pod *v1.Pod, _ podworkers.Termination) error {
@@ -38,11 +40,15 @@ func (k killer) SyncTerminatingPod(_ context.Context, pod *v1.Pod, _ podworkers.
 	return nil
 }
 
+func (k killer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
+	<-k.release
+	return k.volumes.Unmount(ctx, pod.UID)
+}
+
 // restarted is a node after a restart of the kubelet core. Its pods began before the restart, and have no workers.
 type restarted struct {
 	*Cleaner
 	killer
-	rootDir string
 	config  *podconfig.PodConfig
 	runtime *apitest.FakeRuntimeService
 }
@@ -50,8 +56,10 @@ type restarted struct {
 // restart makes a node with running pods, and pods with only a directory.
 func restart(t *testing.T, running, directories []types.UID) *restarted {
 	t.Helper()
+	root := t.TempDir()
 	r := &restarted{
-		killer: killer{killed: make(chan types.UID, 10)}, rootDir: t.TempDir(),
+		killer: killer{killed: make(chan types.UID, 10), release: make(chan struct{}),
+			volumes: volumemanager.New(volumemanager.Options{RootDir: root})},
 		config: podconfig.New(podconfig.Options{Sources: []string{model.SourceFile}}),
 	}
 	fake := apitest.NewFakeRuntimeService()
@@ -60,7 +68,7 @@ func restart(t *testing.T, running, directories []types.UID) *restarted {
 		r.sandbox(t, uid, 0)
 	}
 	for _, uid := range directories {
-		testutil.Must(t, os.MkdirAll(model.PodDirectory(r.rootDir, uid), 0o700))
+		testutil.Must(t, os.MkdirAll(model.PodDirectory(root, uid), 0o700))
 	}
 	runtime := cri.New(fake, apitest.NewFakeImageService(), "us")
 	cache := pleg.NewCache(runtime)
@@ -71,7 +79,7 @@ func restart(t *testing.T, running, directories []types.UID) *restarted {
 		PodConfig: r.config, PLEG: generator, Cache: cache,
 		Workers:    podworkers.New(t.Context(), podworkers.Options{PodSyncer: r.killer}),
 		Rejections: admission.NewRejections(), Status: status.NewManager(),
-		Volumes: volumemanager.New(volumemanager.Options{RootDir: r.rootDir}),
+		Volumes: r.volumes,
 		Cgroups: cgroup.New(t.Context(), cgroup.Options{}),
 	})
 	t.Cleanup(r.opts.Workers.Wait)
@@ -114,6 +122,7 @@ func TestOlderSandboxIsEnded(t *testing.T) {
 		newest := r.sandbox(t, "stray", 1)
 		testutil.Must(t, r.runtime.StopPodSandbox(t.Context(), newest))
 		time.Sleep(2 * time.Second) // the next list
+		close(r.release)
 		testutil.Must(t, r.config.Set(t.Context(), model.SourceFile, nil))
 		for !r.config.Settled() {
 			<-r.config.Updates()
@@ -140,6 +149,11 @@ func TestCleanAfterRestart(t *testing.T) {
 		for _, pod := range (<-r.config.Updates()).Pods {
 			r.opts.Workers.Update(pod)
 		}
-		r.clean(t, "after that", []types.UID{"stray"}, []types.UID{"directory"})
+		r.clean(t, "while a removal hangs", []types.UID{"stray"}, []types.UID{"directory", "left"})
+		close(r.release)
+		synctest.Wait()
+		left, err := r.volumes.Pods()
+		testutil.Assert(t, err == nil && slices.Equal(left, []types.UID{"directory"}), "after that: left %v, %v", left,
+			err)
 	})
 }

@@ -28,6 +28,8 @@ type worker struct {
 	termination *Termination
 	// next is the pod to run with this UID after this one has ended.
 	next *v1.Pod
+	// leftover says that the worker only removes the rest of a pod, see Workers.Clear.
+	leftover bool
 	// cancel cancels the running step. It does nothing if no step runs.
 	cancel context.CancelFunc
 	// backoff has the pause after the next failed step. A successful step resets it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -145,6 +146,19 @@ func (w *Workers) End(uid types.UID, t Termination) bool {
 	return true
 }
 
+// Clear removes the rest of a pod without a worker, such as volumes that an earlier process left. It does nothing for a
+// known pod. A pod that a source names meanwhile runs after that.
+func (w *Workers) Clear(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pods[uid] != nil {
+		return
+	}
+	known := w.add(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
+	known.leftover, known.state, known.termination = true, Terminated, &Termination{Gone: true}
+	known.wake()
+}
+
 // add returns the pod's worker. It starts one for a pod that is not known. The caller holds mu.
 func (w *Workers) add(pod *v1.Pod) *worker {
 	if known := w.pods[pod.UID]; known != nil {
@@ -164,7 +178,9 @@ func (w *Workers) drop(known *worker) {
 	}
 	delete(w.pods, known.pod.UID)
 	delete(w.due, known.pod.UID)
-	w.opts.PodSyncer.Forget(known.pod.UID)
+	if !known.leftover { // the state may be that of a rejected pod, which has no worker
+		w.opts.PodSyncer.Forget(known.pod.UID)
+	}
 	if known.next != nil {
 		w.opts.Again(known.next)
 		w.add(known.next).wake()
