@@ -67,6 +67,12 @@ func (c *Cleaner) Clean(ctx context.Context) {
 		return
 	}
 	c.opts.Rejections.Keep(c.opts.PodConfig.HasPod)
+	for uid, pod := range running {
+		// An earlier process may have forgotten the pod when it ended. That is only in memory.
+		if _, ok := known[uid]; !ok && !pod.Running() && !c.opts.Rejections.Has(uid) {
+			c.opts.Workers.Forget(uid)
+		}
+	}
 	for _, pod := range c.opts.Status.List() {
 		if _, ok := known[pod.UID]; !ok && !c.opts.Rejections.Has(pod.UID) {
 			c.opts.Status.Forget(pod.UID)
@@ -121,7 +127,7 @@ func (c *Cleaner) stillRuns(ctx context.Context, uid types.UID) bool {
 }
 
 // clear removes leftovers of one kind, of pods that ended while no kubelet ran. Workers remove them, because that may
-// take long. The leftovers are listed before it is checked which pods are known: a pod is known before it has volumes or
+// take long. The leftovers are listed before the check which pods are known: a pod is known before it has volumes or
 // cgroups.
 func (c *Cleaner) clear(
 	ctx context.Context, what string, list func() ([]types.UID, error), running map[types.UID]*cri.Pod,

@@ -27,13 +27,15 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
-// killer records which pods are ended, and removes their volumes once release is closed.
+// killer records which pods are ended and forgotten, and removes their volumes once release is closed.
 type killer struct {
 	nothing
-	killed  chan types.UID
-	volumes *volumemanager.Manager
-	release chan struct{}
+	killed, forgotten chan types.UID
+	volumes           *volumemanager.Manager
+	release           chan struct{}
 }
+
+func (k killer) Forget(uid types.UID) { k.forgotten <- uid }
 
 func (k killer) SyncTerminatingPod(_ context.Context, pod *v1.Pod, _ podworkers.Termination) error {
 	k.killed <- pod.UID
@@ -58,7 +60,8 @@ func restart(t *testing.T, running, directories []types.UID) *restarted {
 	t.Helper()
 	root := t.TempDir()
 	r := &restarted{
-		killer: killer{killed: make(chan types.UID, 10), release: make(chan struct{}),
+		killer: killer{killed: make(chan types.UID, 10), forgotten: make(chan types.UID, 10),
+			release: make(chan struct{}),
 			volumes: volumemanager.New(volumemanager.Options{RootDir: root})},
 		config: podconfig.New(podconfig.Options{Sources: []string{model.SourceFile}}),
 	}
@@ -128,6 +131,25 @@ func TestOlderSandboxIsEnded(t *testing.T) {
 			<-r.config.Updates()
 		}
 		r.clean(t, "with the source", []types.UID{"stray"}, nil)
+	})
+}
+
+// TestEndedRunIsForgotten: a pod lost its source just before a restart, and the runtime still has its dead sandbox. It
+// runs again if its source names it again.
+func TestEndedRunIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := restart(t, nil, nil)
+		testutil.Must(t, r.runtime.StopPodSandbox(t.Context(), r.sandbox(t, "ended", 0)))
+		time.Sleep(2 * time.Second) // the next list
+		r.Clean(t.Context())
+		testutil.Equal(t, len(r.forgotten), 0, "forgotten pods before all sources have listed their pods")
+		testutil.Must(t, r.config.Set(t.Context(), model.SourceFile, nil))
+		for !r.config.Settled() {
+			<-r.config.Updates()
+		}
+		r.clean(t, "with the source", nil, nil)
+		testutil.Require(t, len(r.forgotten) == 1, "%d forgotten pods", len(r.forgotten))
+		testutil.Equal(t, <-r.forgotten, "ended", "forgotten pod")
 	})
 }
 

@@ -159,6 +159,17 @@ func (w *Workers) Clear(uid types.UID) {
 	known.wake()
 }
 
+// Forget drops the state of a pod that has no worker and that no source names, as after its end. If a source names the
+// pod again, the pod runs again, although its ended containers may still be in the runtime. Forget does nothing for a
+// known pod.
+func (w *Workers) Forget(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pods[uid] == nil {
+		w.opts.PodSyncer.Forget(uid)
+	}
+}
+
 // add returns the pod's worker. It starts one for a pod that is not known. The caller holds mu.
 func (w *Workers) add(pod *v1.Pod) *worker {
 	if known := w.pods[pod.UID]; known != nil {
@@ -178,7 +189,7 @@ func (w *Workers) drop(known *worker) {
 	}
 	delete(w.pods, known.pod.UID)
 	delete(w.due, known.pod.UID)
-	if !known.leftover { // the state may be that of a rejected pod, which has no worker
+	if !known.leftover { // a rejected pod has a state, but no worker
 		w.opts.PodSyncer.Forget(known.pod.UID)
 	}
 	if known.next != nil {
