@@ -192,11 +192,11 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	k.eviction = k.newEviction(kept.allocated)
 	k.sources = newPodSources(k.opts, config, objects, k.cluster, recorder)
 	k.loop = &syncLoop{
-		tick: k.opts.SyncTick, housekeeping: k.opts.Housekeeping, hostIPs: k.opts.nodeIPs.list, runtimeErr: k.runtimeErr,
-		config: config, objects: objects, pleg: k.pleg, prober: k.prober, cache: cache, workers: k.workers,
-		admitter: admitter,
-		rejected: rejected, cleaner: k.cleaner, cluster: k.cluster, status: k.status, events: recorder,
-		allocation: kept.allocated, userIDs: kept.ids, devices: kept.devices, cpus: kept.cpus,
+		tick: k.opts.SyncTick, housekeeping: k.opts.Housekeeping, hostIPs: k.opts.nodeIPs.list,
+		runtimeErr: k.runtimeErr, config: config, objects: objects, pleg: k.pleg, prober: k.prober, cache: cache,
+		workers: k.workers, admitter: admitter, rejected: rejected, cleaner: k.cleaner, cluster: k.cluster,
+		status: k.status, events: recorder, allocation: kept.allocated, userIDs: kept.ids, devices: kept.devices,
+		cpus: kept.cpus,
 	}
 	k.endpoints, err = listen(k.opts,
 		nodeapi.Options{Address: k.opts.ReadAddress, Reads: k.reads(), Events: recorder.List},
@@ -213,9 +213,9 @@ func (k *Kubelet) newCluster(static volumekinds.Objects, recorder *events.Record
 	return apiserver.New(apiserver.Options{
 		Kubeconfig: opts.Kubeconfig,
 		Node: apiserver.NodeOptions{
-			Name: k.opts.NodeName, IPs: k.opts.nodeIPs.list, Labels: opts.Labels, Taints: opts.Taints, MaxPods: opts.MaxPods,
-			Reserved: opts.Reserved, StatusEvery: opts.StatusEvery, Port: k.opts.API.Port, RootDir: k.opts.RootDir,
-			Pressure: k.monitor.Pressure, Kept: k.monitor.Kept, ShutdownErr: k.shutdown.Err,
+			Name: k.opts.NodeName, IPs: k.opts.nodeIPs.list, Labels: opts.Labels, Taints: opts.Taints,
+			MaxPods: opts.MaxPods, Reserved: opts.Reserved, StatusEvery: opts.StatusEvery, Port: k.opts.API.Port,
+			RootDir: k.opts.RootDir, Pressure: k.monitor.Pressure, Kept: k.monitor.Kept, ShutdownErr: k.shutdown.Err,
 			Devices: k.devices.Resources,
 		},
 		Runtime: k.runtime, State: k.state, PLEGErr: k.pleg.Err, Static: static, Status: k.status, Events: recorder,

@@ -67,9 +67,9 @@ func testLoop(t *testing.T) *syncLoop {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	testutil.Must(t, os.WriteFile(file, []byte(kubeconfig), 0o600))
 	l := &syncLoop{
-		hostIPs: func() []string { return []string{"192.0.2.1"} }, events: events.New("here"), status: status.NewManager(),
-		cache: pleg.NewCache(steps{}),
-		pleg:  pleg.New(pleg.Options{}), rejected: admission.NewRejections(),
+		hostIPs: func() []string { return []string{"192.0.2.1"} }, events: events.New("here"),
+		status: status.NewManager(), cache: pleg.NewCache(steps{}),
+		pleg: pleg.New(pleg.Options{}), rejected: admission.NewRejections(),
 		config: podconfig.New(podconfig.Options{}),
 	}
 	runtime := cri.New(nil, nil, "here")

@@ -56,8 +56,8 @@ func TestReaderFindsNoEmptyFile(t *testing.T) {
 	}
 }
 
-// TestWritersTakeTurns: an update does not bring back content that a later write has replaced, such as the pod's address
-// in its earlier sandbox.
+// TestWritersTakeTurns: an update does not bring back content that a later write has replaced, such as the pod's
+// address in its earlier sandbox.
 func TestWritersTakeTurns(t *testing.T) {
 	path := Path(t.TempDir(), "uid")
 	err := Update(path, func(have []byte) []byte { return have })

@@ -41,7 +41,8 @@ func TestMarkOfLogs(t *testing.T) {
 	testutil.Must(t, os.Chtimes(mark, written, written))
 	testutil.Must(t, markLogs(dir, "us"))
 	info, err := os.Stat(mark)
-	testutil.Assert(t, err == nil && info.ModTime().Equal(written) && ours(dir, "us"), "written again: %v, %v", info, err)
+	testutil.Assert(t, err == nil && info.ModTime().Equal(written) && ours(dir, "us"), "written again: %v, %v", info,
+		err)
 	testutil.Must(t, os.Remove(mark))
 	testutil.Must(t, os.Mkdir(mark, 0o700)) // no file can be written there
 	testutil.Assert(t, markLogs(dir, "us") != nil, "the directory is marked")
