@@ -56,6 +56,13 @@ func (b *Backoff) Remaining(key string, failed time.Time) time.Duration {
 	return max(0, e.pause-max(time.Since(failed), time.Since(e.seen)))
 }
 
+// Pause is key's pause after its last failure; 0 without one.
+func (b *Backoff) Pause(key string) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.entries[key].pause
+}
+
 // Fail counts a failure of key at the given time. That doubles its pause.
 func (b *Backoff) Fail(key string, failed time.Time) {
 	b.mu.Lock()

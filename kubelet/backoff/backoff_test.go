@@ -26,6 +26,7 @@ func TestBackoff(t *testing.T) {
 		for _, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
 			b.Fail("k", time.Now())
 			testutil.Equal(t, b.Remaining("k", time.Now()), want*time.Second, "the pause")
+			testutil.Equal(t, b.Pause("k"), want*time.Second, "the whole pause")
 			time.Sleep(want*time.Second + time.Second)
 			testutil.Equal(t, b.Remaining("k", time.Now().Add(-want*time.Second-time.Second)), 0, "after the pause")
 		}

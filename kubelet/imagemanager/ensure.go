@@ -117,8 +117,9 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 // backingOff is the error of an image whose pull is not tried yet. It has the error of the last pull, as in the
 // kubelet. The event has not: equal events are counted as one.
 func (p *Puller) backingOff(key string, r Request) error {
-	err := fmt.Errorf("back-off pulling image %q", r.Image)
-	r.Record("BackOff", err.Error())
+	text := fmt.Sprintf("Back-off pulling image %q", r.Image) // the kubelet's text
+	r.Record("BackOff", text)
+	err := errors.New(text)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if last := p.failed[key]; last != nil {

@@ -156,7 +156,7 @@ func TestPullBackoffAndReasons(t *testing.T) {
 		}
 	}
 	testutil.Assert(t, len(s.pulls) == 3, "pulled %v", s.pulls)
-	testutil.Equal(t, said["busy"], `back-off pulling image "busy": RegistryUnavailable: try later`,
+	testutil.Equal(t, said["busy"], `Back-off pulling image "busy": RegistryUnavailable: try later`,
 		"message in back-off")
 	p.Forget("")
 	testutil.Equal(t, len(p.failed), 0, "errors of a pod that is gone")

@@ -1,6 +1,7 @@
 package kuberuntime
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -24,7 +25,7 @@ type containerKill struct {
 	Container model.ContainerStatus
 	// Spec is nil if the pod no longer has the container.
 	Spec *v1.Container
-	// Message is a sentence for the event.
+	// Message is the event's text; empty means a text without a reason.
 	Message string
 	// ProbeGrace is the failed probe's own grace period in seconds, nil for the pod's.
 	ProbeGrace *int64
@@ -193,9 +194,9 @@ func (c *computation) killUnknown() {
 		spec, _ := model.FindContainer(&c.pod.Spec, running.Name)
 		switch newest := c.status.Container(running.Name); {
 		case spec == nil:
-			c.kill(running, nil, "the pod has no container of this name any more")
+			c.kill(running, nil, stopping(running.Name, "the pod has no container of this name any more"))
 		case newest.ID != running.ID:
-			c.kill(running, spec, "a newer attempt of the container exists")
+			c.kill(running, spec, stopping(running.Name, "a newer attempt of the container exists"))
 		}
 	}
 }
@@ -222,21 +223,38 @@ func (c *computation) appContainer(spec *v1.Container, initialized bool) bool {
 	return true
 }
 
-// mustGo returns the reason why a running container must be killed, or "" if it stays. Again reports whether the
-// container then starts again.
+// mustGo returns the event's text for a running container that must be killed, or "" if it stays. Again reports whether
+// the container then starts again.
 func (c *computation) mustGo(
 	spec *v1.Container, kind model.Kind, observed *model.ContainerStatus,
 ) (why string, again bool) {
 	switch {
 	case observed.Hash != model.ContainerHash(spec):
-		return "its definition changed", true
+		return killText(spec, kind, "definition changed", true), true
 	case c.probes.LivenessFailed[observed.ID]:
-		return "it failed its liveness or startup probe", c.restartsAfterProbe(spec, kind)
+		probe := "liveness"
+		if !c.probes.Started[observed.ID] {
+			probe = "startup"
+		}
+		again = c.restartsAfterProbe(spec, kind)
+		return killText(spec, kind, "failed "+probe+" probe", again), again
 	case allocation.Restarts(spec, c.changed(spec, observed)):
 		c.actions.Resized = true
-		return "the resize of its resources requires a restart", true
+		return stopping(spec.Name, "the resize of its resources requires a restart"), true
 	default:
 		return "", true
+	}
+}
+
+// killText returns the kubelet's text of the event of a container that is killed: tools look for it.
+func killText(spec *v1.Container, kind model.Kind, what string, again bool) string {
+	switch {
+	case kind != model.App:
+		return fmt.Sprintf("Init container %s %s", spec.Name, what)
+	case again:
+		return fmt.Sprintf("Container %s %s, will be restarted", spec.Name, what)
+	default:
+		return fmt.Sprintf("Container %s %s", spec.Name, what)
 	}
 }
 
@@ -275,7 +293,7 @@ func (c *computation) start(spec *v1.Container, kind model.Kind) containerStart 
 	if last := c.status.Container(spec.Name); last != nil {
 		start.Attempt = last.Attempt + 1
 		if last.State == model.StateUnknown {
-			c.kill(*last, spec, "its state is unknown")
+			c.kill(*last, spec, stopping(spec.Name, "its state is unknown"))
 		}
 	}
 	return start

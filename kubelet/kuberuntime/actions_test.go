@@ -159,6 +159,13 @@ func TestComputeActionsProbes(t *testing.T) {
 	actions := computePodActions(pod, seen, failed, asWanted)
 	testutil.Assert(t, words(actions) == "kill:a-2 start:a#1" && actions.Kill[0].ProbeGrace == &grace,
 		"liveness: %s, grace %v", words(actions), actions.Kill[0].ProbeGrace)
+	testutil.Equal(t, actions.Kill[0].Message, "Container a failed liveness probe, will be restarted", "event")
+	starting := Probes{LivenessFailed: failed.LivenessFailed, Started: passed.Started}
+	testutil.Equal(t, computePodActions(pod, seen, starting, asWanted).Kill[0].Message,
+		"Container a failed startup probe, will be restarted", "event")
+	sidecar := Probes{LivenessFailed: map[string]bool{"s-1": true}, Started: failed.Started}
+	testutil.Equal(t, computePodActions(pod, seen, sidecar, asWanted).Kill[0].Message,
+		"Init container s failed liveness probe", "event")
 	pod.Spec.RestartPolicy = v1.RestartPolicyNever
 	got = words(computePodActions(pod, seen, failed, asWanted))
 	testutil.Assert(t, got == "kill-sandbox", "liveness with policy Never: %s", got)

@@ -41,7 +41,7 @@ func (m *Manager) postStart(ctx context.Context, in inSandbox, start containerSt
 	m.record(in.pod, start.Spec.Name, true)("FailedPostStartHook", fmt.Sprintf("PostStartHook failed: %v", err))
 	kill := containerKill{
 		Container: model.ContainerStatus{ID: id, Name: start.Spec.Name, SandboxID: in.id}, Spec: start.Spec,
-		Message: "its postStart hook failed",
+		Message: stopping(start.Spec.Name, "its postStart hook failed"),
 	}
 	if killErr := m.killOne(ctx, in.pod, kill, KillOptions{}, nil); killErr != nil {
 		err = fmt.Errorf("%w; %w", err, killErr)

@@ -59,7 +59,7 @@ func (c *computation) initContainer(spec *v1.Container) (done bool) {
 		c.actions.Start = append(c.actions.Start, c.start(spec, model.Init))
 	case observed.State == model.StateRunning:
 		if observed.Hash != model.ContainerHash(spec) {
-			c.kill(*observed, spec, "its definition changed")
+			c.kill(*observed, spec, killText(spec, model.Init, "definition changed", true))
 			c.actions.Start = append(c.actions.Start, c.start(spec, model.Init))
 		}
 	case observed.State == model.StateExited && observed.ExitCode == 0:

@@ -1,6 +1,7 @@
 package kuberuntime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,8 @@ func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 			continue
 		}
 		spec, _ := model.FindContainer(&pod.Spec, container.Name)
-		kills = append(kills, containerKill{Container: container, Spec: spec, Message: opts.Reason})
+		kills = append(kills, containerKill{Container: container, Spec: spec,
+			Message: stopping(container.Name, opts.Reason)})
 	}
 	// Sandboxes stop even if a container cannot be stopped. The end of a sandbox ends its containers and frees the
 	// pod's address.
@@ -85,11 +87,7 @@ func (m *Manager) killOne(ctx context.Context, pod *v1.Pod, k containerKill, opt
 	name := k.Container.Name
 	period := time.Duration(max(opts.MinGrace, containerGrace(pod, k, opts.Grace))) * time.Second
 	deadline := time.Now().Add(period)
-	text := "Stopping container " + name
-	if k.Message != "" {
-		text += ": " + k.Message
-	}
-	m.record(pod, name, false)("Killing", text)
+	m.record(pod, name, false)("Killing", cmp.Or(k.Message, stopping(name, "")))
 	if hook := preStopHook(k); hook != nil && period > 0 {
 		endHook := m.preStop(ctx, pod, k, hook, period)
 		defer endHook()
@@ -102,6 +100,14 @@ func (m *Manager) killOne(ctx context.Context, pod *v1.Pod, k containerKill, opt
 		return fmt.Errorf("stop container %s: %w", name, err)
 	}
 	return nil
+}
+
+// stopping returns the event's text for a container that stops. Why may be empty.
+func stopping(name, why string) string {
+	if why != "" {
+		why = ": " + why
+	}
+	return "Stopping container " + name + why
 }
 
 // podGrace returns the pod's grace period in seconds.

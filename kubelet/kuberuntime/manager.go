@@ -191,11 +191,17 @@ func (m *Manager) backsOff(pod *v1.Pod, start containerStart, result *Result) bo
 	if wait == 0 {
 		return false
 	}
-	err := &model.ReasonError{Reason: model.ReasonCrashLoopBackOff, Err: fmt.Errorf(
-		"back-off restarting failed container %s in pod %s", start.Spec.Name, pod.Name)}
-	m.record(pod, start.Spec.Name, true)("BackOff", err.Err.Error())
-	result.wait(start.Spec.Name, err, wait)
+	// The texts are the kubelet's: tools look for them.
+	name, in := start.Spec.Name, fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
+	m.record(pod, name, true)("BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, in))
+	result.wait(name, &model.ReasonError{Reason: model.ReasonCrashLoopBackOff, Err: fmt.Errorf(
+		"back-off %s restarting failed container=%s pod=%s", m.crashes.Pause(crashKey(pod, start)), name, in)}, wait)
 	return true
+}
+
+// crashKey is the key of a container's back-off.
+func crashKey(pod *v1.Pod, start containerStart) string {
+	return string(pod.UID) + "_" + start.Spec.Name + "_" + model.ContainerHash(start.Spec)
 }
 
 // crashPause returns the time until a container may start again. Before it returns 0, it counts the container's last
@@ -204,7 +210,7 @@ func (m *Manager) crashPause(pod *v1.Pod, start containerStart) time.Duration {
 	if start.Ended.IsZero() {
 		return 0
 	}
-	key := string(pod.UID) + "_" + start.Spec.Name + "_" + model.ContainerHash(start.Spec)
+	key := crashKey(pod, start)
 	if wait := m.crashes.Remaining(key, start.Ended); wait > 0 {
 		return wait
 	}

@@ -34,7 +34,8 @@ func (m *Manager) restartAll(
 			continue
 		}
 		if container.State == model.StateRunning || container.State == model.StateUnknown {
-			message := "all containers of the pod start again, because " + source.Spec.Name + " ended"
+			message := stopping(container.Name,
+				"all containers of the pod start again, because "+source.Spec.Name+" ended")
 			kills = append(kills, containerKill{Container: container, Spec: spec, Message: message})
 		}
 		if container.Name == source.Spec.Name {

@@ -279,6 +279,13 @@ func TestSyncCrashBackoff(t *testing.T) {
 			reason := result.Waiting["a"]
 			testutil.Assert(t, reason != nil && reason.Reason == model.ReasonCrashLoopBackOff &&
 				result.Again == pause && b.running(pod) == "", "after a crash: %+v, want a pause of %v", result, pause)
+			in := fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
+			testutil.Equal(t, reason.Err.Error(),
+				fmt.Sprintf("back-off %v restarting failed container=a pod=%s", pause, in), "reason")
+			said := slices.ContainsFunc(b.events.List(), func(event v1.Event) bool {
+				return event.Message == "Back-off restarting failed container a in pod "+in
+			})
+			testutil.Assert(t, said, "events %+v", b.events.List())
 			time.Sleep(pause)
 			b.sync(pod, Probes{})
 			testutil.Assert(t, b.running(pod) == "a", "not started after %v", pause)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -96,7 +97,7 @@ func (in *inSandbox) target(name string) (string, error) {
 
 func (m *Manager) recordImage(in inSandbox, name string) func(reason, message string) {
 	return func(reason, message string) {
-		m.record(in.pod, name, reason != "Pulling" && reason != "Pulled")(reason, message)
+		m.record(in.pod, name, !slices.Contains([]string{"Pulling", "Pulled", "BackOff"}, reason))(reason, message)
 	}
 }
 
