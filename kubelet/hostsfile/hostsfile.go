@@ -35,8 +35,8 @@ func Write(path string, content []byte) error {
 // missing file is an fs.ErrNotExist, and is not made: the pod may have ended.
 func Update(path string, to func(have []byte) []byte) error { return change(path, 0, to) }
 
-// change opens the file with flags. It locks the pod's directory meanwhile. A container could lock the file itself for
-// ever.
+// change opens the file with flags. Meanwhile it holds a lock on the pod's directory. A container has the file itself,
+// and could keep a lock on it for ever.
 func change(path string, flags int, to func(have []byte) []byte) error {
 	directory, err := os.Open(filepath.Dir(path))
 	if err != nil {

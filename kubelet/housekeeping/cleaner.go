@@ -69,7 +69,7 @@ func (c *Cleaner) Clean(ctx context.Context) {
 	c.opts.Rejections.Keep(c.opts.PodConfig.HasPod)
 	for uid, pod := range running {
 		// An earlier process may have forgotten the pod when it ended. That is only in memory.
-		if _, ok := known[uid]; !ok && !pod.Running() && !c.opts.Rejections.Has(uid) {
+		if _, ok := known[uid]; !ok && !pod.Running() && !c.opts.PodConfig.HasPod(uid) {
 			c.opts.Workers.Forget(uid)
 		}
 	}

@@ -100,7 +100,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 	if err != nil || freed >= excess {
 		return err
 	}
-	// The kubelet has this text in the event here and in the event ImageGCFailed.
+	// The kubelet up to v1.34 has this text in the event here and in the event ImageGCFailed.
 	text := fmt.Sprintf("Failed to garbage collect required amount of images. Attempted to free %d bytes, "+
 		"but only found %d bytes eligible to free.", excess, freed)
 	c.opts.Event(true, "FreeDiskSpaceFailed", text)

@@ -68,6 +68,14 @@ func (c *Cache) Peek(uid types.UID) *model.PodStatus {
 	return c.pods[uid].status
 }
 
+// Has says whether the last list, or a later status, has the pod.
+func (c *Cache) Has(uid types.UID) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	_, ok := c.pods[uid]
+	return ok
+}
+
 // All returns all valid statuses.
 func (c *Cache) All() []*model.PodStatus {
 	c.mu.RLock()

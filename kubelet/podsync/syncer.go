@@ -247,7 +247,7 @@ func (s *Syncer) Forget(uid types.UID) {
 	s.opts.Status.Forget(uid)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.forgotten, func(old types.UID, _ bool) bool { return s.opts.Cache.Peek(old) == nil })
+	maps.DeleteFunc(s.forgotten, func(old types.UID, _ bool) bool { return !s.opts.Cache.Has(old) })
 	s.forgotten[uid] = true
 }
 

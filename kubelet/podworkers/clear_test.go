@@ -17,6 +17,7 @@ func TestClear(t *testing.T) {
 			tick(0)
 		}
 		want(t, s, "terminated a")
+		testutil.Assert(t, w.Has("a") && len(w.Pods()) == 0 && len(w.Holders()) == 0, "the rest of a pod is a pod")
 		w.Update(pod("a", "a", "1"))
 		tick(0)
 		want(t, s)

@@ -38,6 +38,10 @@ type worker struct {
 	signal chan struct{}
 }
 
+// onlyClears says that the worker removes the rest of a pod that no source names, see Workers.Clear. The caller holds
+// mu.
+func (k *worker) onlyClears() bool { return k.leftover && k.next == nil }
+
 func (k *worker) wake() {
 	select {
 	case k.signal <- struct{}{}:

@@ -257,6 +257,9 @@ func (w *Workers) Pods() map[types.UID]Pod {
 	defer w.mu.Unlock()
 	pods := make(map[types.UID]Pod, len(w.pods))
 	for uid, known := range w.pods {
+		if known.onlyClears() {
+			continue
+		}
 		pods[uid] = Pod{Pod: known.pod, State: known.stateNow(), gone: known.gone()}
 	}
 	return pods
@@ -309,6 +312,9 @@ func (w *Workers) Holders() []*v1.Pod {
 	defer w.mu.Unlock()
 	byName := make(map[string]*worker, len(w.pods))
 	for _, known := range w.pods {
+		if known.onlyClears() {
+			continue
+		}
 		name := model.FullName(known.pod)
 		if other := byName[name]; other == nil || other.hold() < known.hold() {
 			byName[name] = known

@@ -208,7 +208,6 @@ func onlyKey(t *testing.T, patch, key string) {
 	testutil.Assert(t, len(tree) == 1 && tree["status"][key] != nil, "the patch is %s", patch)
 }
 
-// TestRuntimeHangs: a runtime that does not answer is reported, and its images stay.
 // TestAddressesFollow: the network of a node comes up after its registration.
 func TestAddressesFollow(t *testing.T) {
 	var up atomic.Bool
@@ -227,6 +226,7 @@ func TestAddressesFollow(t *testing.T) {
 	})
 }
 
+// TestRuntimeHangs: a runtime that does not answer is reported, and its images stay.
 func TestRuntimeHangs(t *testing.T) {
 	var hangs atomic.Bool
 	var lists atomic.Int32
