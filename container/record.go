@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"google.golang.org/protobuf/encoding/protojson"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -146,9 +147,17 @@ func (s *Service) mark(
 // LeavePod says that a pod is being removed, until the returned function is called. Meanwhile the records of removed
 // containers stay, because the pod's checkpoint goes as a whole. Otherwise it is written for each container that it
 // loses.
-func (s *Service) LeavePod(sandboxID string) (left func()) {
+func (s *Service) LeavePod(sandboxID string) (done func()) {
 	s.leaving.Store(sandboxID, nil)
-	return func() { s.leaving.Delete(sandboxID) }
+	return func() {
+		s.leaving.Delete(sandboxID)
+		s.leaveToWatch(func(ctx context.Context) { // after a failed removal there is a checkpoint
+			if err := s.tidyRecord(ctx, sandboxID); err != nil && ctx.Err() == nil {
+				log.G(ctx).WithError(err).WithField("podSandboxID", sandboxID).
+					Warn("cannot drop removed containers from checkpoint")
+			}
+		})
+	}
 }
 
 // dropRecord removes a container's part of the checkpoint, unless the pod is being removed.

@@ -106,7 +106,8 @@ func (s *Service) doLater(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// forgetRemoved drops the record of a container of the pod that the engine has removed, unless a Remove under way does.
+// forgetRemoved drops the record of a container of the pod that the engine has removed. A Remove under way, or the
+// removal of the pod, does that itself.
 func (s *Service) forgetRemoved(ctx context.Context, pod *state.Pod, id string) {
 	unlock, err := s.locks.Lock(ctx, id)
 	if err != nil {

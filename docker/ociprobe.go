@@ -51,15 +51,19 @@ type probe struct {
 }
 
 // tidyNotes removes unfinished notes, and notes of containers that another client has removed. The engine has a
-// directory below its data root for each container. tidyNotes asks only about notes without one, because a list of
-// thousands of containers takes a second.
+// directory below its data root for each container. tidyNotes asks the engine only about containers without a
+// directory, because a list of thousands of containers takes a second.
 func (p probe) tidyNotes(ctx context.Context, notes ocinote.Dir, root string) error {
 	if err := notes.Sweep(); err != nil {
 		return err
 	}
+	containers := filepath.Join(root, "containers")
+	if _, err := os.Stat(containers); err != nil {
+		return err
+	}
 	noted, err := notes.List()
 	for _, id := range noted {
-		if _, statErr := os.Stat(filepath.Join(root, "containers", id)); statErr == nil {
+		if _, statErr := os.Stat(filepath.Join(containers, id)); statErr == nil {
 			continue
 		}
 		if note, loadErr := notes.Load(id); loadErr != nil || note.Engine != p.engineID {

@@ -25,7 +25,8 @@ const removalTimeout = 2 * time.Minute
 // image on purpose, but the next pod would load the sandbox image again.
 //
 // The engine keeps an image that other images were built on with Docker's classic builder. Such an image loses its
-// names, and the engine no longer lists it.
+// names, and the engine no longer lists it. If criadapter ends meanwhile, it keeps some names, and the call can be
+// repeated.
 //
 // The engine finishes a removal even if ctx ends first: the image is gone, or it has all its tags and digests.
 func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error {
@@ -126,7 +127,7 @@ func (s *Service) removeWhole(ctx context.Context, id string) error {
 	}
 	err := s.remove(ctx, id, s.engine.ForceRemoveImage)
 	if docker.HasChildren(err) {
-		return s.untag(context.WithoutCancel(ctx), id) // a part of the names would be left
+		return s.untag(context.WithoutCancel(ctx), id) // if ctx ended it, some names would be left
 	}
 	if errdefs.IsConflict(err) {
 		return fmt.Errorf("image %s is in use; remove what uses it first: %v: %w", id, err,
@@ -135,13 +136,20 @@ func (s *Service) removeWhole(ctx context.Context, id string) error {
 	return err
 }
 
-// untag takes all names from an image.
+// untag takes all names from an image, except names that a pull has given to another image meanwhile.
 func (s *Service) untag(ctx context.Context, id string) error {
 	inspect, err := s.engine.InspectImage(ctx, id)
 	if err != nil {
 		return docker.IgnoreNotFound(err)
 	}
 	for _, name := range slices.Concat(inspect.RepoTags, inspect.RepoDigests) {
+		now, err := s.engine.InspectImage(ctx, name)
+		if errdefs.IsNotFound(err) || err == nil && now.ID != inspect.ID {
+			continue
+		}
+		if err != nil {
+			return err
+		}
 		if err := s.remove(ctx, name, s.engine.RemoveImage); err != nil {
 			return err
 		}

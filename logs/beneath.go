@@ -55,8 +55,8 @@ func openDirectory(root, dir string) (*os.File, error) {
 	return opened, nil
 }
 
-// openRoot opens a pod's log directory, and returns the name of a log in it. Names of the open directory do not leave
-// it, even if another process exchanges a directory for a link meanwhile. openRoot fails with ErrFailedPrecondition if
+// openRoot opens a pod's log directory, and returns the name of a log in it. No name in it leads out of it,
+// even if another process exchanges a directory for a link meanwhile. openRoot fails with ErrFailedPrecondition if
 // a link leads out of root now, and with fs.ErrNotExist without the log's directory. An empty root stands for the log's
 // own directory.
 func openRoot(root, logPath string) (top *os.Root, name string, err error) {

@@ -104,8 +104,8 @@ func ReopenLink(ctx context.Context, enginePath, root, logPath string, engine in
 	return Link(enginePath, root, logPath)
 }
 
-// endRenamed replaces a renamed link with a copy of the engine's file, which it empties. It returns false for a log
-// that was not renamed.
+// endRenamed replaces a renamed link with a copy of the engine's file, which it empties. It returns false if the link
+// is still at the log's path. It returns true without a link, too.
 func endRenamed(ctx context.Context, enginePath, root, logPath string, engine int) (renamed bool, err error) {
 	top, name, err := openRoot(root, logPath)
 	if err != nil {

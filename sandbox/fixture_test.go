@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
@@ -401,6 +402,7 @@ func (i *images) ReloadSandboxImage(ctx context.Context) (string, error) {
 type containers struct {
 	node     *node
 	restored sync.Map // ids
+	leaving  sync.Map // ids of pods
 	mu       sync.Mutex
 	err      error
 }
@@ -432,6 +434,11 @@ func (c *containers) Remove(ctx context.Context, id string) error {
 	if err := c.failure(); err != nil {
 		return err
 	}
+	if known, err := c.node.cache.Snapshot().Container(id); err == nil {
+		if _, leaving := c.leaving.Load(known.SandboxID); !leaving {
+			return fmt.Errorf("the pod of container %s is not marked as leaving", id)
+		}
+	}
 	if err := docker.IgnoreNotFound(c.node.engine.RemoveContainer(ctx, id)); err != nil {
 		return err
 	}
@@ -439,7 +446,11 @@ func (c *containers) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-func (c *containers) LeavePod(string) func() { return func() {} }
+// LeavePod has Remove check that the pod leaves.
+func (c *containers) LeavePod(id string) func() {
+	c.leaving.Store(id, true)
+	return func() { c.leaving.Delete(id) }
+}
 
 // CheckpointAll leaves a directory for each container, after a second.
 func (c *containers) CheckpointAll(_ context.Context, _ string, ids []string, dir string) error {

@@ -170,7 +170,7 @@ func (c *Cache) holdEvent(event docker.Event) (held bool) {
 
 // relistLoop relists at once and then every relistPeriod, with a backoff after a failure. The first relist of a
 // connection trusts no entry of the cache. A container that runs in the lists of two connections may have ended and
-// started again between them. Lists of the containers of no pod come after it, because one list may take a second.
+// started again between them. ForeignChanged comes after it, because its listener lists all containers once more.
 func (c *Cache) relistLoop(ctx context.Context) {
 	backoff, trusted, foreign := engineBackoff, nothing, sync.OnceFunc(c.opts.ForeignChanged)
 	for {
