@@ -223,13 +223,15 @@ func TestRemoveFromAPodThatLeaves(t *testing.T) {
 		testutil.Must(t, err)
 		return len(record.Containers)
 	}
-	done := n.LeavePod(pod)
+	known, err := n.cache.Snapshot().Pod(pod)
+	testutil.Must(t, err)
+	done := n.LeavePod(known)
 	testutil.Must(t, n.Remove(t.Context(), id))
-	_, err := n.cache.Snapshot().Container(id)
+	_, err = n.cache.Snapshot().Container(id)
 	testutil.Assert(t, err != nil, "the removed container is still shown")
 	time.Sleep(50 * time.Millisecond) // Watch could drop the record
 	testutil.Equal(t, records(), 1, "records while the pod leaves")
-	done()
+	done(false)
 	testutil.Until(t, "the record is dropped", func() bool { return records() == 0 })
 }
 

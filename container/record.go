@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/containerd/errdefs"
-	"github.com/containerd/log"
 	"google.golang.org/protobuf/encoding/protojson"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -144,19 +143,16 @@ func (s *Service) mark(
 	}))
 }
 
-// LeavePod says that a pod is being removed, until the returned function is called. Meanwhile the records of removed
-// containers stay, because the pod's checkpoint goes as a whole. Otherwise it is written for each container that it
-// loses.
-func (s *Service) LeavePod(sandboxID string) (done func()) {
-	s.leaving.Store(sandboxID, nil)
-	return func() {
-		s.leaving.Delete(sandboxID)
-		s.leaveToWatch(func(ctx context.Context) { // after a failed removal there is a checkpoint
-			if err := s.tidyRecord(ctx, sandboxID); err != nil && ctx.Err() == nil {
-				log.G(ctx).WithError(err).WithField("podSandboxID", sandboxID).
-					Warn("cannot drop removed containers from checkpoint")
-			}
-		})
+// LeavePod says that a pod is being removed, until done is called. Meanwhile the records of removed containers stay,
+// because the pod's checkpoint goes as a whole. Otherwise it is written for each container that it loses. If the pod is
+// not removed in the end, Watch drops these records.
+func (s *Service) LeavePod(pod *state.Pod) (done func(removed bool)) {
+	s.leaving.Store(pod.ID, nil)
+	return func(removed bool) {
+		s.leaving.Delete(pod.ID)
+		if !removed {
+			s.leaveToWatch(func(ctx context.Context) { s.tidy(ctx, pod) })
+		}
 	}
 }
 

@@ -76,7 +76,7 @@ func (p *Process) lose(keeper string) {
 		close(p.ended)
 		return
 	}
-	go func() { // it ends at deathTimeout at the latest
+	go func() { // it outlives the request of the start, until deathTimeout at the latest
 		ctx, cancel := context.WithTimeout(context.Background(), deathTimeout)
 		defer cancel()
 		p.startErr = errors.Join(ErrKeeper, endStart(ctx, keeper, p.dir))

@@ -447,9 +447,9 @@ func (c *containers) Remove(ctx context.Context, id string) error {
 }
 
 // LeavePod has Remove check that the pod leaves.
-func (c *containers) LeavePod(id string) func() {
-	c.leaving.Store(id, true)
-	return func() { c.leaving.Delete(id) }
+func (c *containers) LeavePod(pod *state.Pod) func(bool) {
+	c.leaving.Store(pod.ID, true)
+	return func(bool) { c.leaving.Delete(pod.ID) }
 }
 
 // CheckpointAll leaves a directory for each container, after a second.

@@ -39,7 +39,7 @@ type Containers interface {
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	Remove(ctx context.Context, id string) error
 	// LeavePod has Remove keep the records of the pod's containers until done is called.
-	LeavePod(sandboxID string) (done func())
+	LeavePod(pod *state.Pod) (done func(removed bool))
 	// CheckpointAll writes running containers of a pod into directories of their names below dir, as of one moment.
 	CheckpointAll(ctx context.Context, sandboxID string, ids []string, dir string) error
 	// Restore makes a container that begins, when it is started, where the checkpoint in dir ended.

@@ -10,7 +10,7 @@ import (
 // Remove stops the pod and removes its containers, sandbox, cgroup, files and checkpoint (CRI RemovePodSandbox). It is
 // idempotent: an unknown id succeeds. The checkpoint goes last: until then the pod stays visible and the call can be
 // repeated.
-func (s *Service) Remove(ctx context.Context, id string) error {
+func (s *Service) Remove(ctx context.Context, id string) (err error) {
 	pod, err := s.opts.Cache.Snapshot().Pod(id)
 	if errdefs.IsNotFound(err) {
 		return s.releaseUnknown(ctx, id)
@@ -21,7 +21,8 @@ func (s *Service) Remove(ctx context.Context, id string) error {
 	if err := s.Stop(ctx, pod.ID); err != nil {
 		return err
 	}
-	defer s.opts.Containers.LeavePod(pod.ID)()
+	done := s.opts.Containers.LeavePod(pod)
+	defer func() { done(err == nil) }()
 	if err := s.forContainers(ctx, pod.ID, s.opts.Containers.Remove); err != nil {
 		return err
 	}

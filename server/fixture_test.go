@@ -253,7 +253,7 @@ func (c containers) CheckpointAll(ctx context.Context, _ string, _ []string, _ s
 	return c.enter(ctx)
 }
 
-func (c containers) LeavePod(string) func() { return func() {} }
+func (c containers) LeavePod(*state.Pod) func(bool) { return func(bool) {} }
 
 func (c containers) Restore(
 	ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig,
