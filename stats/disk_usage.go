@@ -11,6 +11,8 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/mountquote"
 )
 
 // diskUsage is the disk space and inodes of a directory.
@@ -124,31 +126,11 @@ func findUpper(mounts []*mountinfo.Info) (upper, filesystem string) {
 		}
 		for option := range strings.SplitSeq(mount.VFSOptions, ",") {
 			if dir, ok := strings.CutPrefix(option, "upperdir="); ok && filepath.IsAbs(dir) {
-				upper = unescape(dir)
+				upper = mountquote.Unquote(dir)
 			}
 		}
 	}
 	return upper, filesystem
-}
-
-// unescape replaces the octal escapes of an overlay's options, such as space and comma. mountinfo leaves options as
-// they are.
-func unescape(text string) string {
-	if !strings.Contains(text, `\`) {
-		return text
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+3 < len(text) {
-			if c, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(c))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
 }
 
 // blockDevices is the kernel's directory of links from the numbers of block devices to the devices.

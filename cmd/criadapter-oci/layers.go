@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/criadapter/criadapter/internal/mountquote"
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
@@ -53,9 +54,9 @@ func parseMount(mounts, path string) mounted {
 		if len(fields) < 5 || len(rest) < 3 {
 			continue
 		}
-		point := unquote(fields[4])
+		point := mountquote.Unquote(fields[4])
 		if len(point) >= len(found.point) && (point == path || isBelow(point, path)) {
-			found = mounted{point: point, root: unquote(fields[3]), kind: rest[0], options: rest[2]}
+			found = mounted{point: point, root: mountquote.Unquote(fields[3]), kind: rest[0], options: rest[2]}
 		}
 	}
 	return found
@@ -90,11 +91,11 @@ func (m mounted) layers() (layers, error) {
 		case name == "lowerdir":
 			l.lower = splitLayers(value)
 		case name == "lowerdir+":
-			l.lower = append(l.lower, unquote(value))
+			l.lower = append(l.lower, mountquote.Unquote(value))
 		case name == "upperdir":
-			upper = unescape(unquote(value))
+			upper = unescape(mountquote.Unquote(value))
 		case name == "workdir":
-			work = unescape(unquote(value))
+			work = unescape(mountquote.Unquote(value))
 		case slices.Contains(keptOptions, name):
 			l.kept = append(l.kept, option)
 		}
@@ -147,7 +148,7 @@ func (l layers) readOnly(dirs []string) string {
 // splitLayers returns the names in a lowerdir of mountinfo. A colon separates them, unless a backslash is before it.
 // Linux 6.5 and 6.6 quote the colon of a name instead.
 func splitLayers(quoted string) []string {
-	text := unquote(strings.ReplaceAll(quoted, `\072`, `\134:`))
+	text := mountquote.Unquote(strings.ReplaceAll(quoted, `\072`, `\134:`))
 	var parts []string
 	start := 0
 	for i := 0; i < len(text); i++ {
@@ -177,33 +178,4 @@ func unescape(text string) string {
 		out.WriteByte(text[i])
 	}
 	return out.String()
-}
-
-// unquote reads the octal numbers that mountinfo has for blanks, commas and backslashes.
-func unquote(text string) string {
-	var out strings.Builder
-	for i := 0; i < len(text); i++ {
-		if value, ok := octal(text[i+1:]); ok && text[i] == '\\' {
-			out.WriteByte(value)
-			i += 3
-			continue
-		}
-		out.WriteByte(text[i])
-	}
-	return out.String()
-}
-
-// octal reads three digits.
-func octal(text string) (byte, bool) {
-	if len(text) < 3 {
-		return 0, false
-	}
-	value := 0
-	for i := range 3 {
-		if text[i] < '0' || text[i] > '7' {
-			return 0, false
-		}
-		value = value*8 + int(text[i]-'0')
-	}
-	return byte(value), value < 256
 }

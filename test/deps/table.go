@@ -49,9 +49,9 @@ func programRules() []Rule {
 			"image/trust", "internal/checklist", "internal/netns", "internal/config", "nri"},
 			"it looks at the node as the services would and starts none of them: what it finds must be true without " +
 				"a running server"},
-		{"cmd/criadapter-oci", []string{"internal/ocinote", "internal/userns"},
-			"it starts once for each operation on a container: the standard library, notes and owners of files are " +
-				"all it needs"},
+		{"cmd/criadapter-oci", []string{"internal/mountquote", "internal/ocinote", "internal/userns"},
+			"it starts once for each operation on a container: the standard library, mounts, notes and owners of " +
+				"files are all it needs"},
 	}
 }
 
@@ -98,7 +98,7 @@ func serviceRules() []Rule {
 			"it serves HTTP over a small interface of its own, so that it runs in front of any runtime"},
 		{"state", []string{"docker", "docker/translate", "checkpoint", "internal/pace"},
 			"the cache is read by all services, so it can call none of them; log draining is a hook"},
-		{"stats", []string{"state", "internal/hugepages", "internal/netns", "internal/pace"},
+		{"stats", []string{"state", "internal/hugepages", "internal/mountquote", "internal/netns", "internal/pace"},
 			"stats come from the kernel's files: the engine's stats endpoint takes seconds and must not be called"},
 		{"logs", []string{"docker", "checkpoint", "internal/pace", "internal/step"},
 			"containers start and stop followers; a follower that read the cache could deadlock with its draining"},
@@ -150,6 +150,8 @@ func internalRules() []Rule {
 			"the kernel's sizes are the same for the engine, stats and a node"},
 		{"internal/keylock", nil,
 			"a lock needs keys only"},
+		{"internal/mountquote", nil,
+			"the kernel quotes names in one way, for stats and the OCI runtime"},
 		{"internal/linger", nil,
 			"a connection ends in the same way, whatever it carried"},
 		{"internal/pace", nil,
