@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// announce returns a file that becomes readable with the first event of an inotify instance, and not again until
-// announceNext. Go's poller would wake the process for each event of a file that it polls itself.
+// announce returns a file that becomes readable at the first event of an inotify instance. The file shows no later
+// event until announceNext is called. If Go's poller watched the instance itself, each event would wake the process.
 func announce(inotify int) (*os.File, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -24,7 +24,8 @@ func announce(inotify int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "inotify"), nil
 }
 
-// announceNext makes the file readable when the instance has an event, even if it already has one.
+// announceNext makes the file readable at the instance's next event. If an event waits already, the file becomes
+// readable at once.
 func announceNext(ready *os.File, inotify int) error {
 	conn, err := ready.SyscallConn()
 	if err != nil {

@@ -13,15 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkAppended fails with ErrFailedPrecondition if a process, the engine, writes a log elsewhere than at its end. Such
-// a log must not be emptied: the engine would go on at its old offset. The engine opens a log so after its own
-// rotation.
+// checkAppended fails with ErrFailedPrecondition unless the engine's process has a running container's log open, and
+// writes only at its end. After its own rotation the engine writes at an offset. It would go on there if the log were
+// emptied. A process that does not have the log open is a proxy in front of the engine, and says nothing about the log.
+// checkAppended fails with ErrUnavailable if the process is not visible.
 func checkAppended(process int, enginePath string) error {
 	proc := filepath.Join("/proc", strconv.Itoa(process))
 	files, err := os.ReadDir(filepath.Join(proc, "fd"))
-	if err != nil {
-		return fmt.Errorf("looking at the engine's files: %w", err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the engine's process %d is not visible: it has ended, or criadapter needs the node's PID "+
+			"namespace (--pid=host): %w", process, errdefs.ErrUnavailable)
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("the open files of the engine's process cannot be read, criadapter needs CAP_SYS_PTRACE: "+
+			"%w: %w", err, errdefs.ErrFailedPrecondition)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the engine's open files: %w", err)
+	}
+	appended := false
 	for _, file := range files {
 		if path, err := os.Readlink(filepath.Join(proc, "fd", file.Name())); err != nil || path != enginePath {
 			continue // another file, or it was closed meanwhile
@@ -31,12 +41,22 @@ func checkAppended(process int, enginePath string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("looking at the engine's files: %w", err)
+			return fmt.Errorf("reading the engine's open files: %w", err)
 		}
-		if flags := openFlags(string(info)); flags&unix.O_ACCMODE != unix.O_RDONLY && flags&unix.O_APPEND == 0 {
+		flags := openFlags(string(info))
+		if flags&unix.O_ACCMODE == unix.O_RDONLY {
+			continue
+		}
+		if flags&unix.O_APPEND == 0 {
 			return fmt.Errorf("the engine rotates the log %s itself, by its max-size: %w", enginePath,
 				errdefs.ErrFailedPrecondition)
 		}
+		appended = true
+	}
+	if !appended {
+		return fmt.Errorf("process %d at the engine's socket does not have the log %s open: the container has ended, "+
+			"or the process is a proxy and criadapter needs the engine's own socket: %w", process, enginePath,
+			errdefs.ErrFailedPrecondition)
 	}
 	return nil
 }

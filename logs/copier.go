@@ -105,7 +105,7 @@ func (c *copier) write(batch []byte, done progress) error {
 			return err
 		}
 		c.gapWritten()
-		if appended > 0 { // otherwise the log had it
+		if appended > 0 { // otherwise the log has the whole batch already
 			c.observe(appended, time.Since(time.Unix(0, done.at)))
 		}
 	}

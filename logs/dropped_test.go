@@ -76,7 +76,8 @@ func TestReplacedFileIsNoGap(t *testing.T) {
 	o.wantNoGap()
 }
 
-// Files that came and went between the held one and the only one of the engine are a gap.
+// The engine made and removed files between the file that the follower holds open and the engine's present file. Their
+// lines are a gap.
 func TestReplacedTwiceIsAGap(t *testing.T) {
 	needBirthTimes(t)
 	o, disk := followOnSmallDisk(t, 1, 1<<20)

@@ -188,7 +188,7 @@ func (f *follower) reopenOutput() error {
 		if err := f.out.cut(f.out.linesEnd()); err != nil {
 			return err
 		}
-		if p := f.out.search(); p.until != 0 { // otherwise the last entry is elsewhere, or there is none
+		if p := f.out.search(); p.last != 0 { // otherwise the last entry is elsewhere, or there is none
 			f.copy.passing = p
 		}
 	}
@@ -197,7 +197,7 @@ func (f *follower) reopenOutput() error {
 		return err
 	}
 	if !compared {
-		f.copy.passing.elsewhere = true
+		f.copy.passing.otherFile = true
 	}
 	f.save()
 	return nil
@@ -207,7 +207,7 @@ func (f *follower) reopenOutput() error {
 // position before these entries, the next follower would write them again. Without a position, the next follower
 // searches for its place.
 func (f *follower) save() {
-	if f.source.Save == nil || f.copy.passing.elsewhere && f.copy.passing.until != 0 {
+	if f.source.Save == nil || f.copy.passing.otherFile && f.copy.passing.last != 0 {
 		return
 	}
 	position := f.at
@@ -236,7 +236,7 @@ func (f *follower) save() {
 func (f *follower) release() {
 	f.unwatch()
 	f.copy.close()
-	f.out.file.Close() // an error of a write was returned by the write
+	f.out.file.Close() // each write has returned its own error
 }
 
 // result waits until the log of an ended container is complete or stuck, or ctx ends. It returns nil for a complete

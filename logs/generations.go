@@ -125,9 +125,10 @@ func withInode(inode uint64) func([]generation) *generation {
 	}
 }
 
-// after picks the generation that follows the one with inode. It picks none if that one is the newest, and the oldest
-// generation if that one is gone. The caller holds the file with inode open, so no other file can have its inode.
-func after(inode uint64) func([]generation) *generation {
+// nextGeneration picks the generation that follows the one with inode. If the newest generation has inode, it picks
+// none. If no generation has inode, it picks the oldest. The caller holds the file with inode open, so no other file
+// can have its inode.
+func nextGeneration(inode uint64) func([]generation) *generation {
 	return func(list []generation) *generation {
 		switch i := indexOf(list, inode); i {
 		case -1:

@@ -91,8 +91,8 @@ func IsLinked(enginePath, root, logPath string) (bool, error) {
 // ReopenLink ends a linked log that the kubelet has renamed. The renamed link becomes a copy of the engine's file, the
 // engine's file is emptied, and the log path gets a new link. Output between the end of the copy and the emptying is
 // lost. A log that was not renamed stays as it is. On an error there is no new link. It first repairs an interrupted
-// call, see RestoreLink. engine is the engine's process id. If the engine rotates the log itself, ReopenLink fails with
-// ErrFailedPrecondition.
+// call, see RestoreLink. engine is the engine's process id. If that process rotates the log itself, or does not write
+// it, ReopenLink fails with ErrFailedPrecondition.
 func ReopenLink(ctx context.Context, enginePath, root, logPath string, engine int) error {
 	if err := RestoreLink(enginePath, root, logPath); err != nil {
 		return err
@@ -104,8 +104,8 @@ func ReopenLink(ctx context.Context, enginePath, root, logPath string, engine in
 	return Link(enginePath, root, logPath)
 }
 
-// endRenamed replaces a renamed link with a copy of the engine's file, which it empties. It returns false if the link
-// is still at the log's path. It returns true without a link, too.
+// endRenamed replaces a renamed link with a copy of the engine's file, and empties the engine's file. It returns false
+// if the link is still at the log's path. Without any link, it returns true.
 func endRenamed(ctx context.Context, enginePath, root, logPath string, engine int) (renamed bool, err error) {
 	top, name, err := openRoot(root, logPath)
 	if err != nil {

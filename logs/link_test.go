@@ -11,12 +11,16 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// linked makes an engine's log file with this content, and a link to it at the log path.
+// linked makes an engine's log file with this content, and a link to it at the log path. As the engine of a running
+// container does, this process has the file open until the test ends.
 func linked(t *testing.T, content string) (enginePath, logPath string) {
 	t.Helper()
 	dir := t.TempDir()
 	enginePath, logPath = filepath.Join(dir, "c-json.log"), filepath.Join(dir, "pod", "c", "0.log")
 	testutil.Must(t, os.WriteFile(enginePath, []byte(content), 0o640))
+	engine, err := os.OpenFile(enginePath, os.O_WRONLY|os.O_APPEND, 0)
+	testutil.Must(t, err)
+	t.Cleanup(func() { testutil.Check(t, engine.Close()) })
 	testutil.Must(t, Link(enginePath, "", logPath))
 	return enginePath, logPath
 }

@@ -192,6 +192,6 @@ func (o *output) reopen() (reopened bool, err error) {
 	if err := o.openAt(o.path); err != nil {
 		return false, err
 	}
-	old.Close() // its writes have returned
+	old.Close() // each write has returned its own error
 	return true, nil
 }

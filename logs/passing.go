@@ -4,36 +4,36 @@ import "slices"
 
 // passing tells which of the next entries are already in the CRI log and are skipped. The zero value skips none.
 type passing struct {
-	// until is the time of the CRI log's last entry, in nanoseconds since 1970, 0 without an entry. younger has the
+	// last is the time of the CRI log's last entry, in nanoseconds since 1970, 0 without an entry. younger has the
 	// later times of entries before it, because two streams may be out of order.
-	until   int64
+	last    int64
 	younger []int64
-	// elsewhere says that the last entry is in another file than the present one. It is then skipped, too. Otherwise
-	// the first entry with the time until ends the skipping, and later entries are compared.
-	elsewhere bool
-	// met says that an entry with the time until was seen. If elsewhere is set, the skipping ends with the next entry
-	// of another time, because all pieces of a line have the same time.
+	// otherFile says that the last entry is in another file than the present one. It is then skipped, too. Otherwise
+	// the first entry with the time last ends the skipping, and later entries are compared.
+	otherFile bool
+	// met says that an entry with the time last was seen. If otherFile is set, the skipping ends with the next entry of
+	// another time, because all pieces of a line have the same time.
 	met bool
 }
 
 // covers reports whether an entry is skipped. The entries come in the order of the engine's log.
 func (p *passing) covers(e *entry) bool {
 	switch {
-	case p.until == 0:
+	case p.last == 0:
 		return false
-	case p.met && e.unixNano != p.until: // after the last entry, even if its time is earlier
-		p.until = 0
+	case p.met && e.unixNano != p.last: // after the last entry, even if its time is earlier
+		p.last = 0
 		return false
-	case e.unixNano == p.until:
+	case e.unixNano == p.last:
 		p.met = true
-		if !p.elsewhere {
-			p.until = 0
+		if !p.otherFile {
+			p.last = 0
 		}
-		return p.elsewhere
-	case e.unixNano < p.until || slices.Contains(p.younger, e.unixNano):
+		return p.otherFile
+	case e.unixNano < p.last || slices.Contains(p.younger, e.unixNano):
 		return true
 	default: // after the last entry, which the engine may have dropped
-		p.until = 0
+		p.last = 0
 		return false
 	}
 }

@@ -108,20 +108,20 @@ func IsComplete(path string, at checkpoint.LogPosition) bool {
 // engine's file, 0 without one. If the last entry is not younger than since, there is nothing to skip.
 func (f *follower) searchOutput(since int64) error {
 	p := f.out.search()
-	if p.until == 0 {
+	if p.last == 0 {
 		var open string
 		var err error
 		if p, open, err = f.out.searchRotated(); err != nil {
 			return err
 		}
 		if open != "" && !f.source.Ended {
-			p.until-- // the pieces of a line have the same time: a piece may be written twice, but none is lost
+			p.last-- // the pieces of a line have the same time: a piece may be written twice, but none is lost
 		}
 	}
-	if p.until <= 0 && f.source.Resume == nil && f.source.Ended {
-		p.until = math.MaxInt64
+	if p.last <= 0 && f.source.Resume == nil && f.source.Ended {
+		p.last = math.MaxInt64
 	}
-	if p.until > since {
+	if p.last > since {
 		f.copy.passing = p
 	}
 	return nil

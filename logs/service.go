@@ -206,9 +206,10 @@ func (s *Service) Drain(ctx context.Context, containerID string) error {
 
 // Reopen continues the container's log in a new file at its log path, after the kubelet has renamed the old one. When
 // it returns nil, the new file exists and the old one gets no more output. A log that was not renamed stays in use.
-// Reopen fails with ErrFailedPrecondition if the container is not followed.
+// Reopen fails with ErrFailedPrecondition if the container is not followed, and with the follower's error, too, if that
+// error ended the follower.
 func (s *Service) Reopen(ctx context.Context, containerID string) error {
-	notFollowed := fmt.Errorf("the output of container %s is not being written, it does not run: %w", containerID,
+	notFollowed := fmt.Errorf("the output of container %s is not being written: %w", containerID,
 		errdefs.ErrFailedPrecondition)
 	f := s.follower(containerID)
 	if f == nil {
@@ -218,6 +219,10 @@ func (s *Service) Reopen(ctx context.Context, containerID string) error {
 	select {
 	case f.reopen <- answer:
 	case <-f.done:
+		if f.err != nil {
+			return fmt.Errorf("the output of container %s is not being written: %w: %w", containerID, f.err,
+				errdefs.ErrFailedPrecondition)
+		}
 		return notFollowed
 	case <-ctx.Done():
 		return ctx.Err()

@@ -320,6 +320,13 @@ func TestUnknownFraming(t *testing.T) {
 				engine.raw(content)
 				s := newService(t)
 				start(t, s, Source{ContainerID: "c", Driver: driver, Path: enginePath, LogPath: logPath})
+				testutil.Eventually(t, func() error {
+					err := s.Reopen(t.Context(), "c")
+					if !errors.Is(err, errFormat) || !errdefs.IsFailedPrecondition(err) {
+						return fmt.Errorf("Reopen: %v", err)
+					}
+					return nil
+				})
 				testutil.FailsWith(t, s.Drain(t.Context(), "c"), errFormat, "Drain")
 				testutil.Check(t, s.Drain(t.Context(), "c"), "second Drain")
 			})

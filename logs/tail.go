@@ -18,8 +18,8 @@ const (
 )
 
 // search sets o.size to the place of the first entry with the last entry's time in the CRI log. All pieces of a long
-// line have the same time. It returns the times that tell which entries precede that place. Without an entry, the place
-// is the end of the last whole line.
+// line have the same time. It also returns the times by which a follower recognizes the entries before that place.
+// Without an entry, the place is the end of the last whole line.
 func (o *output) search() passing {
 	o.searched = true
 	end := o.linesEnd()
@@ -33,7 +33,7 @@ func (o *output) search() passing {
 		place, younger, certain := lastRun(o.tail(from, end), last, from == 0)
 		if certain || from == 0 || window >= searchWindow {
 			o.size = from + int64(place)
-			return passing{until: last, younger: younger}
+			return passing{last: last, younger: younger}
 		}
 	}
 }
@@ -42,9 +42,9 @@ func (o *output) search() passing {
 // ends with a whole line. whole says that text begins with a whole line, too. certain says that a line is more than
 // orderSlack older than last, so that no line before text matters.
 func lastRun(text []byte, last int64, whole bool) (place int, younger []int64, certain bool) {
-	for at := 0; at < len(text); {
-		n := bytes.IndexByte(text[at:], '\n') + 1
-		switch then := entryTime(text[at : at+n]); {
+	at := 0
+	for line := range bytes.Lines(text) { // also ends if another program changes the log meanwhile
+		switch then := entryTime(line); {
 		case at == 0 && !whole:
 		case then == last:
 			return at, younger, certain
@@ -53,7 +53,7 @@ func lastRun(text []byte, last int64, whole bool) (place int, younger []int64, c
 		case then != 0 && then < last-orderSlack:
 			younger, certain = nil, true
 		}
-		at += n
+		at += len(line)
 	}
 	return len(text), younger, certain
 }
@@ -124,10 +124,10 @@ func (o *output) searchRotated() (p passing, open string, err error) {
 			_, open = old.lastTime()
 		}
 		file.Close() // only read
-		if p.until != 0 {
+		if p.last != 0 {
 			break
 		}
 	}
-	p.elsewhere = true
+	p.otherFile = true
 	return p, open, err
 }

@@ -121,7 +121,7 @@ func (f *follower) findNext() error {
 		if indexOf(list, f.copy.inode) < 0 {
 			return nil
 		}
-		return after(f.copy.inode)(list)
+		return nextGeneration(f.copy.inode)(list)
 	})
 	if err != nil || file == nil {
 		return err
@@ -136,7 +136,7 @@ func (f *follower) openNext() (bool, error) {
 	dropped, only := false, false
 	file, g, err := openGeneration(f.source.Path, func(list []generation) *generation {
 		dropped, only = indexOf(list, f.copy.inode) < 0, len(list) == 1
-		return after(f.copy.inode)(list)
+		return nextGeneration(f.copy.inode)(list)
 	})
 	if err != nil || file == nil {
 		return false, err

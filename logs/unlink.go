@@ -48,8 +48,8 @@ func EngineHistory(enginePath string) (int64, error) {
 	return sum, nil
 }
 
-// Unlink prepares an empty CRI log beside a link to the engine's json-file. A follower fills it with the last history
-// bytes of the engine's files, plus the rest of the line in which they begin.
+// Unlink prepares an empty CRI log beside a link to the engine's json-file. A follower fills it with the end of the
+// engine's files. This end has history bytes, plus the beginning of the line that they cut.
 func Unlink(enginePath, root, logPath string, history int64) (_ *Unlinked, err error) {
 	u := &Unlinked{root: root, path: logPath}
 	if u.Position, err = positionBefore(enginePath, history); err != nil {
@@ -120,7 +120,7 @@ func Relink(enginePath, root, logPath string) error {
 	return putLink(top, enginePath, name)
 }
 
-// positionBefore returns a position with about history bytes after it in the engine's files.
+// positionBefore returns a position in the engine's files that about history bytes follow.
 func positionBefore(enginePath string, history int64) (checkpoint.LogPosition, error) {
 	var offset int64
 	file, g, err := openGeneration(enginePath, func(list []generation) *generation {
@@ -136,7 +136,7 @@ func positionBefore(enginePath string, history int64) (checkpoint.LogPosition, e
 	return checkpoint.LogPosition{Inode: g.inode, Born: bornAt(file), Offset: place, Time: last}, nil
 }
 
-// placeBefore returns the generation and the offset with history bytes after them. If the files have fewer bytes, it
+// placeBefore returns a generation and an offset in it that history bytes follow. If the files have fewer bytes, it
 // returns the beginning of the oldest file.
 func placeBefore(enginePath string, list []generation, history int64) (chosen *generation, offset int64) {
 	for i := range list { // the newest first

@@ -31,7 +31,7 @@ func newLinkedLog(t *testing.T) *linkedLog {
 	return l
 }
 
-// write appends n lines of equal length. Every third line has an additional record with its beginning.
+// write appends n lines of equal length. Every third line consists of two records.
 func (l *linkedLog) write(t *testing.T, n int) {
 	t.Helper()
 	file, err := os.OpenFile(l.engine, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)

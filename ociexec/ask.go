@@ -23,7 +23,7 @@ func askRuntime(ctx context.Context, environ []string, program string, args ...s
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env, cmd.Dir = append([]string{}, environ...), "/" // nil would be this program's environment
+	cmd.Env, cmd.Dir = append([]string{}, environ...), "/" // a nil Env would be this program's environment
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, outputDelay
 	// With ErrWaitDelay the runtime succeeded, and a process that it left running held its output open.
 	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {

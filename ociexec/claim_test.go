@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A start removes the leftovers of earlier starts, and nothing of a Runner or keeper that lives.
+// A start removes the leftovers of earlier starts, but not the directory of a Runner or keeper that lives.
 func TestEachStartHasItsOwnDirectory(t *testing.T) {
 	base := t.TempDir()
 	testutil.Must(t, os.MkdirAll(filepath.Join(base, "command-1"), 0o700))
@@ -35,13 +35,13 @@ func TestEachStartHasItsOwnDirectory(t *testing.T) {
 	testutil.Assert(t, len(entries) == 1 && filepath.Join(base, entries[0].Name()) == first.dir, "left: %v", entries)
 }
 
-// A lock that cannot be opened may be held. A file has no lock.
+// A lock that cannot be opened counts as held. A plain file beside the directories of starts has no lock.
 func TestLockThatCannotBeOpened(t *testing.T) {
 	base := t.TempDir()
 	for _, name := range []string{"unknown", "unused"} {
 		testutil.Must(t, os.Mkdir(filepath.Join(base, name), 0o700))
 	}
-	testutil.Must(t, os.Symlink(lockName, filepath.Join(base, "unknown", lockName))) // it leads to itself
+	testutil.Must(t, os.Symlink(lockName, filepath.Join(base, "unknown", lockName))) // a link to itself
 	testutil.WriteFile(t, filepath.Join(base, "file"), "")
 	for name, want := range map[string]bool{"unknown": true, "unused": false, "file": false} {
 		testutil.Assert(t, used(filepath.Join(base, name)) == want, "%s: want used: %t", name, want)

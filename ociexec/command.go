@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// Process is a requested command. The keeper's reports set its fields.
+// Process is a command that was requested from the keeper. The keeper's reports set its fields.
 type Process struct {
 	dir, container string
-	// requested is when the runtime was asked for the command, in ticks since the boot.
+	// requested is the time of the request, in ticks since the boot.
 	requested uint64
 	// console is the socket to which the runtime sends the terminal, nil without a terminal.
 	console *net.UnixListener
@@ -48,7 +48,7 @@ func (p *Process) take(told report) {
 		close(p.started)
 	default:
 		p.pid = told.PID
-		go p.join() // it ends at consoleTimeout at the latest
+		go p.join() // join ends within consoleTimeout
 	}
 }
 
@@ -68,15 +68,15 @@ func (p *Process) join() {
 }
 
 // lose ends the Process with ErrKeeper. The link calls it if its keeper has ended without the last report. If the
-// command has not started yet, lose ends its start first: nothing of the start is left, or the error says that the
-// runtime lives.
+// command has not started yet, lose first ends the processes of its start. startErr has an error if one of them lives
+// on.
 func (p *Process) lose(keeper string) {
 	p.endErr = ErrKeeper
 	if p.pid != 0 {
 		close(p.ended)
 		return
 	}
-	go func() { // it outlives the request of the start, until deathTimeout at the latest
+	go func() { // this may outlive the request for the command, by at most deathTimeout
 		ctx, cancel := context.WithTimeout(context.Background(), deathTimeout)
 		defer cancel()
 		p.startErr = errors.Join(ErrKeeper, endStart(ctx, keeper, p.dir))
@@ -111,7 +111,7 @@ func (p *Process) Release() {
 	p.released = true
 	p.mu.Unlock()
 	if terminal := p.Terminal(); terminal != nil {
-		_ = terminal.Close() // nothing was written to it
+		_ = terminal.Close() // closing it loses no data
 	}
 }
 

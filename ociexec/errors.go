@@ -24,8 +24,8 @@ func unsuitable(format string, args ...any) error {
 type StartError struct {
 	// message is the runtime's last error, as in its log.
 	message string
-	// ExitCode is the exit code of a shell: 127 for a missing program, 126 for one that cannot be run, and 0 if the
-	// reason is not the command.
+	// ExitCode is the exit code that a shell would return: 127 for a missing program, 126 for a program that cannot be
+	// run, and 0 if the reason is not the command.
 	ExitCode int
 }
 
@@ -38,7 +38,7 @@ func startError(path string) error {
 	return &StartError{message: message, ExitCode: shellCode(message)}
 }
 
-// aboutCommand are the parts of runc's errors that name the command's program.
+// aboutCommand has parts of runc's errors about the command's program.
 var aboutCommand = []string{`exec: "`, "exec /"}
 
 // reasons are the errors of programs that cannot be run.
@@ -54,10 +54,10 @@ var reasons = []struct {
 	{"not a directory", 126},
 }
 
-// aboutRuntime is in the error of a runtime that cannot start its own program.
+// aboutRuntime is a part of runc's error if it cannot start its own program.
 const aboutRuntime = "fork/exec /"
 
-// shellCode returns the exit code of shells for a runtime's error, 0 if the error is not about the command.
+// shellCode returns the exit code of a shell for a runtime's error, 0 if the error is not about the command.
 func shellCode(message string) int {
 	if strings.Contains(message, aboutRuntime) {
 		return 0

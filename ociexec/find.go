@@ -27,7 +27,7 @@ type Container struct {
 	// environ is the runtime's environment: the search path of the shim.
 	environ []string
 	process object
-	// umask and limits are what the engine's commands inherit.
+	// umask and limits are the ones that the engine's commands inherit.
 	umask  int
 	limits []limit
 }
@@ -56,14 +56,14 @@ func (r *Runner) Find(ctx context.Context, id string, pid int) (*Container, erro
 	return c, err
 }
 
-// locateRunc is locate for a container of runc. It fails with ErrUnsuitable for any other runtime.
+// locateRunc calls locate, and fails with ErrUnsuitable if the container's runtime is not runc.
 func (r *Runner) locateRunc(
 	ctx context.Context, id string, pid int,
 ) (c *Container, bundle string, shim int, err error) {
 	if c, bundle, shim, err = locate(r.proc, id, pid); err != nil {
 		return nil, "", 0, err
 	}
-	if c.Kind, err = r.kinds.behind(ctx, c); err != nil {
+	if c.Kind, err = r.kinds.ofContainer(ctx, c); err != nil {
 		return nil, "", 0, err
 	}
 	if _, err := os.Stat(filepath.Join(c.root, c.id)); err != nil {
@@ -89,7 +89,7 @@ func locate(proc, id string, pid int) (c *Container, bundle string, parent int, 
 	return c, bundle, parent, c.readOptions(bundle, filepath.Base(filepath.Dir(bundle)), parent)
 }
 
-// defaultRoot is where containerd's shim has the state of containers whose options name no root.
+// defaultRoot is the runtime's state directory if the container's options name none.
 const defaultRoot = "/run/containerd/runc"
 
 // readOptions reads how the shim calls the runtime.
@@ -114,10 +114,11 @@ func (c *Container) readOptions(bundle, namespace string, shim int) error {
 	return err
 }
 
-// pathVariable has the search path. If criadapter-oci is a shim, keptVariable has the search path of the real runtime.
+// pathVariable is the variable with the search path. If criadapter-oci is the shim, keptVariable has the search path
+// for the real runtime.
 const pathVariable, keptVariable = "PATH=", "CRIADAPTER_PATH="
 
-// searchPaths returns the variables of a shim that say where programs are.
+// searchPaths returns a shim's variables with search paths.
 func searchPaths(shim int) ([]string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", shim))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The process id that the engine remembers may now belong to another process, whose parent looks like a shim. The
-// runtime that the parent's directory names is not even asked for its version.
+// The process id that the engine remembers may now belong to another process, whose parent looks like a shim. Find must
+// not run the program that the parent's directory names.
 func TestFindBelievesNoOtherProcess(t *testing.T) {
 	const id = "0123456789abcdef-no-container"
 	dir := t.TempDir()

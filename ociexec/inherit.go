@@ -13,9 +13,8 @@ import (
 )
 
 // sameInheritance fails with ErrUnsuitable if a command would inherit something else from this program than from the
-// shim. A unit that filters system calls or bounds capabilities is one reason. This program and the shim are in the
-// same namespaces, since shimdir finds no other shim. If a container has no namespace of a kind, its commands are in
-// the runtime's.
+// shim. One reason is a systemd unit that filters system calls or bounds capabilities. sameInheritance does not compare
+// namespaces, because shimdir finds only shims in this program's namespaces.
 func sameInheritance(proc string, shim int, process object) error {
 	self, engine := filepath.Join(proc, "self"), filepath.Join(proc, strconv.Itoa(shim))
 	if err := sameStatus(self, engine); err != nil {
@@ -67,7 +66,7 @@ func sameStatus(self, engine string) error {
 	return nil
 }
 
-// inheritedFiles are further files of proc(5) with properties that a command inherits.
+// inheritedFiles are other files of proc(5) with properties that a command inherits.
 var inheritedFiles = []string{"personality", "timerslack_ns", "coredump_filter", "loginuid"}
 
 // sameFiles compares the inheritedFiles of two processes. Some kernels lack some of them.
@@ -88,7 +87,7 @@ func sameFiles(self, engine string) error {
 	return nil
 }
 
-// ioPriority returns the I/O class and priority of a process. The pid 0 means this program.
+// ioPriority returns the I/O class and priority of a process. pid 0 means this program.
 func ioPriority(pid int) (string, error) {
 	const whoProcess = 1
 	priority, _, errno := unix.Syscall(unix.SYS_IOPRIO_GET, whoProcess, uintptr(pid), 0)
@@ -118,7 +117,7 @@ func differs(field, engine, own string) error {
 	return unsuitable("%s is %s for the engine's shim, and %s for this program", field, engine, own)
 }
 
-// statusOf returns the fields of a process's status, and its nice value and scheduling policy.
+// statusOf returns the fields of a process's status, and some fields of its stat.
 func statusOf(dir string) (map[string]string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "status"))
 	if err != nil {
@@ -136,10 +135,10 @@ func statusOf(dir string) (map[string]string, error) {
 	// The third field of stat (proc(5)) follows the name, which is in parentheses. Package proctable parses other
 	// fields as numbers. These fields are compared as text.
 	rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(rest) < 39 {
+	if len(rest) < 49 {
 		return nil, fmt.Errorf("%s/stat has %d fields", dir, len(rest))
 	}
-	fields["nice"], fields["start"], fields["policy"] = rest[16], rest[19], rest[38]
+	fields["nice"], fields["start"], fields["policy"], fields["envEnd"] = rest[16], rest[19], rest[38], rest[48]
 	return fields, nil
 }
 

@@ -83,7 +83,7 @@ func TestSameInheritance(t *testing.T) {
 	}
 }
 
-// Filters can differ though each process has one.
+// Two seccomp filters may differ, so a filter in both processes is unsuitable.
 func TestTwoFiltersDoNotCountAsEqual(t *testing.T) {
 	proc := t.TempDir()
 	filtered := map[string]string{"Seccomp": "2", "Seccomp_filters": "1"}

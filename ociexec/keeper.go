@@ -47,10 +47,10 @@ type keeper struct {
 	conn *net.UnixConn
 
 	mu sync.Mutex
-	// runtimes and commands are requests by process id.
+	// runtimes and commands have the requests by the process ids of runtimes and of commands.
 	runtimes map[int]request
 	commands map[int]request
-	// early are exit codes of commands that were collected before their runtimes, by the runtime's process id.
+	// early has exit codes of commands that were reaped before their runtimes, by the runtime's process id.
 	early map[int]int
 }
 
@@ -70,8 +70,8 @@ func runKeeper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	// These signals do not end the keeper: it ends with its connection, after it has killed its commands. They are
-	// caught, because the commands would inherit ignored signals.
+	// These signals do not end the keeper: it ends with its connection, after it has killed its commands. The keeper
+	// catches them, because its commands would inherit ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
@@ -101,7 +101,7 @@ func runKeeper() error {
 		}
 	}()
 	err = k.serve()
-	k.mu.Lock() // reap stops, so that no process id is reused
+	k.mu.Lock() // this stops reap, so that no process id is reused
 	k.killAll()
 	return err
 }
@@ -149,17 +149,22 @@ func receivedFiles(control []byte) ([]uintptr, error) {
 	return files, nil
 }
 
+// closeAll closes descriptors to which this program has written nothing, so errors do not matter.
+func closeAll(files []uintptr) {
+	for _, fd := range files {
+		_ = syscall.Close(int(fd))
+	}
+}
+
 // start starts a runtime in the root directory. The three streams are its only descriptors.
 func (k *keeper) start(r request, streams []uintptr) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	unix.Umask(r.Umask) // the lock is held, and the keeper makes no files of its own
+	unix.Umask(r.Umask) // mu guards the umask, and the keeper makes no files of its own
 	pid, err := syscall.ForkExec(r.Args[0], r.Args, &syscall.ProcAttr{
 		Dir: "/", Env: r.Env, Files: streams, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
-	for _, fd := range streams {
-		_ = syscall.Close(int(fd))
-	}
+	closeAll(streams)
 	if err != nil {
 		k.tell(report{ID: r.ID, Failed: true})
 		return
@@ -191,14 +196,14 @@ func (k *keeper) tell(r report) {
 func (k *keeper) killAll() {
 	since, err := ticksNow()
 	if err != nil {
-		since = 0 // all children are killed, because a command must not live on
+		since = 0 // no child is older than the boot, so no command lives on
 	}
 	for pid := range k.runtimes {
 		since = min(since, began(pid))
 		endRuntime(pid)
 	}
 	deadline := time.Now().Add(deathPatience)
-	spare := func(p proctable.Stat) bool { return k.left(p, since) }
+	spare := func(p proctable.Stat) bool { return k.isLeft(p, since) }
 	for pid := range killDescendants(os.Getpid(), spare) {
 		for proctable.Lives(pid) && time.Now().Before(deadline) {
 			time.Sleep(time.Millisecond)
@@ -206,14 +211,15 @@ func (k *keeper) killAll() {
 	}
 }
 
-// left reports whether a process is a child that an ended command left before a time, in ticks since the boot. A
-// younger child may be a command that a runtime at work has just started, or what a killed process leaves. So no file
-// is needed to find such a command.
-func (k *keeper) left(p proctable.Stat, before uint64) bool {
+// isLeft reports whether a process is a child of the keeper that an ended command left. Only a child older than limit
+// counts, a time in ticks since the boot. A younger child may be a command that a runtime at work has just started. It
+// may also be a child that a killed process left. killAll does not spare younger children, so it kills such a command
+// even without its pid file.
+func (k *keeper) isLeft(p proctable.Stat, limit uint64) bool {
 	_, command := k.commands[p.PID]
-	return p.Parent == os.Getpid() && !command && began(p.PID) < before
+	return p.Parent == os.Getpid() && !command && began(p.PID) < limit
 }
 
-// deathPatience is how long the keeper waits at its end for the deaths of killed commands. The ones in a frozen cgroup
-// die later.
+// deathPatience bounds the keeper's wait at its end for the deaths of killed commands. Commands in a frozen cgroup die
+// later.
 const deathPatience = 2 * time.Second

@@ -5,27 +5,37 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/internal/proctable"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/speed"
 )
 
 // asServer makes the test binary a server that starts one command in the directory given, and waits.
 const asServer = "OCIEXEC_TEST_SERVER"
 
+// asNameless makes the test binary a stopped process whose command line the kernel cannot read.
+const asNameless = "OCIEXEC_TEST_NAMELESS"
+
 func TestMain(m *testing.M) {
 	RunKeeper()
+	if os.Getenv(asNameless) != "" {
+		hideCommandLine()
+	}
 	if dir := os.Getenv(asServer); dir != "" {
 		fmt.Fprintln(os.Stderr, serve(dir))
 		os.Exit(1)
@@ -39,7 +49,7 @@ func serve(dir string) error {
 	if err != nil {
 		return err
 	}
-	p, err := r.Start(scriptedContainer(filepath.Join(dir, "runc")), Command{}, [3]*os.File{})
+	p, err := r.Start(context.Background(), scriptedContainer(filepath.Join(dir, "runc")), Command{}, [3]*os.File{})
 	if err != nil {
 		return err
 	}
@@ -51,7 +61,7 @@ func serve(dir string) error {
 	return err
 }
 
-// A server that is killed leaves neither its keeper nor a command, nor what the command has started.
+// A server that is killed leaves neither its keeper, nor a command, nor a process that the command has started.
 func TestKilledServerLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	mark := filepath.Join(dir, "mark")
@@ -111,7 +121,7 @@ func scriptedContainer(program string) *Container {
 
 func (s *scripted) start(t *testing.T, command Command) *Process {
 	t.Helper()
-	p, err := s.Start(s.container, command, [3]*os.File{})
+	p, err := s.Start(t.Context(), s.container, command, [3]*os.File{})
 	testutil.Must(t, err)
 	return p
 }
@@ -154,7 +164,8 @@ func TestKeeperKillsCommandsWithoutAFile(t *testing.T) {
 	isGone(t, "the command", command)
 }
 
-// The keeper's end spares what an ended command left, and kills what a runtime at work has started since.
+// The keeper's end spares processes that an ended command left, and kills processes that a runtime at work has started
+// since.
 func TestKeeperSparesWhatAnEndedCommandLeft(t *testing.T) {
 	for name, next := range map[string]string{
 		"no runtime at work": "",
@@ -163,7 +174,10 @@ func TestKeeperSparesWhatAnEndedCommandLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScripted(t, `if [ ! -e $mark.left ]; then
-				setsid sh -c 'sleep 1000 & echo $! >'$mark'.left' & echo $! >$pidfile
+				# The command outlives the runtime. A shell reaps a child that ends before it, and hides the end from
+				# the keeper.
+				wait='while [ -e /proc/'$$' ]; do sleep 0.01; done'
+				setsid sh -c 'sleep 1000 & echo $! >'$mark'.left; '"$wait" & echo $! >$pidfile
 				exit
 			fi
 			`+next)
@@ -178,7 +192,7 @@ func TestKeeperSparesWhatAnEndedCommandLeft(t *testing.T) {
 				command = s.marked(t)
 			}
 			s.Close()
-			testutil.Assert(t, proctable.Lives(left), "what the ended command left was killed")
+			testutil.Assert(t, proctable.Lives(left), "a process that an ended command left was killed")
 			if command != 0 {
 				isGone(t, "the second command", command)
 			}
@@ -230,7 +244,7 @@ func TestStartEndsBeforeItsRuntimeIsExecuted(t *testing.T) {
 	testutil.Assert(t, proctable.Lives(other.Process.Pid), "the child of another keeper was killed")
 }
 
-// The limit of the wait for a killed runtime is not the limit of the command.
+// The error of endStart must not look like a timeout of the command.
 func TestRuntimeThatDoesNotDieIsNoTimeout(t *testing.T) {
 	dir := t.TempDir()
 	runtime := exec.Command("sh", "-c", "echo up; sleep 1000", dir+"/"+pidFile)
@@ -250,6 +264,36 @@ func TestRuntimeThatDoesNotDieIsNoTimeout(t *testing.T) {
 	testutil.Assert(t, err != nil && !errors.Is(err, context.DeadlineExceeded), "got %v", err)
 }
 
+// hideCommandLine makes the page with the beginning of this process's command line unreadable, and stops the process.
+func hideCommandLine() {
+	page, pid := uintptr(os.Getpagesize()), uintptr(os.Getpid())
+	begin := uintptr(unsafe.Pointer(unsafe.StringData(os.Args[0]))) &^ (page - 1)
+	if _, _, err := unix.RawSyscall(unix.SYS_MPROTECT, begin, page, unix.PROT_NONE); err == 0 {
+		_, _, _ = unix.RawSyscall(unix.SYS_KILL, pid, uintptr(unix.SIGSTOP), 0)
+	}
+	os.Exit(1)
+}
+
+// A process whose command line stays empty is not in the middle of an execve(2), so a start does not wait for it.
+func TestEmptyCommandLineIsNoRuntime(t *testing.T) {
+	nameless := exec.Command("/proc/self/exe")
+	nameless.Env = append(os.Environ(), asNameless+"=1")
+	// More than a page of pointers to variables then lies between the first thread's stack and the command line.
+	for i := range 1024 {
+		nameless.Env = append(nameless.Env, fmt.Sprintf("PAD%d=", i))
+	}
+	testutil.Must(t, nameless.Start())
+	t.Cleanup(func() { _, _ = nameless.Process.Kill(), nameless.Wait() })
+	pid := nameless.Process.Pid
+	var status unix.WaitStatus
+	_, err := unix.Wait4(pid, &status, unix.WUNTRACED, nil)
+	testutil.Require(t, err == nil && status.Stopped(), "the process has the status %#x, %v", status, err)
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	testutil.Require(t, err == nil && len(line) == 0, "the command line is %q, %v", line, err)
+	testutil.Check(t, endStart(limited(t), "none", t.TempDir()), "the end of a start")
+	testutil.Assert(t, proctable.Lives(pid), "the process was killed")
+}
+
 // A request that a keeper did not receive before it was killed goes to the next keeper.
 func TestRequestsSurviveAKilledKeeper(t *testing.T) {
 	s := newScripted(t, `sleep 0 & echo $! >$pidfile`)
@@ -261,6 +305,69 @@ func TestRequestsSurviveAKilledKeeper(t *testing.T) {
 	testutil.Assert(t, err == nil || errors.Is(err, ErrKeeper), "%v", err)
 }
 
+// A keeper that never reads again is killed, although no request waits that long.
+func TestKeeperThatNeverReadsIsKilled(t *testing.T) {
+	s := newScripted(t, `sleep 1000 & echo $! >$pidfile`)
+	first := s.start(t, Command{})
+	command, err := first.Started(limited(t))
+	testutil.Must(t, err)
+	t.Cleanup(func() { _ = unix.Kill(command, unix.SIGKILL) }) // its killed keeper leaves it
+	s.link.patience = time.Second
+	keeper := s.link.cmd.Process
+	testutil.Must(t, keeper.Signal(unix.SIGSTOP))
+	t.Cleanup(func() { _ = keeper.Kill() }) // Close waits for the keeper
+	s.container.environ = append(s.container.environ, "FILL="+strings.Repeat("x", 60<<10))
+	testutil.Until(t, "the keeper is killed", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, _ = s.Start(ctx, s.container, Command{}, [3]*os.File{}) // fails when the connection takes no more
+		select {
+		case <-first.Ending():
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// A keeper that stalls delays requests until their contexts end, and loses no command. It gets cancelled starts later.
+func TestStalledKeeperLosesNoCommand(t *testing.T) {
+	s := newScripted(t, `if [ -e $mark ]; then exec sleep 1000; fi; sleep 1000 & echo $! >$pidfile; cp $pidfile $mark`)
+	first := s.start(t, Command{})
+	_, err := first.Started(limited(t))
+	testutil.Must(t, err)
+	keeper := s.link.cmd.Process
+	testutil.Must(t, keeper.Signal(unix.SIGSTOP))
+	resume := func() { _ = keeper.Signal(unix.SIGCONT) }
+	t.Cleanup(resume) // Close waits for the keeper
+	s.container.environ = append(s.container.environ, "FILL="+strings.Repeat("x", 60<<10))
+	var sent []*Process
+	for err == nil { // until the connection takes no more
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		var p *Process
+		p, err = s.Start(ctx, s.container, Command{}, [3]*os.File{})
+		cancel()
+		if err == nil {
+			sent = append(sent, p)
+		}
+	}
+	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "a request to a stalled keeper: %v", err)
+	for _, p := range sent {
+		p.Cancel()
+	}
+	resume()
+	var refused *StartError
+	for _, p := range sent {
+		_, err := p.Started(limited(t))
+		testutil.Assert(t, errors.As(err, &refused), "a cancelled start: %v", err)
+	}
+	select {
+	case <-first.Ending():
+		t.Error("the first command has ended")
+	default:
+	}
+}
+
 // A runtime that sends no terminal holds up no other command.
 func TestMissingTerminalBlocksNoCommand(t *testing.T) {
 	s := newScripted(t, `sleep 0.1 & echo $! >$pidfile`)
@@ -270,7 +377,7 @@ func TestMissingTerminalBlocksNoCommand(t *testing.T) {
 	p := s.start(t, Command{})
 	_, err := p.Started(limited(t))
 	testutil.Must(t, err)
-	testutil.Assert(t, time.Since(begun) < consoleTimeout/2, "the other command took %v", time.Since(begun))
+	speed.Check(t, "the other command", time.Since(begun), consoleTimeout/2)
 	_, err = slow.Started(limited(t))
 	testutil.Assert(t, err != nil, "the command has no terminal and no error")
 }
@@ -283,17 +390,41 @@ func TestReleasedTerminalIsClosed(t *testing.T) {
 	p := &Process{dir: dir, console: console, started: make(chan struct{}), ended: make(chan struct{})}
 	p.Release()
 	p.take(report{PID: os.Getpid()})
+	wantClosed := sendTerminals(t, dir, 1)
+	wantClosed("the terminal")
+}
+
+// Descriptors that come with another number than one are closed.
+func TestSuperfluousTerminalsAreClosed(t *testing.T) {
+	dir := t.TempDir()
+	console, err := listenConsole(dir)
+	testutil.Must(t, err)
+	defer console.Close()
+	wantClosed := sendTerminals(t, dir, 2)
+	_, err = receiveTerminal(console)
+	testutil.Assert(t, err != nil, "two descriptors are a terminal")
+	wantClosed("a descriptor")
+}
+
+// sendTerminals sends one end of a pipe to the console in dir, as a runtime sends its terminal, n times in one message.
+// wantClosed fails the test unless the receiver closes them all.
+func sendTerminals(t *testing.T, dir string, n int) (wantClosed func(what string)) {
+	t.Helper()
 	conn, err := net.Dial("unix", filepath.Join(dir, consoleFile))
 	testutil.Must(t, err)
-	defer conn.Close()
+	t.Cleanup(func() { _ = conn.Close() })
 	reader, writer, err := os.Pipe()
 	testutil.Must(t, err)
-	defer reader.Close()
-	_, _, err = conn.(*net.UnixConn).WriteMsgUnix([]byte("/dev/pts/0"), unix.UnixRights(int(writer.Fd())), nil)
+	t.Cleanup(func() { _ = reader.Close() })
+	rights := unix.UnixRights(slices.Repeat([]int{int(writer.Fd())}, n)...)
+	_, _, err = conn.(*net.UnixConn).WriteMsgUnix([]byte("/dev/pts/0"), rights, nil)
 	testutil.Must(t, errors.Join(err, writer.Close()))
-	testutil.Must(t, reader.SetReadDeadline(time.Now().Add(time.Minute)))
-	_, err = reader.Read(make([]byte, 1))
-	testutil.Assert(t, err != nil && err.Error() == "EOF", "the terminal is open: %v", err)
+	return func(what string) {
+		t.Helper()
+		testutil.Must(t, reader.SetReadDeadline(time.Now().Add(time.Minute)))
+		_, err := reader.Read(make([]byte, 1))
+		testutil.Assert(t, errors.Is(err, io.EOF), "%s is open: %v", what, err)
+	}
 }
 
 // keeperOf makes a keeper without a process of its own, and the connection to it.
@@ -330,8 +461,8 @@ func reports(t *testing.T, k *keeper, conn net.Conn) string {
 	}
 }
 
-// A process left behind by a command ends, and a later command gets its process id. The later command does not count as
-// ended.
+// A process that a command left behind ends, and a later command gets its process id. The later command does not count
+// as ended.
 func TestReusedProcessIDIsNoEnd(t *testing.T) {
 	const left, runtime = 70, 80
 	k, conn := keeperOf(t)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -21,7 +22,7 @@ const killRounds = 10
 // endRuntime kills a runtime at work, and all that it has started. The runtime is stopped first and killed last. Until
 // then it starts nothing more, and its processes stay its descendants.
 func endRuntime(pid int) {
-	_ = unix.Kill(pid, unix.SIGSTOP) // it may have ended, as below
+	_ = unix.Kill(pid, unix.SIGSTOP) // the runtime may have ended, here and below
 	killDescendants(pid, nil)
 	_ = unix.Kill(-pid, unix.SIGKILL)
 	_ = unix.Kill(pid, unix.SIGKILL)
@@ -76,7 +77,7 @@ const deathTimeout = 10 * time.Second
 
 // endStart ends the runtimes of a command's start whose keeper was killed. They go on without their parent, and their
 // command lines name the command's directory. A runtime that has not reached its execve(2) has the command line of its
-// keeper. It returns when no such runtime is left, or with an error at the end of ctx.
+// keeper. endStart returns when no such runtime is left, or with an error at the end of ctx.
 func endStart(ctx context.Context, keeper, dir string) error {
 	session, err := unix.Getsid(0)
 	if err != nil {
@@ -96,7 +97,7 @@ func endStart(ctx context.Context, keeper, dir string) error {
 			case bytes.Equal(line, before), bytes.Contains(line, after):
 				endRuntime(p.PID)
 				left++
-			case len(line) == 0 && p.Session == session && hasProgram(p.PID):
+			case len(line) == 0 && p.Session == session && hasProgram(p.PID) && !isNameless(p.PID):
 				left++ // it is in the middle of execve(2), and may be the runtime
 			}
 		}
@@ -105,7 +106,7 @@ func endStart(ctx context.Context, keeper, dir string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errors.New("the runtime does not die of SIGKILL") // ctx is not the caller's
+			return errors.New("the runtime does not die of SIGKILL") // without ctx.Err(): ctx is not the caller's
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -115,6 +116,17 @@ func endStart(ctx context.Context, keeper, dir string) error {
 func hasProgram(pid int) bool {
 	_, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	return err == nil
+}
+
+// isNameless reports whether the command line of a process stays empty. It is also empty during execve(2), but then the
+// end of the environment is 0 in stat. A different end at the second look shows that an execve(2) was in between.
+func isNameless(pid int) bool {
+	dir := fmt.Sprintf("/proc/%d", pid)
+	before, err := statusOf(dir)
+	line, lineErr := os.ReadFile(filepath.Join(dir, "cmdline"))
+	after, afterErr := statusOf(dir)
+	return errors.Join(err, lineErr, afterErr) == nil && len(line) == 0 &&
+		before["envEnd"] != "0" && before["envEnd"] == after["envEnd"]
 }
 
 // killStrays kills commands that a dead runtime of a dead keeper has left in a container. Such a command began after

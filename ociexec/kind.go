@@ -26,16 +26,16 @@ type program struct {
 	size, mtime int64
 }
 
-// behind returns the name and version of a container's runtime, and asks no criadapter-oci in front of it. The
-// container's note names the real runtime: without the container, criadapter-oci would answer for the engine's default.
-func (k *kinds) behind(ctx context.Context, c *Container) (string, error) {
+// ofContainer returns the name and version of a container's runtime. If the container has a note, this is the real
+// runtime that the note names. criadapter-oci would answer --version for the engine's default runtime instead.
+func (k *kinds) ofContainer(ctx context.Context, c *Container) (string, error) {
 	if !ocinote.IsID(c.id) {
-		return k.of(ctx, c.program, c.environ)
+		return k.ofProgram(ctx, c.program, c.environ)
 	}
 	note, err := notesOf(c.program).Load(c.id)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return k.of(ctx, c.program, c.environ)
+		return k.ofProgram(ctx, c.program, c.environ)
 	case err != nil:
 		return "", unsuitable("%w", err)
 	case note.Runtime.Path == "":
@@ -51,7 +51,7 @@ func (k *kinds) behind(ctx context.Context, c *Container) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return k.of(ctx, real, environ)
+	return k.ofProgram(ctx, real, environ)
 }
 
 // notesOf returns the directory of notes of a container's program. The engine calls a runtime with arguments by a
@@ -70,9 +70,9 @@ func notesOf(program string) ocinote.Dir {
 	return ocinote.DirOf(strings.Fields(string(text)))
 }
 
-// of returns the name and version of a runtime. It returns ErrUnsuitable for a program that is neither runc nor a
-// wrapper that runs it. Only runc's commands have been compared with the engine's commands.
-func (k *kinds) of(ctx context.Context, path string, environ []string) (string, error) {
+// ofProgram returns the name and version of a runtime. It fails with ErrUnsuitable for a program that is neither runc
+// nor a wrapper of runc: only runc's commands were compared with the engine's.
+func (k *kinds) ofProgram(ctx context.Context, path string, environ []string) (string, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
 		return "", unsuitable("%w", err)

@@ -29,20 +29,20 @@ func TestHangingRuntimeBlocksNoOther(t *testing.T) {
 	hanging := fakeRuntime(t, ">"+asked+"; exec sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
 	environ := []string{"PATH=" + os.Getenv("PATH")}
-	ended := testutil.Try(func() (string, error) { return k.of(ctx, hanging, environ) })
+	ended := testutil.Try(func() (string, error) { return k.ofProgram(ctx, hanging, environ) })
 	testutil.Until(t, "the runtime is asked", func() bool {
 		_, err := os.Stat(asked)
 		return err == nil
 	})
 	begun := time.Now()
-	kind, err := k.of(t.Context(), fakeRuntime(t, "echo runc version 1"), environ)
+	kind, err := k.ofProgram(t.Context(), fakeRuntime(t, "echo runc version 1"), environ)
 	testutil.Assert(t, err == nil && kind == "runc version 1", "%q, %v", kind, err)
 	testutil.Assert(t, time.Since(begun) < askTimeout/2, "it took %v", time.Since(begun))
 	cancel()
 	testutil.Assert(t, <-ended != nil, "the hanging runtime has a version")
 }
 
-// A process that a runtime leaves running holds the runtime's output open, and does not hold up the caller.
+// A process that a runtime leaves running may hold the runtime's output open. The caller does not wait for it.
 func TestRuntimeThatLeavesAProcess(t *testing.T) {
 	environ := []string{"PATH=" + os.Getenv("PATH")}
 	begun := time.Now()
@@ -58,7 +58,7 @@ func TestRuntimeThatLeavesAProcess(t *testing.T) {
 func TestOtherRuntimesNeedTheEngine(t *testing.T) {
 	var k kinds
 	for _, answer := range []string{"crun version 1.8.1", "runsc version 1", "runc", ""} {
-		kind, err := k.of(t.Context(), fakeRuntime(t, "echo "+answer), nil)
+		kind, err := k.ofProgram(t.Context(), fakeRuntime(t, "echo "+answer), nil)
 		testutil.Assert(t, errors.Is(err, ErrUnsuitable), "%q: got %q, %v, want ErrUnsuitable", answer, kind, err)
 	}
 }
@@ -67,12 +67,12 @@ func TestOtherRuntimesNeedTheEngine(t *testing.T) {
 func TestVersionIsAskedWithoutOurEnvironment(t *testing.T) {
 	t.Setenv("CRIADAPTER_TEST_SECRET", "leaked")
 	var k kinds
-	kind, err := k.of(t.Context(), fakeRuntime(t, `echo "runc version $CRIADAPTER_TEST_SECRET"`), nil)
+	kind, err := k.ofProgram(t.Context(), fakeRuntime(t, `echo "runc version $CRIADAPTER_TEST_SECRET"`), nil)
 	testutil.Assert(t, err == nil && kind == "runc version ", "%q, %v", kind, err)
 }
 
-// criadapter-oci reports only the version of the engine's default runtime. A container's note may name another runtime
-// behind it, which is asked itself. An updated runtime is asked again.
+// criadapter-oci reports only the version of the engine's default runtime. A container's note may name another real
+// runtime, which must be asked itself. An updated runtime is asked again.
 func TestRuntimeBehindCriadapterOCI(t *testing.T) {
 	id := strings.Repeat("0a", 32)
 	notes := ocinote.Dir(t.TempDir())
@@ -81,7 +81,7 @@ func TestRuntimeBehindCriadapterOCI(t *testing.T) {
 	testutil.Must(t, os.WriteFile(wrapper, []byte(text), 0o700))
 	var k kinds
 	ask := func(environ ...string) (string, error) {
-		return k.behind(t.Context(), &Container{id: id, program: wrapper, environ: environ})
+		return k.ofContainer(t.Context(), &Container{id: id, program: wrapper, environ: environ})
 	}
 	kind, err := ask()
 	testutil.Assert(t, err == nil && kind == "runc version 1", "without a note: %q, %v", kind, err)

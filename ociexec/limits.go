@@ -22,9 +22,9 @@ type limit struct {
 // openFiles is the limit that a Go program raises for itself.
 const openFiles = "RLIMIT_NOFILE"
 
-// inheritedLimits returns the limits that the shim passes on and that this program does not have. A Go program raises
-// its own soft limit of open files, and starts other programs with the old limit. So the limit of open files is read
-// from the container's first process. That process may have raised its limit, so the shim's hard limit bounds it.
+// inheritedLimits returns the shim's limits that differ from this program's, and the limit of open files. A Go program
+// raises its own soft limit of open files, and starts other programs with the old limit. So the limit of open files is
+// read from the container's first process. That process may have raised its limit, so the shim's hard limit bounds it.
 func inheritedLimits(proc string, shim, first int) ([]limit, error) {
 	own, err := readLimits(filepath.Join(proc, "self"))
 	if err != nil {

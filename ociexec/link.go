@@ -1,6 +1,7 @@
 package ociexec
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,10 @@ type link struct {
 	keeper string
 	cmd    *exec.Cmd
 	done   chan struct{}
+	// turn has one value while a message is being sent.
+	turn chan struct{}
+	// patience is stallTimeout, except in tests.
+	patience time.Duration
 
 	mu        sync.Mutex
 	processes map[uint64]*Process
@@ -29,7 +34,7 @@ type link struct {
 	sending uint64
 }
 
-// lockDescriptor is the keeper's descriptor of the lock of its Runner's directory.
+// lockDescriptor is the keeper's descriptor for the lock of its Runner's directory.
 const lockDescriptor = 4
 
 // keeperProgram is the name of a keeper's program in lists of processes.
@@ -62,7 +67,7 @@ func newLink(lock *os.File) (*link, error) {
 	}
 	l := &link{
 		conn: conn.(*net.UnixConn), keeper: keeper, cmd: cmd, done: make(chan struct{}),
-		processes: map[uint64]*Process{},
+		turn: make(chan struct{}, 1), patience: stallTimeout, processes: map[uint64]*Process{},
 	}
 	go l.receive()
 	return l, nil
@@ -77,8 +82,8 @@ func (l *link) broken() bool {
 	}
 }
 
-// send sends a request with its streams.
-func (l *link) send(p *Process, ask request, streams [3]*os.File) error {
+// send sends a request with its streams. If ctx ends first, the keeper does not get the request.
+func (l *link) send(ctx context.Context, p *Process, ask request, streams [3]*os.File) error {
 	text, err := json.Marshal(ask)
 	if err != nil {
 		return err
@@ -100,16 +105,23 @@ func (l *link) send(p *Process, ask request, streams [3]*os.File) error {
 		}
 		fds = append(fds, int(stream.Fd()))
 	}
+	if err := l.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer l.endTurn()
 	l.mu.Lock()
 	l.processes[ask.ID], l.sending = p, ask.ID
 	l.mu.Unlock()
-	err = l.write(text, unix.UnixRights(fds...))
+	err = l.write(ctx, text, unix.UnixRights(fds...))
 	l.sent(ask.ID, err)
+	if err != nil && ctx.Err() != nil {
+		l.cancel(ask.ID) // so a keeper that never reads again is killed, even if all requests end sooner
+	}
 	return err
 }
 
-// sent ends the sending of a request. With an error, the keeper has not got the request, and the link drops it. If the
-// keeper has ended after it got the request, sent calls lose, because receive leaves out the request that is being
+// sent ends the sending of a request. An error means that the keeper did not get the request, and the link drops it. If
+// the keeper got the request and then ended, sent calls lose, because receive leaves out the request that is being
 // sent.
 func (l *link) sent(id uint64, err error) {
 	l.mu.Lock()
@@ -124,31 +136,67 @@ func (l *link) sent(id uint64, err error) {
 	}
 }
 
-// errUnsent says that the keeper has not got a request.
+// errUnsent says that the keeper did not get a request.
 var errUnsent = errors.New("the keeper takes no requests")
 
-// sendTimeout bounds the wait for a keeper that does not read.
-const sendTimeout = 5 * time.Second
-
-// write sends one message. A keeper that takes none is killed, and all its commands are lost.
-func (l *link) write(text, rights []byte) error {
-	err := l.conn.SetWriteDeadline(time.Now().Add(sendTimeout))
-	if err == nil {
-		_, _, err = l.conn.WriteMsgUnix(text, rights, nil)
+// takeTurn waits until no other message is being sent.
+func (l *link) takeTurn(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	if err != nil {
-		_ = l.cmd.Process.Kill() // it may have ended
-		return fmt.Errorf("%w: %w", errUnsent, err)
-	}
-	return nil
 }
 
-// cancel asks the keeper to end the start of a command. If that fails, the keeper ends, and the start with it.
+func (l *link) endTurn() { <-l.turn }
+
+// stallTimeout bounds the wait for a keeper that does not read. A busy machine can stop it for seconds, and its end is
+// the end of all its commands.
+const stallTimeout = time.Minute
+
+// write sends one message. If ctx ends first, write returns its error, and the keeper does not get the message. After
+// stallTimeout, write kills the keeper, and all its commands are lost. The caller has the turn.
+func (l *link) write(ctx context.Context, text, rights []byte) error {
+	limited, cancel := context.WithTimeout(ctx, l.patience)
+	defer cancel()
+	err := l.conn.SetWriteDeadline(time.Time{})
+	if err == nil {
+		cut := make(chan struct{})
+		stop := context.AfterFunc(limited, func() {
+			defer close(cut)
+			_ = l.conn.SetWriteDeadline(time.Now()) // fails only on a closed connection, and so does the write
+		})
+		_, _, err = l.conn.WriteMsgUnix(text, rights, nil) // a socket of this kind sends all of a message, or nothing
+		if !stop() {
+			<-cut // the next write must come after this deadline
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil:
+		return ctx.Err()
+	case !errors.Is(err, unix.EPIPE) && !errors.Is(err, net.ErrClosed): // otherwise the keeper ends by itself
+		_ = l.cmd.Process.Kill() // it may have ended
+	}
+	return fmt.Errorf("%w: %w", errUnsent, err)
+}
+
+// cancel asks the keeper to end the start of a command. It does not wait for a keeper that does not read. If the keeper
+// never takes the message, it is killed, and the start ends with it.
 func (l *link) cancel(id uint64) {
 	text, err := json.Marshal(request{ID: id, Cancel: true})
-	if err == nil {
-		_ = l.write(text, nil)
+	if err != nil {
+		return
 	}
+	go func() { // ends when the keeper has read the messages before, or is killed
+		ctx := context.Background() // the caller of the command is gone
+		if l.takeTurn(ctx) == nil {
+			defer l.endTurn()
+			_ = l.write(ctx, text, nil) // on an error the keeper has ended, and the start with it
+		}
+	}()
 }
 
 // keeperTimeout bounds the keeper's end, in which it kills its commands.
@@ -178,11 +226,11 @@ func (l *link) receive() {
 	}
 	_ = l.conn.Close()
 	late := time.AfterFunc(keeperTimeout, func() { _ = l.cmd.Process.Kill() })
-	_ = l.cmd.Wait() // its connection has ended, or it ends with the connection
+	_ = l.cmd.Wait() // the keeper ends with its connection
 	late.Stop()
 	l.mu.Lock()
 	for id, p := range l.processes {
-		if id != l.sending { // sent calls lose for this one
+		if id != l.sending { // sent calls lose for the request being sent
 			p.lose(l.keeper)
 		}
 	}

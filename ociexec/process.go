@@ -46,8 +46,8 @@ func readProcess(path string) (object, error) {
 	return config.Process, nil
 }
 
-// spec returns the OCI process of a command: the container's own one with another command line. As with the engine, it
-// runs in the container's working directory, and TERM is xterm if the command has a terminal.
+// spec returns the OCI process of a command: the container's own process with another command line. As with the engine,
+// it runs in the container's working directory, and TERM is xterm if the command has a terminal.
 func (c *Container) spec(command Command) ([]byte, error) {
 	process := object{}
 	maps.Copy(process, c.process)

@@ -72,7 +72,7 @@ func TestReadLimits(t *testing.T) {
 	testutil.Assert(t, err == nil && reflect.DeepEqual(got, want), "%v, %v", got, err)
 }
 
-// An error that is not about the command's program has no exit code: the engine is asked instead.
+// An error that is not about the command's program has no exit code, so the engine runs the command instead.
 func TestShellCode(t *testing.T) {
 	for message, want := range map[string]int{
 		`exec failed: unable to start container process: exec: "x": executable file not found in $PATH`:        127,

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reap collects all children that have ended.
+// reap waits for all children that have ended.
 func (k *keeper) reap() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,9 +58,9 @@ func (k *keeper) ended(pid, code int) {
 	k.commands[command] = r
 }
 
-// endedEarly keeps the exit code of a command whose runtime has not ended yet. The runtime's file has the command's
-// process id now. A later process can get that id, so the exit code is kept under the runtime's id. Any other child was
-// left behind by a command, and is ignored.
+// endedEarly keeps the exit code of a command whose runtime has not ended yet. The runtime's pid file names the
+// command. A later process can get the command's id, so the exit code is kept under the runtime's id. endedEarly
+// ignores any other child: a command left it behind.
 func (k *keeper) endedEarly(pid, code int) {
 	for runtime, r := range k.runtimes {
 		if _, known := k.early[runtime]; !known && readPID(r.PIDFile) == pid {

@@ -1,6 +1,7 @@
 package ociexec
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -42,17 +43,20 @@ func (r *Runner) Close() {
 		l.close()
 	}
 	_ = r.lock.Close()
-	_ = os.RemoveAll(r.dir) // else the next start does
+	_ = os.RemoveAll(r.dir) // on failure the next start removes it
 }
 
 // Start requests a command with the three files as its standard streams. The files stay the caller's. A nil file stands
-// for the null device. With a terminal all three are nil.
-func (r *Runner) Start(c *Container, command Command, streams [3]*os.File) (*Process, error) {
+// for the null device. With a terminal all three are nil. If ctx ends before the keeper has the request, the command
+// does not start.
+func (r *Runner) Start(
+	ctx context.Context, c *Container, command Command, streams [3]*os.File,
+) (*Process, error) {
 	spec, err := c.spec(command)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(r.dir, "") // short, as it has a socket
+	dir, err := os.MkdirTemp(r.dir, "") // a short name, because of the limit for paths of sockets
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +69,7 @@ func (r *Runner) Start(c *Container, command Command, streams [3]*os.File) (*Pro
 		p.console, err = listenConsole(dir)
 	}
 	if err == nil {
-		err = r.ask(p, c.request(dir, p.console != nil), streams)
+		err = r.ask(ctx, p, c.request(dir, p.console != nil), streams)
 	}
 	if err != nil {
 		p.tidy()
@@ -98,38 +102,41 @@ func (c *Container) request(dir string, terminal bool) request {
 }
 
 // ask sends a request to the keeper. If there is no keeper, or it has ended, ask starts one.
-func (r *Runner) ask(p *Process, ask request, streams [3]*os.File) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.next++
-	ask.ID = r.next
-	const tries = 2 // the keeper can end before it gets the first
+func (r *Runner) ask(ctx context.Context, p *Process, ask request, streams [3]*os.File) error {
+	const tries = 2 // the keeper can end before it gets the first request
 	var err error
 	for range tries {
-		if err = r.join(); err != nil {
+		var l *link
+		if l, ask.ID, err = r.join(); err != nil {
 			return fmt.Errorf("starting the keeper of commands: %w", err)
 		}
-		l := r.link
 		p.cancel = func() { l.cancel(ask.ID) }
-		if err = l.send(p, ask, streams); !errors.Is(err, errUnsent) {
+		if err = l.send(ctx, p, ask, streams); !errors.Is(err, errUnsent) {
 			return err
 		}
-		<-l.done // the keeper was killed
+		select {
+		case <-l.done: // the keeper was killed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	return err
 }
 
-// join starts a keeper if none runs. The caller holds mu.
-func (r *Runner) join() error {
+// join returns the keeper's link, with an id for the next request. It starts a keeper if none runs.
+func (r *Runner) join() (*link, uint64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.closed {
-		return errors.New("the server ends")
+		return nil, 0, errors.New("the server ends")
 	}
-	if r.link != nil && !r.link.broken() {
-		return nil
-	}
-	l, err := newLink(r.lock)
-	if err == nil {
+	if r.link == nil || r.link.broken() {
+		l, err := newLink(r.lock)
+		if err != nil {
+			return nil, 0, err
+		}
 		r.link = l
 	}
-	return err
+	r.next++
+	return r.link, r.next, nil
 }

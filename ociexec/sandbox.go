@@ -19,7 +19,7 @@ import (
 )
 
 // Sandbox is a pod's sandbox of a runtime that runs all containers of a pod in one process (gVisor's runsc). Only the
-// runtime knows what happens in it. A Sandbox is for one use: a restarted pod has another one.
+// runtime can look into it. A restarted pod has another Sandbox.
 type Sandbox struct {
 	id, program, root string
 	environ           []string
@@ -113,7 +113,7 @@ func (s *Sandbox) signalTree(ctx context.Context, container string, root int, si
 	for range killRounds {
 		all, err := s.processes(ctx, container)
 		if err != nil && signalled[root] && ctx.Err() == nil {
-			return nil // the signal has ended the container
+			return nil // the container has ended by the signal
 		}
 		if err != nil {
 			return errors.Join(err, send(root, signal))
@@ -125,7 +125,7 @@ func (s *Sandbox) signalTree(ctx context.Context, container string, root int, si
 			}
 			found++
 			if err := send(p.PID, signal); err != nil {
-				failed = err // the next search does not find a process that has ended
+				failed = err // a process that has ended is missing from the next search
 			} else {
 				signalled[p.PID] = true
 			}
@@ -141,7 +141,7 @@ func (s *Sandbox) signalTree(ctx context.Context, container string, root int, si
 var errNoList = errors.New("the processes of the container are not known")
 
 // processes lists the processes of a container by their ids in the sandbox. The runtime lists a process group instead
-// of a session, and older versions list neither. Its JSON has no parents.
+// of a session, and older versions list neither. The runtime's JSON lacks the parents, so processes reads the table.
 func (s *Sandbox) processes(ctx context.Context, container string) ([]proctable.Stat, error) {
 	output, err := s.run(ctx, "ps", container)
 	if err != nil {

@@ -26,8 +26,9 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	testutil.Assert(t, time.Since(begun) < askTimeout, "it took %v", time.Since(begun))
 }
 
-// scriptedSandbox is a sandbox with the container c, whose command 7 has the process node on the node. The runtime has
-// the files ps, its list of processes, and log, the signals that it was asked for. It lists no process that was killed.
+// scriptedSandbox is a sandbox with the container c. Its command has the process id 7 in the sandbox, and the process
+// id node on the node. The runtime has the files ps, its list of processes, and log, the signals that it was asked for.
+// It lists no process that was killed.
 func scriptedSandbox(t *testing.T, node int, ps, script string) (s *Sandbox, log string) {
 	t.Helper()
 	dir := t.TempDir()

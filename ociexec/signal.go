@@ -15,7 +15,8 @@ const signalPatience = time.Second
 // process id that the engine reports. Signal fails with ErrUnsuitable, and sends nothing, if the signal needs the
 // engine or the process had ended before the call. A process that ends after the checks is success.
 func (r *Runner) Signal(ctx context.Context, id string, pid int, signal unix.Signal) error {
-	process, err := unix.PidfdOpen(pid, 0) // before the checks, so that they are about the process that gets the signal
+	// Opened before the checks, so that they check the process that gets the signal.
+	process, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return unsuitable("pidfd_open %d: %w", pid, err)
 	}

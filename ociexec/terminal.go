@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// consoleTimeout bounds the receiving of a terminal that the runtime has sent already.
+// consoleTimeout bounds the wait for a terminal. The runtime sends the terminal before it ends.
 const consoleTimeout = 5 * time.Second
 
 // listenConsole makes the socket to which the runtime sends a command's terminal.
@@ -44,7 +44,8 @@ func receiveTerminal(console *net.UnixListener) (_ *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(files) != 1 {
+	if len(files) != 1 { // control has room for two, because the kernel aligns it
+		closeAll(files)
 		return nil, errors.New("the runtime sent no terminal")
 	}
 	if err := unix.SetNonblock(int(files[0]), true); err != nil {

@@ -56,7 +56,7 @@ func (r Report) WriteText(to io.Writer) error {
 			fmt.Fprintf(&text, "  %-4s  %-20s  -> %s\n", "", "", f.Do)
 		}
 	}
-	fmt.Fprintf(&text, "\n%d ok, %d to look at (warn), %d to mend (fail)\n", len(r.Findings)-r.Warnings-r.Failures,
+	fmt.Fprintf(&text, "\n%d ok, %d to look at (warn), %d to fix (fail)\n", len(r.Findings)-r.Warnings-r.Failures,
 		r.Warnings, r.Failures)
 	_, err := io.WriteString(to, text.String())
 	return err
@@ -85,7 +85,7 @@ func (g *Group) Warn(check, do, format string, args ...any) {
 	g.add(Finding{Check: check, Status: Warn, Do: do, Text: fmt.Sprintf(format, args...)})
 }
 
-// Fail adds a finding to mend, with its remedy.
+// Fail adds a finding to fix, with its remedy.
 func (g *Group) Fail(check, do, format string, args ...any) {
 	g.add(Finding{Check: check, Status: Fail, Do: do, Text: fmt.Sprintf(format, args...)})
 }
@@ -101,7 +101,7 @@ func (g *Group) add(f Finding) {
 	}
 }
 
-// Failed reports whether the group has a finding to mend.
+// Failed reports whether the group has a finding to fix.
 func (g *Group) Failed() bool {
 	return slices.ContainsFunc(g.report.Findings, func(f Finding) bool { return f.Group == g.name && f.Status == Fail })
 }

@@ -44,7 +44,8 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 			"that match one; some annotations change what runc and other runtimes do (default: none)")
 	flags.BoolVar(&c.ExecThroughEngine, "exec-through-engine", c.ExecThroughEngine,
 		"run all commands in containers (exec, probes, hooks) and send stop signals through the engine; by default "+
-			"commands go straight to runc where their confinement is the same, and signals to the process")
+			"criadapter runs commands with runc itself where that confines them as the engine does, and signals the "+
+			"process itself")
 	flags.StringVar(&c.SandboxContainer, "sandbox-container", c.SandboxContainer,
 		"which new pods get a sandbox container: always (each pod), or needed (if criadapter-oci works, only pods "+
 			"that need one, such as pods with a shared PID namespace)")
@@ -67,15 +68,15 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.StreamingAllowPlaintext, "streaming-allow-plaintext", c.StreamingAllowPlaintext,
 		"allow a --streaming-bind-addr other than loopback without TLS")
 	flags.Var(&c.StreamingIdleTimeout, "streaming-connection-idle-timeout",
-		"end an exec, attach or port-forward session without traffic for this long")
+		"end an exec, attach or port-forward session after this time without traffic")
 	flags.StringVar(&c.CRIMetrics, "cri-metrics", c.CRIMetrics,
 		"comma-separated groups of container metrics to collect for the kubelet's /metrics/cadvisor, or all, or none")
 	flags.StringVar(&c.ContainerLogMode, "container-log-mode", c.ContainerLogMode,
 		"log of a new container at the kubelet's path: copy (in the CRI format) or symlink (the engine's own "+
 			"json-file)")
 	flags.StringVar(&c.ContainerLogBufferSize, "container-log-buffer-size", c.ContainerLogBufferSize,
-		"largest size in bytes of the engine's own log of a new container, beside the copy, as a quantity; a "+
-			"container can write two thirds of it while this program is away; the kubelet does not count it as "+
+		"largest size of the engine's own log of a new container, which exists beside the copy; a quantity in bytes; "+
+			"a container can write two thirds of it while this program is away; the kubelet does not count it as "+
 			"ephemeral storage")
 	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "panic, fatal, error, warn, info, debug or trace")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")

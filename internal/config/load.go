@@ -147,7 +147,7 @@ func plainly(err error) error {
 	}
 	want := map[reflect.Kind]string{reflect.String: "a text (in quotes, if it looks like a number or true)",
 		reflect.Bool: "true or false", reflect.Int: "a whole number"}[mismatch.Type.Kind()]
-	return fmt.Errorf("this is of the kind %s, and it must be %s", mismatch.Value, want)
+	return fmt.Errorf("the value is of the type %s, it must be %s", mismatch.Value, want)
 }
 
 // environmentName returns the variable of a flag: CRIADAPTER_LOG_LEVEL for log-level.

@@ -108,9 +108,9 @@ func TestFileErrorsHaveAPlace(t *testing.T) {
 		"{log-level: debug, \"rootdirectory\": /x}": {
 			`:1:20: unknown setting "rootdirectory"; did you mean "root-directory"?`},
 		"cni-gc: yes please\n": {
-			`:1:1: cni-gc: this is of the kind string, and it must be true or false`},
+			`:1:1: cni-gc: the value is of the type string, it must be true or false`},
 		"log-level: [a]\n": {
-			`:1:1: log-level: this is of the kind array, and it must be a text`},
+			`:1:1: log-level: the value is of the type array, it must be a text`},
 		"\nruntime-request-timeout: 5\n":              {`:2:1: runtime-request-timeout: 5 is not a duration in quotes`},
 		"zzzzzzzzzzzzzzzzzzzzzz: 1\n":                 {`criadapter config print shows all settings`},
 		"- a\n":                                       {"a list of settings is expected"},

@@ -49,7 +49,7 @@ func checkMigrate(c Config) error {
 // addMigrateFlags registers the flags of a take-over.
 func (c *Config) addMigrateFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Migrate, "migrate", c.Migrate,
-		"take over running pods at the start: cri-dockerd (and dockershim) or none")
+		"take over the running pods of this runtime at the start: cri-dockerd (and dockershim) or none")
 	flags.StringVar(&c.MigrateRootDirectories, "migrate-root-directories", c.MigrateRootDirectories,
 		"comma-separated root directories of cri-dockerd and dockershim, for their checkpoints")
 	flags.StringVar(&c.MigrateCNICacheDirs, "migrate-cni-cache-dirs", c.MigrateCNICacheDirs,

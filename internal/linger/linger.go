@@ -16,8 +16,8 @@ const Grace = 5 * time.Second
 
 // Wait ends conn's writing direction and waits until the peer hangs up or conn is closed. It discards further input,
 // because unread input would let the kernel discard the output. Wait ends after grace if the peer's kernel has
-// everything. Otherwise Wait goes on as long as the peer reads, and ends if the peer has not read for idle: after an
-// earlier end, further input such as a ping would let the kernel discard the rest. The caller closes conn afterwards.
+// everything. Otherwise Wait goes on until the peer's kernel has everything, or the peer has not read for idle. If it
+// ended earlier, further input such as a ping would let the kernel discard the rest. The caller closes conn afterwards.
 // Other reads of conn may fail meanwhile, because Wait sets deadlines.
 func Wait(conn *net.TCPConn, grace, idle time.Duration) {
 	if conn.CloseWrite() != nil {

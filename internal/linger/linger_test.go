@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A peer that reads slowly gets everything, although it sends something after the grace period, as a client does that
-// pings the server. The wait ends when the peer has not read for the idle timeout.
+// A peer that reads slowly gets everything, even if it sends something after the grace period, such as a ping. The wait
+// ends when the peer has not read for the idle timeout.
 func TestSlowPeer(t *testing.T) {
 	const grace, size = 50 * time.Millisecond, 128 << 10 // more than the peer's kernel takes
 	for name, c := range map[string]struct {

@@ -30,9 +30,9 @@ func PodPin(dir, sandboxID string) string {
 // PodOfPin returns the beginning of the pod's id in the file name of a pin. ok is false for other files.
 func PodOfPin(name string) (idPrefix string, ok bool) { return strings.CutPrefix(name, podPinPrefix) }
 
-// PodAddresses visits a pod's namespace and returns its addresses as the kubelet wants them: one of each family at
-// most, IPv4 first, global ones only. It is for a pod whose network another program set up. It returns the errors of Do
-// and of the kernel. A namespace without addresses is not an error.
+// PodAddresses enters a pod's namespace and returns its addresses as the kubelet wants them: at most one global address
+// of each family, IPv4 first. It is for pods whose network another program set up. It returns the errors of Do and of
+// the kernel. A namespace without addresses is not an error.
 func (h Handle) PodAddresses(ctx context.Context) ([]string, error) {
 	var ips []string
 	err := h.Do(ctx, func() error {

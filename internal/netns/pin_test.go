@@ -48,7 +48,7 @@ func TestPinIsIdempotent(t *testing.T) {
 	dir := newDir(t)
 	pid, _ := startPod(t)
 	first := mustPin(t, pid, dir, "pod")
-	// There are two mounts if the directory lies on a shared mount. The shared mount and the directory's own are peers,
+	// There are two mounts if the directory is on a shared mount. The shared mount and the directory's own are peers,
 	// and a pin shows up on both.
 	want := len(mounts(t, "self", first.path))
 	testutil.Equal(t, mustPin(t, pid, dir, "pod"), first, "the second pin")
@@ -116,7 +116,7 @@ func TestFailedPinLeavesNothing(t *testing.T) {
 	ns, err := openProcess(pid)
 	testutil.Must(t, err)
 	defer ns.Close()
-	osthread.Run(func() { // and never unlocked: the thread has lost its rights
+	osthread.Run(func() { // the thread ends with the function, so it may lose its rights
 		if err := dropMountRights(); err != nil {
 			t.Error(err)
 			return

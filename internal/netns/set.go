@@ -182,8 +182,8 @@ func writeSysctls(values map[string]string) error {
 	return nil
 }
 
-// isOfNode reports whether a write failed for a reason that is not in the request: the node is short of something, or
-// its /proc/sys cannot be written.
+// isOfNode reports whether the node, and not the request, is the reason for a failed write: it lacks a resource, or its
+// /proc/sys cannot be written.
 func isOfNode(err error) bool {
 	return slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EROFS, unix.EIO},
 		func(reason error) bool { return errors.Is(err, reason) })
@@ -221,7 +221,7 @@ func sysctlFile(name string) string {
 	return filepath.Join("/proc/sys", filepath.Join("/", swap.Replace(name)))
 }
 
-// pinFile pins a namespace that a file leads to.
+// pinFile pins the namespace of a file such as /proc/PID/ns/net.
 func pinFile(file, path string) error {
 	ns, err := os.Open(file)
 	if err != nil {

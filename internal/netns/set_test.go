@@ -82,8 +82,8 @@ func TestSetIsMade(t *testing.T) {
 	}
 }
 
-// TestSetLeavesOutTheNodes makes a set with one path: only this namespace is pinned.
-func TestSetLeavesOutTheNodes(t *testing.T) {
+// TestSetWithOnePath makes a set with one path: only this namespace is pinned.
+func TestSetWithOnePath(t *testing.T) {
 	s := newSet(t)
 	s.Network, s.UTS = "", ""
 	testutil.Must(t, s.Make(t.Context()))
@@ -106,7 +106,8 @@ func TestSetThatCannotBeMadeLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestSysctlsWithoutAFile lets the program open no more files. This is not the fault of the sysctl.
+// TestSysctlsWithoutAFile lets the program open no more files. The error must not be an ErrInvalidArgument, because the
+// sysctl is not at fault.
 func TestSysctlsWithoutAFile(t *testing.T) {
 	var err error
 	withoutFiles(t, func() { err = writeSysctls(map[string]string{"net.ipv4.nonesuch": "1"}) })

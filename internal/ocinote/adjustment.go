@@ -9,7 +9,7 @@ import (
 )
 
 // Adjustment is what plugins of the Node Resource Interface (NRI) change in a container. It applies after the rest of
-// the note. Its parts apply in the order of the fields.
+// the note. The removals apply first, then the additions, then the patches of Config.
 type Adjustment struct {
 	// RemoveMounts are destinations, RemoveDevices are paths, and RemoveNamespaces are types.
 	RemoveMounts     []string `json:"removeMounts,omitempty"`
@@ -206,7 +206,7 @@ func (p ProcessAdjustment) EditEnv(env []string) []string {
 	return append(kept, p.Env...)
 }
 
-// remove removes the objects with one of these values under key from the list in a field.
+// remove removes objects from the list in a field. It removes each object whose text under key is one of values.
 func (o object) remove(field, key string, values []string) error {
 	if len(values) == 0 {
 		return nil

@@ -76,7 +76,8 @@ func (d Dir) Sweep() error {
 	return err
 }
 
-// write writes a file in the directory atomically. Two servers may write the same one, for example during an upgrade.
+// write writes a file in the directory atomically. Two servers may write the same file at once, for example during an
+// upgrade.
 func (d Dir) write(path string, text []byte) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
@@ -161,8 +162,7 @@ func (d Dir) path(container string) (string, error) {
 	return filepath.Join(string(d), container), nil
 }
 
-// IsID reports whether a text is an engine's container id. No other name leads to a
-// note.
+// IsID reports whether a text is an engine's container id. Only such ids have notes.
 func IsID(container string) bool {
 	id, err := hex.DecodeString(container)
 	return err == nil && len(id) == sha256.Size

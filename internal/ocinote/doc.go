@@ -4,11 +4,11 @@
 // runtime.
 //
 // A note belongs to one container id and lives until the container is removed. Each start of the container calls the
-// runtime's `create` again, and each command in it (`exec`) needs the note, too. Notes lie in one directory, which
-// should be on a tmpfs. After a reboot there are none, and a container of a pod that is gone cannot start.
+// runtime's `create` again, and each command in it (`exec`) needs the note, too. All notes are in one directory, which
+// should be on a tmpfs. After a reboot there are no notes, so a container whose pod is gone cannot start.
 // criadapter-oci changes a note once, see Process.GroupsOf.
 //
-// Editing is pure: it knows no files. Fields that a note does not name stay as the engine wrote them, also ones that
-// this package does not know. The package uses only the standard library, because the program starts once for each
-// operation on a container.
+// Editing is pure: it reads and writes no files. Fields that a note does not name stay as the engine wrote them, even
+// fields that this package does not know. The package uses only the standard library, because the program starts once
+// for each operation on a container.
 package ocinote

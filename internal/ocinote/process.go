@@ -88,7 +88,7 @@ func groupOf(user object) (uint32, error) {
 }
 
 // addAmbient adds ambient capabilities, which survive the change to a user that is not root. The kernel demands that an
-// ambient capability is also permitted and inheritable, and the engine gives such a user none of these.
+// ambient capability is also permitted and inheritable. The engine gives such a user no capabilities of either kind.
 func addAmbient(process object, added []string) error {
 	if len(added) == 0 {
 		return nil

@@ -87,7 +87,7 @@ func editMounts(spec object, note Note) error {
 	for _, destination := range slices.Sorted(maps.Keys(note.MountOptions)) {
 		i := slices.IndexFunc(mounts, func(m object) bool { return m["destination"] == destination })
 		if i < 0 {
-			return fmt.Errorf("mounts has none at %s, but the note has options for it", destination)
+			return fmt.Errorf("no mount at %s, but the note has options for it", destination)
 		}
 		options, err := mounts[i].strings("options")
 		if err != nil {

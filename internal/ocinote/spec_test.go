@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// engineSpec is an engine's configuration: the parts that notes change, and some that no note knows.
+// engineSpec is an engine's configuration: the parts that notes change, and some parts that notes do not have.
 const engineSpec = `{
 	"ociVersion": "1.0.2-dev", "hostname": "0123456789ab", "domainname": "", "future": {"a": [1, 2.50, 12345678901234567890]},
 	"hooks": {"prestart": [{"path": "/bin/engine"}]},
@@ -171,11 +171,11 @@ func TestSpecThatCannotBeEdited(t *testing.T) {
 		"more than one": {`{}{}`, Note{}, "text after the end"},
 		"no list of namespaces": {`{"linux": {"namespaces": {}}}`, Note{Namespaces: map[string]string{"ipc": "/x"}},
 			"namespaces is not a list"},
-		"no linux":             {`{"linux": 5}`, Note{}, "linux is not an object"},
-		"a mount that is none": {`{"mounts": ["x"]}`, Note{}, "mounts[0] is not an object"},
+		"no linux":                      {`{"linux": 5}`, Note{}, "linux is not an object"},
+		"a mount that is not an object": {`{"mounts": ["x"]}`, Note{}, "mounts[0] is not an object"},
 		"a mount that is missing": {engineSpec, Note{MountOptions: map[string][]string{"/nonesuch": {"rro"}}},
-			"none at /nonesuch"},
-		"a profile that is none": {`{"linux": {}}`, Note{Seccomp: map[string]json.RawMessage{"flags": []byte("[]")}},
+			"no mount at /nonesuch"},
+		"a missing profile": {`{"linux": {}}`, Note{Seccomp: map[string]json.RawMessage{"flags": []byte("[]")}},
 			"linux.seccomp is missing"},
 		"a capability too many": {engineSpec, Note{Process: Process{Ambient: []string{"CAP_SYS_ADMIN"}}},
 			"bounding lacks CAP_SYS_ADMIN"},
@@ -204,7 +204,7 @@ func TestEditProcess(t *testing.T) {
 	}
 }
 
-// FuzzEditSpec edits any configuration by any note. The same edit again must change nothing. Parts that each edit
+// FuzzEditSpec applies any note to any configuration. The same edit again must change nothing. Parts that each edit
 // appends are left out.
 func FuzzEditSpec(f *testing.F) {
 	f.Add([]byte(engineSpec), []byte(`{"hostname":"a","namespaces":{"ipc":"/x"},"process":{"groups":[1]}}`))
@@ -225,7 +225,7 @@ func FuzzEditSpec(f *testing.F) {
 		} {
 			once, err := edit(config, note)
 			if err != nil {
-				continue // config is of the other kind, or of none
+				continue // config is of the other kind, or neither
 			}
 			if twice, err := edit(once, note); err != nil || string(twice) != string(once) {
 				t.Errorf("%s edited again: %s, %v\nbefore: %s", name, twice, err, once)

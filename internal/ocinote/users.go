@@ -107,7 +107,7 @@ func mountAt(spec object, destination string) (object, error) {
 	}
 	i := slices.IndexFunc(mounts, func(m object) bool { return m["destination"] == destination })
 	if i < 0 {
-		return nil, fmt.Errorf("mounts has none at %s, but the note maps its owners", destination)
+		return nil, fmt.Errorf("no mount at %s, but the note maps its owners", destination)
 	}
 	return mounts[i], nil
 }

@@ -62,7 +62,7 @@ func TestFilesThatCannotBeMapped(t *testing.T) {
 		spec string
 		note Note
 	}{
-		"none at /nonesuch":     {mappedSpec, mappedNote("/nonesuch")},
+		"no mount at /nonesuch": {mappedSpec, mappedNote("/nonesuch")},
 		"is not a bind mount":   {mappedSpec, mappedNote("/proc")},
 		"is Bidirectional":      {mappedSpec, mappedNote("/shared")},
 		"root has no path":      {`{}`, mappedNote()},

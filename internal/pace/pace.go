@@ -19,7 +19,7 @@ type Pace struct {
 }
 
 // After returns the pause after work that took that long: 50 times as long, between Shortest and Longest. It is always
-// at least three times as long as the work, even beyond Longest. So the work takes at most a quarter of the time.
+// at least three times as long as the work, even beyond Longest. So the work takes up at most a quarter of the time.
 func (p Pace) After(took time.Duration) time.Duration {
 	return max(p.Shortest, min(restFactor*took, p.Longest), minRestFactor*took)
 }

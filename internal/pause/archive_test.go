@@ -88,7 +88,7 @@ func TestImageIDsAreStable(t *testing.T) {
 	}
 }
 
-// The two descriptions of the image, Docker's and OCI's, must lead to the same config and layer.
+// The two descriptions of the image, Docker's and OCI's, must name the same config and layer.
 func TestArchiveDescribesOneImageTwice(t *testing.T) {
 	for arch := range architectures {
 		t.Run(arch, func(t *testing.T) {

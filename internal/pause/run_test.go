@@ -156,8 +156,8 @@ func TestSignalsEndProcess1(t *testing.T) {
 	})
 }
 
-// The sandbox program reaps an orphan that is a zombie already and one that ends later. A program that only waits does
-// not.
+// The sandbox program reaps both an orphan that is a zombie already and an orphan that ends later. A program that only
+// waits reaps neither.
 func TestProcess1ReapsOrphans(t *testing.T) {
 	requireRoot(t)
 	for _, tt := range []struct {
@@ -173,7 +173,7 @@ func TestProcess1ReapsOrphans(t *testing.T) {
 			if tt.reaps {
 				waitReady(t, init.Process.Pid)
 			}
-			// A parent that never waits, with one child that ends and one that does not.
+			// A parent that never waits, with a child that ends and a child that does not.
 			parent := startInside(t, init.Process.Pid, "sh", "-c", "sleep 0 & sleep 1000 & exec sleep 1000")
 			var zombie, alive int
 			testutil.Until(t, "one child has ended", func() bool {

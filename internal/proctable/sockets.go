@@ -10,8 +10,8 @@ import (
 )
 
 // Sockets returns the paths of the unix sockets in proc's network namespace, by the socket's link in /proc/PID/fd. proc
-// is a directory of the proc file system: a mount of it, or a process's. The path of a socket without a name is empty.
-// A kernel without the table shows no sockets.
+// is a mount of the proc file system, or the directory of a process in it. The path of a socket without a name is
+// empty. A kernel without the table shows no sockets.
 func Sockets(proc string) map[string]string {
 	paths := map[string]string{}
 	table, _ := os.ReadFile(filepath.Join(proc, "net", "unix"))
@@ -53,7 +53,7 @@ func Holders(proc, path string) []int {
 // OnlySystemd reports whether systemd, and no other process, has the unix socket at path open. systemd would start a
 // service for a connection. The result is false for a caller other than root.
 func OnlySystemd(proc, path string) bool {
-	name, _ := os.ReadFile(filepath.Join(proc, "1", "comm")) // an unknown name is not systemd's
+	name, _ := os.ReadFile(filepath.Join(proc, "1", "comm")) // a process with an unreadable name is not systemd
 	return string(bytes.TrimSpace(name)) == "systemd" && slices.Equal(Holders(proc, path), []int{1})
 }
 

@@ -38,10 +38,10 @@ func TestOnlySystemdHasASocket(t *testing.T) {
 		comm          string
 		want          bool
 	}{
-		"activated at a connection": {"/proc/self/fd", none, "systemd", true},
-		"its service runs":          {"/proc/self/fd", "/proc/self/fd", "systemd", false},
-		"served by a container's 1": {"/proc/self/fd", none, "criadapter", false},
-		"without rights":            {none, none, "systemd", false},
+		"systemd listens for it":   {"/proc/self/fd", none, "systemd", true},
+		"its service runs":         {"/proc/self/fd", "/proc/self/fd", "systemd", false},
+		"process 1 in a container": {"/proc/self/fd", none, "criadapter", false},
+		"without rights":           {none, none, "systemd", false},
 	} {
 		proc := t.TempDir()
 		for i, files := range []string{c.first, c.second} {

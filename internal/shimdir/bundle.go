@@ -14,7 +14,7 @@ import (
 // taskDir is the directory of containerd with the bundles of its version 2 shims, NAMESPACE/ID.
 const taskDir = "io.containerd.runtime.v2.task"
 
-// namespaces are the compared kinds.
+// namespaces are the kinds of namespaces that sameNamespaces compares.
 var namespaces = []string{"mnt", "pid", "user", "uts", "ipc", "net", "cgroup", "time"}
 
 // Bundle returns the bundle of the container id, whose first process is pid. shim is the parent of that process. The
@@ -54,7 +54,7 @@ func sameNamespaces(self, shim string) error {
 	for _, kind := range namespaces {
 		own, err := os.Readlink(filepath.Join(self, "ns", kind))
 		if os.IsNotExist(err) {
-			continue // this kernel does not have it
+			continue // this kernel lacks the kind
 		}
 		other, otherErr := os.Readlink(filepath.Join(shim, "ns", kind))
 		if err != nil || otherErr != nil || own != other {

@@ -55,7 +55,7 @@ func (w *walker) reach(point string) {
 	select {} // until the signal is delivered
 }
 
-// note appends to the trace, which the test may have emptied.
+// note appends to the trace. The test may have emptied the trace since.
 func (w *walker) note(line string) {
 	file, err := os.OpenFile(filepath.Join(w.dir, "trace"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {

@@ -72,7 +72,7 @@ func TestSeveralMetrics(t *testing.T) {
 	}
 }
 
-// TestCacheWithoutAge is a program that has not reached the engine yet.
+// TestCacheWithoutAge checks the metrics of a program that has not reached the engine yet.
 func TestCacheWithoutAge(t *testing.T) {
 	m := NewMetrics(MetricsOptions{})
 	m.Watch(emptySources())

@@ -74,7 +74,7 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 				"Time of CNI operations, all plugins of the chain together.", callBuckets), []string{"operation"}),
 		},
 		pulls: &operations{
-			tracer: opts.Tracer, kind: trace.SpanKindInternal, one: true,
+			tracer: opts.Tracer, kind: trace.SpanKindInternal, sole: true,
 			count: prometheus.NewCounterVec(counter("image_pulls_total",
 				"Finished transfers of images from registries, by outcome."), []string{"outcome"}),
 			time: prometheus.NewHistogramVec(histogram("image_pull_duration_seconds",

@@ -17,11 +17,11 @@ type operations struct {
 	span string
 	kind trace.SpanKind
 
-	// count is by name and outcome, and time is by name. The field one says that there is only one name: then neither
-	// has a label for the name.
+	// count has the labels name and outcome, and time has the label name. If sole is true, there is only one name, and
+	// both lack its label.
 	count *prometheus.CounterVec
 	time  *prometheus.HistogramVec
-	one   bool
+	sole  bool
 }
 
 // begin starts the clock and the span of an operation. The returned function stops both. The span gets only the kind of
@@ -32,7 +32,7 @@ func (o *operations) begin(ctx context.Context, name string) (context.Context, f
 	return ctx, func(err error) {
 		result := outcome(err)
 		names := []string{name}
-		if o.one {
+		if o.sole {
 			names = nil
 		}
 		o.time.WithLabelValues(names...).Observe(time.Since(started).Seconds())

@@ -20,7 +20,7 @@ const (
 	slowOperation = 5 * time.Second
 )
 
-// unhurried are calls that last as long as the operation they wait for. The map does not change.
+// unhurried has calls that last as long as the operation that they wait for. It is read-only.
 var unhurried = map[string]bool{
 	"ExecSync": true, "PullImage": true, "StopContainer": true, "StopPodSandbox": true, "GetContainerEvents": true,
 	"CheckpointContainer": true, "CheckpointPod": true, "RestorePod": true,

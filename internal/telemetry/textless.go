@@ -15,7 +15,7 @@ func (t textless) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) e
 	bare := make([]trace.ReadOnlySpan, len(spans))
 	for i, span := range spans {
 		bare[i] = span
-		if span.InstrumentationScope().Name != scope { // ours name the kind of an error
+		if span.InstrumentationScope().Name != scope { // our own spans have only the kind of an error
 			bare[i] = withoutText{span}
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Background calls run in a goroutine. The returned function cancels its context and waits for it, and the end of the
-// test does the same. The test fails if run returns an error.
+// Background calls run in a goroutine. stop cancels run's context and waits until run has returned. The end of the test
+// calls stop, too. The test fails if run returns an error.
 func Background(t testing.TB, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := Go(func() error { return run(ctx) })
@@ -21,7 +21,7 @@ func Background(t testing.TB, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// Go calls run in a goroutine, and returns the channel on which the result comes once.
+// Go calls run in a goroutine, and returns a channel that receives run's result.
 func Go(run func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- run() }()

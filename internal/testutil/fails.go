@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// Fails fails the test unless is(err) is true, and goes on. errdefs.IsNotFound is an example of is. The format and args
-// name what returned err.
-func Fails(t testing.TB, err error, is func(error) bool, format string, args ...any) {
+// Fails fails the test unless matches(err) is true, and goes on. An example of matches is errdefs.IsNotFound. The
+// format and args name what returned err.
+func Fails(t testing.TB, err error, matches func(error) bool, format string, args ...any) {
 	t.Helper()
-	if !is(err) {
+	if !matches(err) {
 		t.Errorf("%s: the error is %v", fmt.Sprintf(format, args...), err)
 	}
 }

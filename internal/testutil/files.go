@@ -60,7 +60,7 @@ func Holds(t testing.TB, path, want string, context ...string) {
 	}
 }
 
-// Gone fails the test if there is still something at the path, and goes on. The context says what would be wrong.
+// Gone fails the test if the path exists, and goes on. The context says what a file there would mean.
 func Gone(t testing.TB, path string, context ...string) {
 	t.Helper()
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {

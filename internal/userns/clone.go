@@ -51,8 +51,8 @@ func Open(path string) (Namespace, error) {
 // Close closes the namespace's file.
 func (n Namespace) Close() { _ = n.file.Close() }
 
-// Clone mounts source at target as well, with its owners mapped by the namespace. With recursive, the mounts below
-// source appear as well, with their owners unmapped. Source and target are both directories or both files.
+// Clone also mounts source at target, with its owners mapped by the namespace. With recursive, the mounts below source
+// appear there, too, with unmapped owners. Source and target are both directories or both files.
 //
 // It fails, for example, if the kernel cannot map owners on this file system.
 func (n Namespace) Clone(source, target string, recursive bool) error {

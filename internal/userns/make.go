@@ -22,12 +22,12 @@ type Child struct {
 	close   sync.Once
 }
 
-// Make makes a user namespace, and the namespaces of the clone flags in more (CLONE_NEW…). The user namespace owns
-// the other namespaces. All last until Close, or longer while another process or mount holds them.
-func Make(uids, gids []Mapping, more uintptr) (*Child, error) {
+// Make makes a user namespace, and the namespaces of the clone flags (CLONE_NEW…). The user namespace owns the other
+// namespaces. All namespaces last until Close, or as long as another process or mount holds them.
+func Make(uids, gids []Mapping, flags uintptr) (*Child, error) {
 	c := &Child{end: make(chan struct{}), gone: make(chan struct{})}
 	started := make(chan error)
-	go c.hold(uids, gids, more, started)
+	go c.hold(uids, gids, flags, started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("making a user namespace: %w", explain(err, ptraceScope))
 	}
@@ -48,7 +48,7 @@ func explain(err error, scope string) error {
 
 // hold starts the child and ends it on Close. The goroutine keeps its thread until then. The thread is the child's
 // tracer, and at the end of the thread the child gets SIGKILL (Pdeathsig).
-func (c *Child) hold(uids, gids []Mapping, more uintptr, started chan<- error) {
+func (c *Child) hold(uids, gids []Mapping, flags uintptr, started chan<- error) {
 	defer close(c.gone)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -56,7 +56,7 @@ func (c *Child) hold(uids, gids []Mapping, more uintptr, started chan<- error) {
 	c.process, err = os.StartProcess("/proc/self/exe", []string{"criadapter-userns"}, &os.ProcAttr{
 		Env: []string{},
 		Sys: &syscall.SysProcAttr{
-			Cloneflags: syscall.CLONE_NEWUSER, Unshareflags: more, UidMappings: uids, GidMappings: gids,
+			Cloneflags: syscall.CLONE_NEWUSER, Unshareflags: flags, UidMappings: uids, GidMappings: gids,
 			GidMappingsEnableSetgroups: true,
 			// The child stops when the program is loaded, before its first instruction.
 			Ptrace: true, Pdeathsig: syscall.SIGKILL,

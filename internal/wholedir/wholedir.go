@@ -47,7 +47,8 @@ func IsRemoving(name string) bool { return strings.HasPrefix(name, removingPrefi
 // Make returns the path of a new, empty directory. Publish it, or remove it.
 func Make(root string) (string, error) { return os.MkdirTemp(root, makingPrefix) }
 
-// Publish gives a directory of Make its name, after its files are on the disk. The name must be free.
+// Publish writes the files of a directory from Make to the disk, and then gives the directory its name. The name must
+// be free.
 func Publish(making, name string) error {
 	root := filepath.Dir(making)
 	if err := sync(making); err != nil {

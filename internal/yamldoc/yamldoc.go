@@ -55,7 +55,7 @@ func Split(content []byte) [][]byte {
 	return texts
 }
 
-// Only returns the only document of a text, on the lines that it has there. It returns nothing for a text with only
+// Only returns the only document of a text, with its line numbers in the text. It returns nothing for a text with only
 // comments. It fails if the text has another document. A document that is not YAML is returned for the parser's error.
 func Only(content []byte) ([]byte, error) {
 	content = bytes.TrimPrefix(content, byteOrderMark)
@@ -63,7 +63,7 @@ func Only(content []byte) ([]byte, error) {
 	for _, d := range documents(content) {
 		raw, err := yaml.YAMLToJSONStrict(d.text)
 		if err == nil {
-			if err := alone(d.text, raw); err != nil {
+			if err := checkAlone(d.text, raw); err != nil {
 				return nil, err
 			}
 			if string(raw) == "null" {
@@ -85,16 +85,16 @@ func JSON(text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.TrimPrefix(err.Error(), "yaml: "), errdefs.ErrInvalidArgument)
 	}
-	if err := alone(text, raw); err != nil {
+	if err := checkAlone(text, raw); err != nil {
 		return raw, fmt.Errorf("%w: %w", err, errdefs.ErrInvalidArgument)
 	}
 	return raw, nil
 }
 
-// alone fails if something follows the first document in text, such as a second JSON object. raw is the first document
-// as JSON. YAMLToJSONStrict reads only the first document of a text, but reads a sequence to its end. So alone reads
-// text as the only entry of a sequence, and compares the entry with raw.
-func alone(text, raw []byte) error {
+// checkAlone fails if something follows the first document in text, such as a second JSON object. raw is the first
+// document as JSON. YAMLToJSONStrict reads only the first document of a text, but reads a sequence to its end. So
+// checkAlone reads text as the only entry of a sequence, and compares the entry with raw.
+func checkAlone(text, raw []byte) error {
 	text = bytes.TrimPrefix(text, byteOrderMark)
 	entry := append([]byte("- "), bytes.ReplaceAll(text, []byte("\n"), []byte("\n  "))...)
 	got, err := yaml.YAMLToJSONStrict(entry)
