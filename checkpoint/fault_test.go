@@ -66,7 +66,7 @@ func TestCrashBetweenTheStepsOfASave(t *testing.T) {
 	}
 }
 
-// corruptions are contents that must be quarantined as the file of sandbox abc.
+// corruptions are contents with which the file of sandbox abc must go to the quarantine.
 func corruptions(t *testing.T) map[string][]byte {
 	good := fileOf(t, fullRecord("abc"))
 	flipped := bytes.Replace(good, []byte("10.88.0.4"), []byte("10.88.0.5"), 1)

@@ -31,7 +31,7 @@ type forgetful struct {
 // content is a file's content, with the part that was synced.
 type content struct{ written, synced []byte }
 
-// rename is a change of a file's name. An empty from means a new file, an empty to a removal.
+// rename is a change of a file's name. If from is empty, the file is new. If to is empty, the file is removed.
 type rename struct {
 	from, to string
 	file     *content

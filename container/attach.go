@@ -19,21 +19,24 @@ const (
 	silentOutput = 200 * time.Millisecond
 	// shortLife bounds the life of a container whose output is replayed: a client could hardly attach to it in time.
 	shortLife = 10 * time.Second
-	// firstMoments is the time after a container's start in which a client wants the output from the start: a client
-	// such as kubectl run cannot attach earlier.
+	// firstMoments is how soon after a container's start a client must attach to get the output from the start. A
+	// client such as kubectl run cannot attach earlier.
 	firstMoments = 2 * time.Second
+	// endNotice bounds how much later than the end of a container's output the engine shows the container's end.
+	endNotice = 2 * time.Second
 )
 
-// Attach connects a client to the streams of a running container (CRI Attach), from now on, until the container or ctx
-// ends. The container decides whether there is a terminal.
+// Attach connects a client to the streams of a running container until the container or ctx ends (CRI Attach). The
+// client gets the output from now on. The container decides whether there is a terminal.
 //
 // When the client's input ends, the input of a container with stdin_once and without a terminal ends, too. In any other
 // case the attachment ends, as with Docker, and the container keeps its input.
 //
-// A client that got no output from a container with a life under ten seconds gets all output from the engine's log. The
-// client must have come within two seconds of the start, or the engine must have attached it after the container's end.
+// If the container lived less than ten seconds and the client got no output, Attach sends all output from the engine's
+// log. This applies to a client that came within two seconds of the start, or that the engine attached after the
+// container's end.
 //
-// It fails with ErrFailedPrecondition when the container does not run.
+// Attach fails with ErrFailedPrecondition if the container does not run.
 func (s *Service) Attach(ctx context.Context, id string, streams Streams) error {
 	c, err := s.running(id)
 	if err != nil {
@@ -72,11 +75,22 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 	if err != nil || output.bytes.Load() > 0 || inTime && !early {
 		return err
 	}
+	if inTime {
+		s.noticeEnd(ctx, c)
+	}
 	err = s.replay(ctx, c.ID, streams, wanted)
 	if errdefs.IsFailedPrecondition(err) || errdefs.IsNotFound(err) {
 		return nil // it wrote nothing since the client attached, or it was removed with its log
 	}
 	return err
+}
+
+// noticeEnd waits until the cache shows the end of a container whose output has ended. A container may also close its
+// output and run on, so the wait is short.
+func (s *Service) noticeEnd(ctx context.Context, c *state.Container) {
+	waiting, cancel := context.WithTimeout(ctx, endNotice)
+	defer cancel()
+	_ = s.opts.Cache.WaitEnded(waiting, c) // the caller looks at the state
 }
 
 // joinStreams copies between the client and the container until the output, the container or ctx ends. It reports
@@ -96,27 +110,33 @@ func (s *Service) joinStreams(
 	go streams.follow(following, func(ctx context.Context, size docker.TerminalSize) error {
 		return s.opts.Engine.ResizeContainer(ctx, c.ID, size)
 	})
+	lives := s.life(following, c)
 	select {
 	case <-copied:
-	case life := <-s.life(following, c):
+	case life := <-lives:
 		drainEnded(ctx, output, copied, life)
 	case <-ctx.Done():
 	}
 	inTime = closed(copied)
 	err = errors.Join(ctx.Err(), stream.Close())
 	<-copied
+	stop()
+	// life's inspect may run the exit hook, which waits up to two seconds for the container's record.
+	for range lives {
+	}
 	return inTime, err
 }
 
 // life sends how long a container has lived when it has ended, unless ctx ends first. If the end is unknown, life sends
 // shortLife. joinStreams needs this because the engine may have attached the client after the end: such a client would
-// wait for the container's next start.
+// wait for the container's next start. life closes the channel when its goroutine ends.
 func (s *Service) life(ctx context.Context, c *state.Container) <-chan time.Duration {
 	lived := make(chan time.Duration, 1)
 	go func() {
+		defer close(lived)
 		now, err := s.opts.Cache.RefreshContainer(ctx, c.ID)
 		if err != nil {
-			now = c // the cache goes on trying, or knows that the container is gone
+			now = c // the cache tries again by itself, or has noticed that the container is gone
 		}
 		if s.opts.Cache.WaitEnded(ctx, now) != nil {
 			return
@@ -163,7 +183,7 @@ func (s *Service) replay(ctx context.Context, id string, streams Streams, wanted
 	}
 	written, err := s.opts.Engine.ContainerLogs(ctx, id, wanted)
 	if err != nil {
-		return fmt.Errorf("reading what container %s has written: %w", id, err)
+		return fmt.Errorf("reading the output of container %s: %w", id, err)
 	}
 	defer written.Close()
 	streams.copyOutput(ctx, written)

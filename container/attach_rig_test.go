@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Clients attach to containers that end at that very moment: each session ends by itself. The client gets what the
-// container wrote, or an error that says that the container is over, so that it reads the log.
+// Clients attach to containers that end at that very moment. Each session ends by itself. The client gets the
+// container's output, or an error that says that the container has ended, and then reads the log.
 func TestRigAttachToShortContainers(t *testing.T) {
 	for _, input := range []bool{false, true} {
 		t.Run(fmt.Sprintf("input=%t", input), func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestRigAttachToShortContainers(t *testing.T) {
 	}
 }
 
-// attachOnce attaches as a client does and says what came of it.
+// attachOnce attaches as a client does and returns where the client finds the line: output or log.
 func (n *node) attachOnce(id, line string, withInput bool) string {
 	ctx, cancel := context.WithTimeout(n.t.Context(), longRun)
 	defer cancel()

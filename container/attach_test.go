@@ -20,7 +20,7 @@ import (
 type turns struct {
 	docker.Engine
 	beforeLook, beforeAttach, afterAttach turn
-	// age, in nanoseconds, is how much earlier the inspects say that containers started.
+	// age, in nanoseconds, moves the start times in inspects into the past.
 	age atomic.Int64
 }
 
@@ -101,7 +101,7 @@ func TestAttachToAContainerThatEnds(t *testing.T) {
 	}
 }
 
-// ages makes a container older, for the cache as well.
+// ages moves a container's start into the past, also in the cache.
 func (n *node) ages(engine *turns, id string, by time.Duration) {
 	n.t.Helper()
 	engine.age.Store(int64(by))
@@ -141,7 +141,7 @@ func TestAttachDoesNotReplayALongLife(t *testing.T) {
 	}
 }
 
-// A container that wrote nothing may be gone when its end is seen. The session then ends without an error.
+// A container that wrote nothing may be removed before Attach sees its end. The session then ends without an error.
 func TestAttachToASilentContainerThatIsRemoved(t *testing.T) {
 	for name, toldOfEnd := range map[string]bool{"at once": false, "after its end": true} {
 		t.Run(name, func(t *testing.T) {
@@ -159,8 +159,46 @@ func TestAttachToASilentContainerThatIsRemoved(t *testing.T) {
 	}
 }
 
-// A container that is removed while it runs ends with the engine's event. If a label hides the exit code of the event,
-// how long the container ran is unknown.
+// inSession marks the context of a session.
+type inSession struct{}
+
+// slowSession is an engine on which the inspects of a session take a while. ended counts them. late says that one of
+// them has ended after over was set.
+type slowSession struct {
+	docker.Engine
+	over, late atomic.Bool
+	ended      atomic.Int32
+}
+
+func (e *slowSession) InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error) {
+	if ctx.Value(inSession{}) != nil {
+		defer func() {
+			time.Sleep(50 * time.Millisecond)
+			e.late.Store(e.late.Load() || e.over.Load())
+			e.ended.Add(1)
+		}()
+	}
+	return e.Engine.InspectContainer(ctx, id)
+}
+
+// An inspect of a session may run the exit hook, which writes the container's record. It ends before Attach returns.
+func TestAttachLeavesNoInspect(t *testing.T) {
+	_, memory := newFakeNode(t)
+	old := &turns{Engine: memory}
+	old.age.Store(int64(time.Hour)) // output of a long life is not replayed, so Attach makes no later inspect
+	engine := &slowSession{Engine: old}
+	n := newNode(t, engine, "busybox", "pause")
+	id := n.running("sleep")
+	input, typed := io.Pipe()
+	_ = typed.Close()
+	testutil.Check(t, n.Attach(context.WithValue(t.Context(), inSession{}, true), id, Streams{Stdin: input}))
+	engine.over.Store(true)
+	testutil.Until(t, "both inspects of the session have ended", func() bool { return engine.ended.Load() >= 2 })
+	testutil.Assert(t, !engine.late.Load(), "an inspect of the session ended after Attach")
+}
+
+// A container that is removed while it runs ends with the engine's event. If a label hides the event's exit code, the
+// container's running time is unknown.
 func TestLifeOfARemovedContainer(t *testing.T) {
 	for label, known := range map[string]bool{"app": true, "exitCode": false} {
 		n, engine, _, _ := newTurningNode(t)
@@ -182,6 +220,32 @@ func TestAttachDoesNotReplayARunningContainer(t *testing.T) {
 	_ = typed.Close()
 	err := n.Attach(t.Context(), id, Streams{Stdin: input, Stdout: &stdout})
 	testutil.Assert(t, err == nil && stdout.String() == "", "got %q, %v", &stdout, err)
+}
+
+// muted is an engine whose attached clients get the end of the output at once.
+type muted struct{ docker.Engine }
+
+type noOutput struct{ docker.Stream }
+
+func (noOutput) Read([]byte) (int, error) { return 0, io.EOF }
+
+func (e muted) AttachContainer(ctx context.Context, id string, opts docker.AttachOptions) (docker.Stream, error) {
+	stream, err := e.Engine.AttachContainer(ctx, id, opts)
+	return noOutput{stream}, err
+}
+
+// The engine ends the output of a container before it shows the container's end. A client that came right after the
+// start gets the output all the same.
+func TestAttachWhoseOutputEndsBeforeTheContainer(t *testing.T) {
+	_, memory := newFakeNode(t, dockertest.Program{Command: "short", Stdout: "written\n"})
+	engine := &turns{Engine: muted{memory}}
+	n := newNode(t, engine, "busybox", "pause")
+	id := n.running("short")
+	engine.afterAttach.is(func(id string) {
+		time.AfterFunc(50*time.Millisecond, func() { _ = memory.Exit(id, 0) })
+	})
+	stdout, _, err := n.attach(t.Context(), id, false)
+	testutil.Assert(t, err == nil && stdout == "written\n", "got %q, %v", stdout, err)
 }
 
 // A client that asked for no output gets none. Attach does not ask the engine for a log without streams, because the

@@ -15,8 +15,8 @@ import (
 
 // Cgroups finds the cgroups of containers. *stats.Collector implements it.
 type Cgroups interface {
-	// CgroupDir returns the directory of a container's cgroup with the files of a controller, and whether it is of
-	// version 2. It fails with ErrNotFound when the process is gone or no such cgroup can be seen.
+	// CgroupDir returns the directory of a container's cgroup that has a controller's files. unified is true for cgroup
+	// v2. It fails with ErrNotFound if the process is gone or the cgroup is not visible.
 	CgroupDir(containerID string, pid int, controller string) (dir string, unified bool, err error)
 	// OOMKills counts processes that the kernel killed for want of memory below a cgroup parent. It includes cgroups
 	// that are gone, and the cgroup of containerID. containerID may be empty. ok is false if the count is unknown.
@@ -24,8 +24,8 @@ type Cgroups interface {
 }
 
 // limit applies the limits for which the Docker API has no field, or no field in an update. For a container that does
-// not run yet they go into its note. After an error no limit has changed; undo restores the old limits. field is where
-// the limits are in the request.
+// not run yet, they go into its OCI note. After an error no limit has changed; undo restores the old limits. field is
+// the path of the limits in the request, for errors.
 func (s *Service) limit(
 	ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources,
 ) (undo func(), err error) {
@@ -44,8 +44,8 @@ func (s *Service) limit(
 	return func() { undoScore(); undoFiles() }, nil
 }
 
-// limitNote writes the limits of a created container into its note, if it has one, so that they apply from its first
-// instruction on.
+// limitNote writes the limits of a created container into its OCI note, if it has one, so that they apply from its
+// first instruction on.
 func (s *Service) limitNote(
 	ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources,
 ) (undo func(), err error) {
@@ -60,7 +60,7 @@ func (s *Service) limitNote(
 	return func() {
 		if _, err := s.opts.Engine.LimitNote(context.WithoutCancel(ctx), c.ID, old); err != nil {
 			log.G(ctx).WithError(err).WithFields(c.LogFields()).
-				Warn("cannot take limits of a container back out of its note")
+				Warn("cannot restore the old limits in the OCI note of container")
 		}
 	}, err
 }

@@ -25,9 +25,9 @@ import (
 )
 
 // Checkpoint writes a running container into a tar archive at an absolute path (CRI CheckpointContainer), in the format
-// of package dump. The container runs on. Its files are read right after its processes. Checkpoint fails with
-// ErrFailedPrecondition where the engine cannot checkpoint, saying what is missing, and for a container that does not
-// run. After an error there is no archive. What a crash leaves is removed at the next start.
+// of package dump. The container runs on. Checkpoint saves its files right after its processes. It fails with
+// ErrFailedPrecondition for a container that does not run. It also does so if the engine cannot checkpoint, and the
+// error says what is missing. After an error there is no archive. The next start removes what a crash leaves.
 func (s *Service) Checkpoint(ctx context.Context, id, location string) error {
 	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return err
@@ -46,8 +46,8 @@ func (s *Service) Checkpoint(ctx context.Context, id, location string) error {
 	if err := s.checkUsers(c); err != nil {
 		return err
 	}
-	// The directory is on the archive's disk, because CRIU's files are as large as the container's memory. It has the
-	// unfinished archive, too: a crash leaves nothing outside of it.
+	// The directory is on the archive's disk, because CRIU's files are as large as the container's memory. It also has
+	// the unfinished archive, so that a crash leaves nothing outside of it.
 	dir, remove, err := s.makeWorkDir(ctx, c.SandboxID, filepath.Dir(location))
 	if err != nil {
 		return err
@@ -79,9 +79,9 @@ func notWritable(err error) error {
 }
 
 // CheckpointAll writes running containers of a pod into directories below dir that have the containers' names. All
-// containers are paused meanwhile, so that the checkpoints show one moment. The containers run on afterwards, also
-// after an error, and after a crash as soon as criadapter starts again. A container that is paused already fails with
-// ErrFailedPrecondition and stays paused.
+// containers are paused meanwhile, so that the checkpoints show one moment. Afterwards the containers run on, also
+// after an error. After a crash, the next start of criadapter resumes them. If a container is already paused,
+// CheckpointAll fails with ErrFailedPrecondition, and the container stays paused.
 func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []string, dir string) (err error) {
 	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return err
@@ -106,12 +106,7 @@ func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []str
 		defer func() { err = errors.Join(err, s.unpause(ctx, sandboxID, c.ID)) }()
 	}
 	for _, c := range containers {
-		name := c.Meta.Config.GetMetadata().GetName()
-		if filepath.Base(name) != name || !filepath.IsLocal(name) {
-			return fmt.Errorf("the name %q of container %s cannot name a directory: %w", name, c.ID,
-				errdefs.ErrInvalidArgument)
-		}
-		own := filepath.Join(dir, name)
+		own := filepath.Join(dir, c.Meta.Config.GetMetadata().GetName())
 		if err := os.Mkdir(own, 0o700); err != nil {
 			return err
 		}
@@ -122,7 +117,8 @@ func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []str
 	return nil
 }
 
-// runningIn finds the containers that a checkpoint of a pod is to have.
+// runningIn finds the containers with these ids for CheckpointAll. Each must run in the pod, and its name must be valid
+// for a directory of its own.
 func (s *Service) runningIn(sandboxID string, ids []string) ([]*state.Container, error) {
 	if len(ids) == 0 {
 		return nil, fmt.Errorf("container_ids is required: %w", errdefs.ErrInvalidArgument)
@@ -139,7 +135,18 @@ func (s *Service) runningIn(sandboxID string, ids []string) ([]*state.Container,
 		case c.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING:
 			return nil, fmt.Errorf("%s: %w", field, wrongState(c, "running"))
 		case slices.ContainsFunc(found, func(other *state.Container) bool { return other.ID == c.ID }):
-			return nil, fmt.Errorf("%s: container %s is there twice: %w", field, c.ID, errdefs.ErrInvalidArgument)
+			return nil, fmt.Errorf("%s: container %s is listed twice: %w", field, c.ID, errdefs.ErrInvalidArgument)
+		}
+		name := c.Meta.Config.GetMetadata().GetName()
+		if filepath.Base(name) != name || !filepath.IsLocal(name) {
+			return nil, fmt.Errorf("%s: the name %q of container %s cannot name a directory: %w", field, name, c.ID,
+				errdefs.ErrInvalidArgument)
+		}
+		for _, other := range found {
+			if other.Meta.Config.GetMetadata().GetName() == name {
+				return nil, fmt.Errorf("%s: containers %s and %s have the name %q, and cannot be in one checkpoint: %w",
+					field, other.ID, c.ID, name, errdefs.ErrInvalidArgument)
+			}
 		}
 		if err := s.checkUsers(c); err != nil {
 			return nil, fmt.Errorf("%s: %w", field, err)
@@ -149,18 +156,18 @@ func (s *Service) runningIn(sandboxID string, ids []string) ([]*state.Container,
 	return found, nil
 }
 
-// checkUsers refuses containers in a user namespace: the OCI runtime made mounts of the node's files for them alone,
-// and CRIU would not find these again.
+// checkUsers refuses containers in a user namespace. The OCI runtime mounts the node's files in a special way for them,
+// and CRIU would not find these mounts at a restore.
 func (s *Service) checkUsers(c *state.Container) error {
 	pod, err := s.opts.Cache.Snapshot().Pod(c.SandboxID)
 	if err != nil || pod.Status.UserNamespace == "" {
 		return err
 	}
-	return fmt.Errorf("container %s is in a user namespace of its pod's own and cannot be checkpointed: %w", c.ID,
+	return fmt.Errorf("container %s is in its pod's own user namespace and cannot be checkpointed: %w", c.ID,
 		errdefs.ErrFailedPrecondition)
 }
 
-// dump writes all of a container into a directory.
+// dump writes a container's processes, changed files, volumes and description into a directory.
 func (s *Service) dump(ctx context.Context, c *state.Container, dir string) error {
 	d, err := describeAll(c)
 	if err != nil {
@@ -180,7 +187,7 @@ func (s *Service) dump(ctx context.Context, c *state.Container, dir string) erro
 	var changed []string
 	for _, change := range changes {
 		switch {
-		case below(mounts, change.Path):
+		case isWithin(mounts, change.Path):
 		case change.Kind == container.ChangeDelete:
 			d.Deleted = append(d.Deleted, change.Path)
 		default:
@@ -196,15 +203,15 @@ func (s *Service) dump(ctx context.Context, c *state.Container, dir string) erro
 	return d.Write(dir)
 }
 
-// mountPoints returns the paths of a running container's mounts, as requested and as the kernel has them. They differ
-// where a path leads over a link, such as /var/run. The engine lists mount points among the changes. At a restore it
-// would write the files of the checkpoint into the mounts.
+// mountPoints returns the paths of a running container's mounts, as requested and as the kernel has them. The two
+// differ if a path contains a link, such as /var/run. The engine lists mount points among the changes. If a checkpoint
+// had them, a restore would write into the mounts.
 func (s *Service) mountPoints(c *state.Container) ([]string, error) {
 	targets := append([]string{"/etc/resolv.conf", "/etc/hosts", "/etc/hostname", "/proc", "/sys", "/dev"},
 		mountTargets(c.Meta.Config)...)
 	file, err := os.Open(filepath.Join(s.proc, strconv.Itoa(c.Status.PID), "mountinfo"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return targets, nil // it has ended, as saveFiles will say
+		return targets, nil // its process has ended, and saveFiles returns an error
 	}
 	if err != nil {
 		return nil, err
@@ -219,7 +226,7 @@ func (s *Service) mountPoints(c *state.Container) ([]string, error) {
 	return targets, err
 }
 
-// mountTargets returns the paths of CRI's mounts, without doubles, in the order of names.
+// mountTargets returns the container paths of CRI's mounts, sorted and without duplicates.
 func mountTargets(config *runtimeapi.ContainerConfig) []string {
 	var targets []string
 	for _, mount := range config.GetMounts() {
@@ -229,8 +236,8 @@ func mountTargets(config *runtimeapi.ContainerConfig) []string {
 	return slices.Compact(targets)
 }
 
-// below reports whether a path is one of the directories or in one of them.
-func below(dirs []string, name string) bool {
+// isWithin reports whether a path is one of the directories or in one of them.
+func isWithin(dirs []string, name string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
 }
 

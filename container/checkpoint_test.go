@@ -128,12 +128,16 @@ func TestCheckpointAllPausesAll(t *testing.T) {
 				call, err)
 		}
 	}
+	paused, above, again := engine.Calls("PauseContainer"), n.config("sleep"), withAttempt(n.config("sleep"), 1)
+	above.Metadata.Name, again.Metadata.Name = "..", "a"
 	for name, wrong := range map[string][]string{"none": nil, "twice": {ids[0], ids[0]},
-		"another pod's": {n.running("sleep")}} {
+		"one name":      {ids[0], n.started(pod, again)},
+		"another pod's": {n.running("sleep")}, "no name of a directory": {ids[0], n.started(pod, above)}} {
 		err := n.CheckpointAll(t.Context(), pod, wrong, t.TempDir())
 		testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.HasPrefix(err.Error(), "container_ids"),
 			"%s: %v", name, err)
 	}
+	testutil.Equal(t, engine.Calls("PauseContainer"), paused, "pauses with a refused request")
 }
 
 // checkpointed returns the directory with the checkpoint of a container that runs sleep and has files of its own.
@@ -170,7 +174,7 @@ func TestRestore(t *testing.T) {
 	n.wantState(restored, runtimeapi.ContainerState_CONTAINER_CREATED)
 	files := testutil.Untar(t, bytes.NewReader(engine.Copied(restored, "/")))
 	testutil.Assert(t, strings.HasPrefix(files["etc/new"], "content of"), "the files that were copied are %q", files)
-	n.restart(func() {}) // the record tells that it is to be restored
+	n.restart(func() {}) // the record says that it is to be restored
 	n.start(restored)
 	testutil.Assert(t, engine.Calls("RestoreContainer") == 1, "the container began anew")
 	place, err := n.restoreDir(t.Context(), restored)

@@ -16,8 +16,8 @@ import (
 	"github.com/criadapter/criadapter/container/dump"
 )
 
-// declaredVolumes lists the volumes that the engine made because a container's image declares them. CRI's mounts are no
-// volumes of the engine.
+// declaredVolumes lists the volumes that the engine made because a container's image declares them. CRI's mounts are
+// not volumes of the engine.
 func (s *Service) declaredVolumes(ctx context.Context, id string) ([]container.MountPoint, error) {
 	inspect, err := s.opts.Engine.InspectContainer(ctx, id)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Service) declaredVolumes(ctx context.Context, id string) ([]container.M
 }
 
 // saveVolumes archives the files in a container's volumes, which the engine does not list among the changes. mounts are
-// the container's mount points: mounts within a volume are left out.
+// the container's mount points. saveVolumes leaves out mounts within a volume.
 func (s *Service) saveVolumes(ctx context.Context, id, dir string, mounts []string) error {
 	volumes, err := s.declaredVolumes(ctx, id)
 	if err != nil {

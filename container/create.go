@@ -40,15 +40,15 @@ type draft struct {
 // sandbox or image, ErrFailedPrecondition for a sandbox that is not ready, and ErrInvalidArgument naming the field. It
 // fails with ErrAlreadyExists when the pod has a container of the same name and attempt. ErrUnavailable means that the
 // engine is away or a host path's file system does not answer. After an error, directories for logs and for missing
-// host paths may be left.
+// host paths may remain.
 //
 // The order is safe against a crash between any two steps. If a pod has a checkpoint, no client has the id of a
 // container that the checkpoint lacks. The next Create of the same name removes such a container.
 //
 // podConfig is the request's copy of the pod's configuration. It says whether the pod may have privileged containers.
 // For pods that are rebuilt from their labels (another shim's, or with a lost checkpoint) it also has the log directory
-// and the cgroup. Without podConfig, the configuration that the pod was made with counts. Another pod's configuration
-// is refused.
+// and the cgroup. Without podConfig, Create uses the configuration that the pod was made with. It refuses another pod's
+// configuration.
 func (s *Service) Create(
 	ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig,
 ) (string, error) {
@@ -67,13 +67,15 @@ func (s *Service) Create(
 		return "", err
 	}
 	defer d.release()
-	// One request of a name at a time, until its container is published: the next one must not take it for a leftover.
+	// Requests for one name run one at a time until the container is published. Otherwise the next request would take
+	// the container for a leftover.
 	unlock, err := s.locks.Lock(ctx, d.spec.Name)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
 	defer s.opts.Plugins.Block()()
+	s.unfinished.Store(d.spec.Name, pod.ID)
 	id, err := s.makeHidden(ctx, d)
 	if err != nil {
 		return "", err
@@ -83,6 +85,7 @@ func (s *Service) Create(
 	if err != nil {
 		return "", errors.Join(err, s.unmake(ctx, d.pod, d.container(id)))
 	}
+	s.unfinished.Delete(d.spec.Name)
 	s.opts.Plugins.ContainerCreated(ctx, pod, c)
 	return id, nil
 }
@@ -136,7 +139,7 @@ func setPrivileged(config *runtimeapi.PodSandboxConfig, privileged bool) {
 	config.Linux.SecurityContext.Privileged = privileged
 }
 
-// imageName is the user's name for the image: clients send its id and the name beside it.
+// imageName is the user's name for the image. Clients send the image's id, and the name in a field of its own.
 func imageName(image *runtimeapi.ImageSpec) string {
 	return cmp.Or(image.GetUserSpecifiedImage(), image.GetImage())
 }
@@ -154,7 +157,7 @@ func (s *Service) checkImage(ctx context.Context, id, name string) error {
 	return s.opts.Images.Allow(ctx, id, name)
 }
 
-// prepare does everything that can fail without touching the engine's containers.
+// prepare does all steps that come before a change of the engine's containers.
 func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeapi.ContainerConfig) (*draft, error) {
 	features, err := s.opts.Engine.Features(ctx)
 	if err != nil {
@@ -285,7 +288,7 @@ func (s *Service) make(ctx context.Context, d *draft) (string, error) {
 	if err := s.adjust(ctx, d, id); err != nil {
 		return "", errors.Join(err, s.unmake(ctx, d.pod, d.container(id)))
 	}
-	// Step 3: the checkpoint has its configuration. From here on it is ours.
+	// Step 3: the checkpoint has its configuration. From here on it is no leftover.
 	err = s.saveRecord(ctx, d.pod.ID, id, func(kept *checkpoint.Container) {
 		kept.Config, kept.ImageRef = d.config, d.imageRef
 	})
@@ -295,8 +298,9 @@ func (s *Service) make(ctx context.Context, d *draft) (string, error) {
 	return id, nil
 }
 
-// createInEngine makes the container. If ctx ends during the call, the engine may have made the container all the same:
-// it is removed by its name. After any other lost answer, the next Create of the name removes it.
+// createInEngine makes the container. If ctx ends during the call, the engine may have made the container all the same.
+// createInEngine then removes it by its name. After any other lost answer, the next Create of the name removes it, or
+// the removal of the pod.
 func (s *Service) createInEngine(ctx context.Context, d *draft) (string, error) {
 	id, err := s.opts.Engine.CreateContainer(ctx, d.spec)
 	switch {
@@ -329,17 +333,20 @@ func (s *Service) publish(ctx context.Context, sandboxID, id string) (*state.Con
 	return c, err
 }
 
-// unmake undoes a Create that has asked plugins, on contexts of its own. The caller blocks new plugins. If unmake
-// fails, the container stays visible for the kubelet's garbage collection.
+// unmake undoes a Create that has asked plugins, on contexts of its own. The caller blocks new plugins. The record goes
+// first: a container without a record is a leftover. If the engine does not remove the container, the next Create of
+// the name does, or the pod's removal.
 func (s *Service) unmake(ctx context.Context, pod *state.Pod, c *state.Container) error {
 	s.tellUndone(ctx, pod, c)
 	settle, cancel := settling(ctx)
 	defer cancel()
-	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(settle, c.ID)); err != nil {
-		return fmt.Errorf("rolling back: %w", err)
+	recordErr := s.dropRecord(settle, c.SandboxID, c.ID)
+	err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(settle, c.ID))
+	if err == nil {
+		s.opts.Cache.RemoveContainer(c.ID)
+		s.unfinished.Delete(c.Meta.Name)
 	}
-	s.opts.Cache.RemoveContainer(c.ID)
-	if err := s.dropRecord(ctx, c.SandboxID, c.ID); err != nil {
+	if err = errors.Join(recordErr, err); err != nil {
 		return fmt.Errorf("rolling back: %w", err)
 	}
 	return nil

@@ -4,14 +4,14 @@
 // A container's state is derived from the facts in the cache (see state.ContainerStatus). What each call does in each
 // state:
 //
-//	          | Start              | Stop          | Remove       | Update             | ExecSync
-//	----------+--------------------+---------------+--------------+--------------------+-------------------
-//	CREATED   | RUNNING, or EXITED | nothing       | gone         | limits changed     | FailedPrecondition
-//	          | if it cannot run   |               |              |                    |
-//	RUNNING   | FailedPrecondition | EXITED        | killed, gone | limits changed     | the command runs
-//	EXITED    | FailedPrecondition | nothing       | gone         | FailedPrecondition | FailedPrecondition
-//	UNKNOWN   | FailedPrecondition | engine asked  | gone         | FailedPrecondition | FailedPrecondition
-//	not known | NotFound           | nothing       | nothing      | NotFound           | NotFound
+//	           | Start              | Stop          | Remove       | Update             | ExecSync
+//	-----------+--------------------+---------------+--------------+--------------------+-------------------
+//	CREATED    | RUNNING, or EXITED | nothing       | gone         | limits changed     | FailedPrecondition
+//	           | if it cannot run   |               |              |                    |
+//	RUNNING    | FailedPrecondition | EXITED        | killed, gone | limits changed     | the command runs
+//	EXITED     | FailedPrecondition | nothing       | gone         | FailedPrecondition | FailedPrecondition
+//	UNKNOWN    | FailedPrecondition | engine asked  | gone         | FailedPrecondition | FailedPrecondition
+//	unknown id | NotFound           | nothing       | nothing      | NotFound           | NotFound
 //
 // RUNNING becomes EXITED by itself when the process ends. The cache learns it from the engine's events, and calls
 // FinishExit before it shows the exit.

@@ -44,7 +44,7 @@ func TestErrorsNameTheirContainerOnce(t *testing.T) {
 	})
 }
 
-// badImages refuses every image like package image refuses an invalid name.
+// badImages refuses every image as package image refuses an invalid name.
 type badImages struct{}
 
 func (badImages) Resolve(context.Context, string) (string, error) {

@@ -18,14 +18,14 @@ import (
 // Exec runs a command in a running container with a client's streams (CRI Exec) and returns its exit code. A command
 // that cannot be started gives the exit code that shells use, 126 or 127, and the runtime's error as output.
 //
-// All output of the command is delivered, however slow the client is. A child
-// that the command left behind with its output open is not waited for.
+// All output of the command is delivered, however slow the client is. Exec does not wait for a child that the command
+// left behind with its output open.
 //
 // The end of ctx means that the client is gone. The command's input then ends, and its session gets SIGHUP, as when a
-// terminal closes. So does the session of a command that a restarted engine no longer knows. A process that ignores
-// SIGHUP (nohup) goes on, and its output is discarded.
+// terminal closes. The same happens to a command that a restarted engine no longer knows. A process that ignores SIGHUP
+// (nohup) goes on, and its output is discarded.
 //
-// It fails with ErrFailedPrecondition when the container does not run.
+// Exec fails with ErrFailedPrecondition if the container does not run.
 func (s *Service) Exec(ctx context.Context, id string, command []string, streams Streams) (exitCode int, err error) {
 	if len(command) == 0 {
 		return 0, fmt.Errorf("cmd is empty: %w", errdefs.ErrInvalidArgument)

@@ -36,9 +36,9 @@ type ExecResult struct {
 
 // ExecSync runs a command in a running container and waits for its end (CRI ExecSync). A command that cannot be started
 // gives the exit code that shells use, 126 or 127, and the runtime's error as output. At the deadline, or when ctx
-// ends, the command and its descendants are killed. At the deadline the error wraps context.DeadlineExceeded. If a
+// ends, ExecSync kills the command and its descendants. At the deadline the error wraps context.DeadlineExceeded. If a
 // child keeps the output open, ExecSync waits up to 15 s after the command's end. The answer then has the output so
-// far. It fails with ErrFailedPrecondition when the container does not run.
+// far. ExecSync fails with ErrFailedPrecondition if the container does not run.
 func (s *Service) ExecSync(ctx context.Context, id string, request ExecRequest) (*ExecResult, error) {
 	if len(request.Command) == 0 {
 		return nil, fmt.Errorf("cmd is empty: %w", errdefs.ErrInvalidArgument)

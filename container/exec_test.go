@@ -72,6 +72,7 @@ func TestExecSyncRefuses(t *testing.T) {
 	_, err = n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}})
 	testutil.Fails(t, err, errdefs.IsFailedPrecondition, "container that has just ended")
 	engine.Inject("AttachExec", dockertest.Fault{Times: 1})
+	engine.Inject("InspectExec", dockertest.Fault{Times: 1})
 	_, err = n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}})
 	testutil.Fails(t, err, errdefs.IsUnavailable, "engine away")
 }
@@ -101,7 +102,7 @@ func TestExecSyncWithoutTheEvent(t *testing.T) {
 	testutil.Assert(t, looks == 1, "the engine was asked %d times", looks)
 }
 
-// forgetful is an engine that has forgotten each command when it is asked: the container was removed.
+// forgetful is an engine that no longer knows any command, as after the removal of the container.
 type forgetful struct{ docker.Engine }
 
 func (forgetful) InspectExec(context.Context, string) (docker.ExecState, error) {
@@ -118,7 +119,7 @@ func TestExecSyncLost(t *testing.T) {
 	testutil.Assert(t, errdefs.IsFailedPrecondition(err), "ExecSync: %v", err)
 }
 
-// immortalRun is a command that is lost, and whose killing takes too long.
+// immortalRun is a command whose keeper is gone, and which cannot be killed in time.
 type immortalRun struct{ refusedRun }
 
 func (immortalRun) waitExit(context.Context, <-chan struct{}) (int, error) {
@@ -139,12 +140,12 @@ func TestSlowKillIsNoTimeout(t *testing.T) {
 	testutil.Assert(t, errors.Is(err, context.DeadlineExceeded), "at the deadline: %v", err)
 }
 
-// forge gives a container the labels of an image that replace what exec_die events say.
+// forge gives a container labels that replace attributes of exec_die events. Labels of an image can do this, too.
 func forge(config *runtimeapi.ContainerConfig) {
 	config.Labels = map[string]string{"exitCode": "0", "execID": "forged"}
 }
 
-// A label of an image tells neither a command's exit code nor its id.
+// A label of an image changes neither the exit code of a command nor its id.
 func TestExecSyncWithForgedEvents(t *testing.T) {
 	n, engine := newFakeNode(t, dockertest.Program{Command: "fails", Exits: true, ExitCode: 3})
 	config := n.config("sleep")
@@ -308,8 +309,8 @@ func TestEnded(t *testing.T) {
 		{"ended, a child holds the output", docker.ExecState{PID: 7}, false, false, true},
 		{"ended", docker.ExecState{PID: 7, ExitCode: 1}, true, false, true},
 		{"could not start", docker.ExecState{ExitCode: 126}, true, false, true},
-		{"perhaps not noted yet", docker.ExecState{}, true, false, false},
-		{"still no more is known", docker.ExecState{}, true, true, true},
+		{"its end may not be recorded yet", docker.ExecState{}, true, false, false},
+		{"no change after a pause", docker.ExecState{}, true, true, true},
 	}
 	for _, tt := range tests {
 		testutil.Equal(t, ended(tt.state, tt.outputEnded, tt.later), tt.want, "%s", tt.name)
@@ -325,7 +326,8 @@ func TestOutputBuffer(t *testing.T) {
 	testutil.Equal(t, string(b.Bytes()), "abcde", "kept")
 }
 
-// A hundred noisy commands together keep at most the budget, and freeOutput each. A quiet command loses nothing.
+// A hundred noisy commands together keep at most outputBudget bytes, plus freeOutput bytes for each command. A quiet
+// command loses nothing.
 func TestOutputBudget(t *testing.T) {
 	shared := &budget{left: outputBudget}
 	piece := bytes.Repeat([]byte("x"), 32<<10)

@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// maxRecoveries bounds how many containers Recover looks after at once.
+// maxRecoveries bounds how many containers Recover handles at once.
 const maxRecoveries = 8
 
 // follow begins to write a container's CRI log, from resume on, or from the beginning when it is nil. It succeeds when
@@ -164,8 +164,8 @@ func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 
 // Recover resumes the work of criadapter's last start. The logs of running containers are followed from where they
 // were, and logs of ended containers are completed. Limits are written once more. Call it after the cache's first
-// relist. Clients wait for Recover, so Watch does all that can be later. A container's failure is logged, and Watch
-// tries its log again. Recover returns only the error of ctx.
+// relist. Clients wait for Recover, so it leaves all work that can wait to Watch. A container's failure is logged, and
+// Watch tries its log again. Recover returns only the error of ctx.
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
 	var group errgroup.Group
@@ -180,7 +180,7 @@ func (s *Service) Recover(ctx context.Context) error {
 		})
 	}
 	_ = group.Wait() // none of them returns an error
-	// The snapshot is a new one: a container may have ended before the exit hook found a follower of its log.
+	// This needs a new snapshot: a container may have ended before the exit hook found a follower of its log.
 	s.awaitEnded(ctx, s.opts.Cache.Snapshot().Containers())
 	return ctx.Err()
 }

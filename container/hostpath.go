@@ -31,7 +31,7 @@ const (
 // a dead one does not delay paths on others.
 type hostPaths struct {
 	patience time.Duration
-	// ensure is ensureHostPath, and mounts is readMountPoints; tests take others.
+	// ensure is ensureHostPath, and mounts is readMountPoints; tests replace them.
 	ensure func(path string) error
 	mounts func() (mountPoints, error)
 	seats  seats
@@ -51,8 +51,8 @@ func newHostPaths() *hostPaths {
 		pending: map[string]*pendingPath{}}
 }
 
-// requireAll makes sure that all the sources are there; missing ones become empty directories, as with containerd, and
-// stay when the create fails later. Errors name the field.
+// requireAll makes sure that all sources exist. Like containerd, it makes an empty directory for a missing one. The
+// directory stays if the create fails later. Errors name the field.
 func (h *hostPaths) requireAll(ctx context.Context, sources []translate.HostSource) error {
 	if len(sources) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (h *hostPaths) require(ctx context.Context, path string, mounts mountPoints
 	case <-ctx.Done():
 		return fmt.Errorf("%s does not answer: %w", path, ctx.Err())
 	case <-timer.C:
-		return fmt.Errorf("%s does not answer for %v, look at the file system it is on: %w", path, h.patience,
+		return fmt.Errorf("%s does not answer for %v, check its file system: %w", path, h.patience,
 			errdefs.ErrUnavailable)
 	}
 }
@@ -164,6 +164,6 @@ func danglingLink(link string) error {
 	if _, err := os.Stat(link); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return fmt.Errorf("%s is a link to %s, which is not there, make it or remove the link: %w", link, target,
+	return fmt.Errorf("%s is a link to %s, which does not exist: make it, or remove the link: %w", link, target,
 		errdefs.ErrInvalidArgument)
 }

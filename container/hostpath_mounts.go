@@ -32,8 +32,9 @@ func readMountPoints() (mountPoints, error) {
 	return points, nil
 }
 
-// of returns the mount point of the file system that holds a path, which must be absolute, clean and without links.
-func (m mountPoints) of(path string) string {
+// holding returns the mount point of the file system that holds a path, which must be absolute, clean and without
+// links.
+func (m mountPoints) holding(path string) string {
 	longest := "/"
 	for _, point := range m {
 		if len(point) > len(longest) && (path == point || strings.HasPrefix(path, point+"/")) {
@@ -43,16 +44,17 @@ func (m mountPoints) of(path string) string {
 	return longest
 }
 
-// seats bound the calls under way on each file system. The zero value has maxHanging seats for each.
+// seats limits the number of calls that are under way on each file system. The zero value has maxHanging seats for
+// each.
 type seats struct {
 	mu sync.Mutex
-	// taken has the seats of the mount points on which calls are under way or wait.
+	// taken has the mount points whose seats a call holds or waits for.
 	taken map[string]*mountSeats
 }
 
 type mountSeats struct {
 	slots chan struct{}
-	// users counts the calls that hold one of the slots or wait for one.
+	// users counts the calls that hold a seat or wait for one.
 	users int
 }
 
@@ -105,28 +107,28 @@ type visitor struct {
 	seats    *seats
 	mounts   mountPoints
 	patience time.Duration
-	// at is the mount point whose seat it holds, empty for none.
-	at string
+	// mountPoint is the mount point whose seat it holds, empty for none.
+	mountPoint string
 }
 
 // enter takes a seat of the file system of path, after it has given back the seat of the previous file system.
 func (v *visitor) enter(path string) error {
-	next := v.mounts.of(path)
-	if next == v.at {
+	next := v.mounts.holding(path)
+	if next == v.mountPoint {
 		return nil
 	}
 	v.end()
 	if err := v.seats.take(next, v.patience); err != nil {
 		return err
 	}
-	v.at = next
+	v.mountPoint = next
 	return nil
 }
 
 func (v *visitor) end() {
-	if v.at != "" {
-		v.seats.give(v.at)
-		v.at = ""
+	if v.mountPoint != "" {
+		v.seats.give(v.mountPoint)
+		v.mountPoint = ""
 	}
 }
 

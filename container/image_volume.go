@@ -24,7 +24,7 @@ func namedImages(config *runtimeapi.ContainerConfig) map[int]translate.ImageSour
 	return sources
 }
 
-// addImageVolumes finds the images that a container mounts and has d mount them. After an error nothing is held.
+// addImageVolumes finds the images that a container mounts and adds the mounts to d. After an error nothing is held.
 //
 // It fails with ErrNotFound for a missing image. It fails with ErrImageVolumeMountFailed of the CRI API when the image
 // cannot be mounted; the kubelet shows that as the container's waiting reason.

@@ -37,8 +37,7 @@ func (s *Service) clearName(ctx context.Context, d *draft) error {
 	return nil
 }
 
-// isLeftover reports whether no client ever got the container's id. The pod of such a container has a checkpoint, so
-// criadapter made it, but the checkpoint does not name the container.
+// isLeftover reports whether the container is created, and unclaimed.
 func (s *Service) isLeftover(ctx context.Context, c *state.Container) (bool, error) {
 	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
 		return false, nil
@@ -46,20 +45,27 @@ func (s *Service) isLeftover(ctx context.Context, c *state.Container) (bool, err
 	return s.unclaimed(ctx, c.SandboxID, c.ID)
 }
 
-// unclaimed reports whether the pod has a checkpoint, and the checkpoint does not name the container. It is written
-// before a client gets the container's id.
+// unclaimed reports whether no client ever got the container's id. A client gets the id only after the checkpoint of
+// the container's pod names the container. A pod that was removed has no checkpoint, and is not in the cache: all
+// containers that clients knew were removed before it. A pod in the cache without a checkpoint is another shim's, or
+// has lost its checkpoint. Its containers count as claimed.
 func (s *Service) unclaimed(ctx context.Context, sandboxID, id string) (bool, error) {
 	record, err := s.opts.Store.Load(ctx, sandboxID)
+	if errdefs.IsNotFound(err) {
+		_, err := s.opts.Cache.Snapshot().Pod(sandboxID)
+		return errdefs.IsNotFound(err), nil
+	}
 	if err != nil {
-		return false, docker.IgnoreNotFound(err)
+		return false, err
 	}
 	_, named := record.Containers[id]
 	return !named, nil
 }
 
-// removeLeftover removes the container that holds a name in the engine while the pod's part of the cache does not know
-// it: the outcome of a create whose answer was lost. Any other container is left alone, such as one of an earlier
-// sandbox of the pod. The error says what to do then.
+// removeLeftover looks in the engine for a container with the name, since no container of the pod in the cache has it.
+// It removes the container if a create made it and the engine's answer was lost. The sandbox of that create may be
+// removed by now. Any other container stays, such as one that a client knows in an earlier sandbox of the pod, and the
+// error says what to do.
 func (s *Service) removeLeftover(ctx context.Context, name string) error {
 	inspect, err := s.opts.Engine.InspectContainer(ctx, name)
 	if err != nil {
@@ -86,7 +92,7 @@ func (s *Service) removeLeftover(ctx context.Context, name string) error {
 	return docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
 }
 
-// neverRan reports whether a container is as its create left it, or half removed.
+// neverRan reports whether a container is created, or dead after an incomplete removal.
 func neverRan(s *container.State) bool {
 	return s == nil || s.Status == container.StateCreated || s.Status == container.StateDead
 }
@@ -94,4 +100,46 @@ func neverRan(s *container.State) bool {
 func exists(name, id string) error {
 	return fmt.Errorf("container %s exists with id %s, remove it first or use a higher attempt: %w", name, id,
 		errdefs.ErrAlreadyExists)
+}
+
+// unfinishedIn returns the names of containers in a pod that creates may have left in the engine.
+func (s *Service) unfinishedIn(sandboxID string) (names []string) {
+	s.unfinished.Range(func(name, id any) bool {
+		if id == sandboxID {
+			names = append(names, name.(string))
+		}
+		return true
+	})
+	return names
+}
+
+// RemoveUnfinished removes containers that failed creates left in a pod, even if the cache lacks them. It waits for
+// creates under way. Call it for a pod that is being removed: no create in it succeeds any more.
+func (s *Service) RemoveUnfinished(ctx context.Context, sandboxID string) error {
+	for _, name := range s.unfinishedIn(sandboxID) {
+		if err := s.removeUnfinished(ctx, sandboxID, name); err != nil {
+			return fmt.Errorf("removing the container of an unfinished create: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Service) removeUnfinished(ctx context.Context, sandboxID, name string) error {
+	unlock, err := s.locks.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	inspect, err := s.opts.Engine.InspectContainer(ctx, name)
+	if docker.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err == nil && inspect.Config != nil && inspect.Config.Labels[translate.LabelSandboxID] == sandboxID {
+		if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID)); err != nil {
+			return err
+		}
+		s.opts.Cache.RemoveContainer(inspect.ID)
+	}
+	s.unfinished.CompareAndDelete(name, sandboxID)
+	return nil
 }

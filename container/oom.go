@@ -12,39 +12,67 @@ import (
 // oomKills has the last count of out-of-memory kills below each cgroup parent. The zero value is empty.
 type oomKills struct {
 	mu   sync.Mutex
-	seen map[string]uint64
+	seen map[string]*oomCount
 }
 
-func (k *oomKills) has(parent string) bool {
+// oomCount is the last count below one parent, which is known once it has been read. mu is held while it is read: an
+// older count that is stored last would make the next exit look like a kill.
+type oomCount struct {
+	mu    sync.Mutex
+	known bool
+	kills uint64
+}
+
+// countOf returns the count of a parent, a new one for a new parent.
+func (k *oomKills) countOf(parent string) *oomCount {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, known := k.seen[parent]
-	return known
+	count, found := k.seen[parent]
+	if !found {
+		count = &oomCount{}
+		if k.seen == nil {
+			k.seen = map[string]*oomCount{}
+		}
+		k.seen[parent] = count
+	}
+	return count
 }
 
-// rose stores the count of a parent, and reports whether it is more than the last one. It returns false for the first
-// count. Counts are read one at a time: an older one that is stored last would make the next exit look like a kill.
+// begin reads the count of a parent unless it is known, and reports whether it was unknown. A newer count would hide a
+// kill that noteOOM has not seen yet.
+func (k *oomKills) begin(parent string, read func() (uint64, bool)) (first bool) {
+	count := k.countOf(parent)
+	count.mu.Lock()
+	defer count.mu.Unlock()
+	if count.known {
+		return false
+	}
+	count.kills, count.known = read()
+	return true
+}
+
+// rose reads the count of a parent, and reports whether it is more than the last one. It returns false for the first
+// count.
 func (k *oomKills) rose(parent string, read func() (uint64, bool)) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	count, ok := read()
+	count := k.countOf(parent)
+	count.mu.Lock()
+	defer count.mu.Unlock()
+	kills, ok := read()
 	if !ok {
 		return false
 	}
-	last, known := k.seen[parent]
-	if k.seen == nil {
-		k.seen = map[string]uint64{}
-	}
-	k.seen[parent] = count
-	return known && count > last
+	rose := count.known && kills > count.kills
+	count.kills, count.known = kills, true
+	return rose
 }
 
-// keep drops the counts of parents that are not used.
-func (k *oomKills) keep(used map[string]bool) {
+// keep drops the counts of parents that are not used. It calls used while no parent can be added.
+func (k *oomKills) keep(used func() map[string]bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	parents := used()
 	for parent := range k.seen {
-		if !used[parent] {
+		if !parents[parent] {
 			delete(k.seen, parent)
 		}
 	}
@@ -53,22 +81,25 @@ func (k *oomKills) keep(used map[string]bool) {
 // watchOOM stores the present count of kills below the cgroup parent of a container that starts, unless a count is
 // stored already. It drops the counts of parents without containers.
 func (s *Service) watchOOM(c *state.Container) {
-	if s.oomKills.has(c.Meta.CgroupParent) {
-		return // a newer count would hide a kill that noteOOM has not seen yet
+	parent := c.Meta.CgroupParent
+	if parent == "" || s.opts.Cgroups == nil || !s.oomKills.begin(parent, s.countOOM(parent, "")) {
+		return
 	}
-	s.oomRose(c.Meta.CgroupParent, "")
-	used := map[string]bool{}
-	for _, other := range s.opts.Cache.Snapshot().Containers() {
-		used[other.Meta.CgroupParent] = true
-	}
-	s.oomKills.keep(used)
+	s.oomKills.keep(func() map[string]bool {
+		used := map[string]bool{}
+		for _, other := range s.opts.Cache.Snapshot().Containers() {
+			used[other.Meta.CgroupParent] = true
+		}
+		return used
+	})
 }
 
 // noteOOM finds out whether the kernel killed an ended container for want of memory. The engine does not always report
 // it on cgroup v2: systemd removes the cgroup of a container at its end, often before containerd has read it. The
 // parent's count survives that.
 func (s *Service) noteOOM(c *state.Container) {
-	if s.oomRose(c.Meta.CgroupParent, c.ID) {
+	parent := c.Meta.CgroupParent
+	if parent != "" && s.opts.Cgroups != nil && s.oomKills.rose(parent, s.countOOM(parent, c.ID)) {
 		s.opts.Cache.UpdateContainer(c.ID, func(status *state.ContainerStatus) { *status = status.WithOOM() })
 	}
 }
@@ -89,11 +120,8 @@ func (s *Service) SaveOOM(id string) {
 	})
 }
 
-// oomRose counts the processes that the kernel killed below a cgroup parent, and reports whether there are more than at
-// the last call. The count includes removed cgroups, and the cgroup of the container with this id.
-func (s *Service) oomRose(parent, id string) bool {
-	if parent == "" || s.opts.Cgroups == nil {
-		return false
-	}
-	return s.oomKills.rose(parent, func() (uint64, bool) { return s.opts.Cgroups.OOMKills(parent, id) })
+// countOOM returns a function that counts the processes that the kernel killed below a cgroup parent. The count
+// includes removed cgroups, and the cgroup of the container with this id.
+func (s *Service) countOOM(parent, id string) func() (uint64, bool) {
+	return func() (uint64, bool) { return s.opts.Cgroups.OOMKills(parent, id) }
 }

@@ -66,8 +66,8 @@ func (s *Service) setOOMScore(
 	return undo, nil
 }
 
-// oomScorePass changes each process that has another score, and keeps the old scores in before. denied is the error of
-// a score that criadapter may not change.
+// oomScorePass changes each process that has another score. It adds the old score of the process to the map before,
+// unless an earlier pass has added one. denied is the error if criadapter may not change a score.
 func (s *Service) oomScorePass(
 	c *state.Container, score string, before map[int]string,
 ) (changed bool, denied, err error) {

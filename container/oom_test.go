@@ -71,12 +71,12 @@ func TestOutOfMemoryKillThatTheEngineMissed(t *testing.T) {
 		exitCode       int
 		want           bool
 	}{
-		"killed":                                 {"", parent, 137, true},
-		"a process of it, not the container":     {"", parent, 1, false},
-		"by another signal":                      {"", "", 137, false},
-		"in another pod":                         {"", other, 137, false},
-		"of a container before":                  {parent, "", 137, false},
-		"of a container before, and of this one": {parent, parent, 137, true},
+		"killed by the kernel":             {"", parent, 137, true},
+		"only a child process killed":      {"", parent, 1, false},
+		"SIGKILL without an OOM kill":      {"", "", 137, false},
+		"OOM kill in another pod":          {"", other, 137, false},
+		"OOM kill before the start":        {parent, "", 137, false},
+		"OOM kills before and after start": {parent, parent, 137, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, engine := newFakeNode(t)
@@ -98,18 +98,25 @@ func TestOutOfMemoryKillThatTheEngineMissed(t *testing.T) {
 	}
 }
 
-// Two containers of a pod end at once, and one of them is killed between the counts. The next end is no kill.
+// slowCount returns a reader of a count. It closes counted when it begins, and returns when goOn is closed.
+func slowCount() (read func() (uint64, bool), counted, goOn chan struct{}) {
+	counted, goOn = make(chan struct{}), make(chan struct{})
+	return func() (uint64, bool) {
+		close(counted)
+		<-goOn
+		return 0, true
+	}, counted, goOn
+}
+
+// Two containers of a pod end at once. The kernel kills one between the two readings of the count. The exit of a third
+// container does not count as a kill.
 func TestCountsOfOutOfMemoryKillsAreInOrder(t *testing.T) {
 	k := &oomKills{}
 	count := func(n uint64) func() (uint64, bool) { return func() (uint64, bool) { return n, true } }
 	k.rose("pod", count(0))
-	counted, goOn := make(chan struct{}), make(chan struct{})
+	read, counted, goOn := slowCount()
 	first := testutil.Go(func() error {
-		k.rose("pod", func() (uint64, bool) {
-			close(counted)
-			<-goOn
-			return 0, true
-		})
+		k.rose("pod", read)
 		return nil
 	})
 	<-counted
@@ -124,4 +131,44 @@ func TestCountsOfOutOfMemoryKillsAreInOrder(t *testing.T) {
 	testutil.Must(t, <-first)
 	testutil.Must(t, <-second)
 	testutil.Assert(t, !k.rose("pod", count(1)), "a kill was counted twice")
+}
+
+// The first two containers of a pod start at once. The count of the later start would hide a kill of the other
+// container.
+func TestFirstCountOfOutOfMemoryKillsIsReadOnce(t *testing.T) {
+	k := &oomKills{}
+	read, counted, goOn := slowCount()
+	first := testutil.Go(func() error {
+		k.begin("pod", read)
+		return nil
+	})
+	<-counted
+	second := testutil.Go(func() error {
+		if k.begin("pod", func() (uint64, bool) { return 1, true }) {
+			return errors.New("the count is read twice")
+		}
+		return nil
+	})
+	close(goOn)
+	testutil.Must(t, <-first)
+	testutil.Must(t, <-second)
+	testutil.Assert(t, k.rose("pod", func() (uint64, bool) { return 1, true }), "the kill is hidden")
+}
+
+// A pod whose cgroup cannot be read for a while does not delay the starts and exits of other pods.
+func TestCountsOfOutOfMemoryKillsDoNotWaitForOtherPods(t *testing.T) {
+	k := &oomKills{}
+	read, counted, goOn := slowCount()
+	slow := testutil.Go(func() error {
+		k.rose("slow", read)
+		return nil
+	})
+	<-counted
+	other := testutil.Go(func() error {
+		k.rose("pod", func() (uint64, bool) { return 0, true })
+		return nil
+	})
+	testutil.Must(t, testutil.Receive(t, other, "the other pod's count"))
+	close(goOn)
+	testutil.Must(t, <-slow)
 }

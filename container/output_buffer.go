@@ -10,7 +10,7 @@ const (
 	freeOutput = 16 << 10
 )
 
-// budget is a number of bytes that many share. Its methods are safe for concurrent use.
+// budget is a number of bytes that many buffers share. Its methods are safe for concurrent use.
 type budget struct {
 	mu   sync.Mutex
 	left int
@@ -32,14 +32,15 @@ func (b *budget) give(n int) {
 }
 
 // outputBuffer keeps the beginning of a stream and discards the rest, so that the writer never fails and never waits.
-// What it keeps beyond freeOutput is taken from a budget, until release. It can be read while its writer goes on.
+// Until release, its bytes beyond freeOutput count against a budget. It can be read while its writer goes on.
 type outputBuffer struct {
 	budget *budget
 
 	mu sync.Mutex
-	// limit is how many bytes it may keep. It falls when the budget is used up, since nothing is kept behind a gap.
+	// limit is how many bytes the buffer may keep. It falls when the budget is used up, so that no byte is kept behind
+	// a gap.
 	limit int
-	// taken is how many bytes of the budget it has.
+	// taken is how many bytes of the budget the buffer has.
 	taken int
 	kept  []byte
 }

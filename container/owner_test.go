@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A container of the criadapter with another root directory is not taken for a
-// leftover, and the error says whose it is.
+// A container of a criadapter with another root directory is not treated as a leftover. The error names that root
+// directory.
 func TestCreateLeavesContainersOfAnotherRootDirectoryAlone(t *testing.T) {
 	n, engine := newFakeNode(t)
 	n.opts.RootDirectory = "/ours"

@@ -13,12 +13,13 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// pause pauses a container for a checkpoint, and unpause ends that. The pod's record names the container before it is
+// pause pauses a container for a checkpoint, and unpause resumes it. The pod's record names the container before it is
 // paused. So Watch resumes it at the next start of criadapter if a crash comes in between, and tries again if unpause
 // fails.
 //
-// A container that a user has paused is refused, because it must stay paused. After an error the container is not
-// paused by this call, even if only the engine's answer was lost. The caller holds the container's lock.
+// A container that a user has paused is refused, because it must stay paused. After an error pause leaves no pause
+// behind, even if only the engine's answer was lost: it resumes the container, or Watch does later. The caller holds
+// the container's lock.
 func (s *Service) pause(ctx context.Context, sandboxID, id string) error {
 	if err := s.resumeLeft(ctx, sandboxID, id); err != nil {
 		return err
@@ -40,12 +41,12 @@ func (s *Service) pause(ctx context.Context, sandboxID, id string) error {
 	case ctx.Err() != nil || errdefs.IsUnavailable(err): // the engine may have paused it
 		_, undoErr := s.resumeOrLater(ctx, sandboxID, id)
 		return errors.Join(err, undoErr)
-	default: // a user was faster, for example
+	default: // for example, a user has paused it first
 		return errors.Join(err, s.markPaused(ctx, sandboxID, id, false))
 	}
 }
 
-// unpause ends pause, even if the caller is gone. It fails if the container was not paused any more.
+// unpause resumes a container, even if the caller is gone. It fails if the container was not paused any more.
 func (s *Service) unpause(ctx context.Context, sandboxID, id string) error {
 	return errors.Join(s.resumeOrLater(ctx, sandboxID, id))
 }
@@ -66,7 +67,7 @@ func (s *Service) resumeOrLater(ctx context.Context, sandboxID, id string) (notP
 // holds the container's lock.
 func (s *Service) resume(ctx context.Context, sandboxID, id string) (notPaused, err error) {
 	notPaused = docker.IgnoreNotFound(s.opts.Engine.UnpauseContainer(ctx, id))
-	if notPaused != nil { // the engine has no error of its own for that
+	if notPaused != nil { // the error does not say whether the container was paused
 		c, err := s.opts.Cache.RefreshContainer(ctx, id)
 		if err == nil && c.Status.Paused || docker.IgnoreNotFound(err) != nil {
 			return nil, notPaused
@@ -95,8 +96,8 @@ func (s *Service) leftPaused(ctx context.Context, sandboxID string) []string {
 	return record.Paused
 }
 
-// retryResume resumes a container that a checkpoint has left paused, with retries while ctx lasts. The engine may still
-// be writing that checkpoint, and refuse for so long.
+// retryResume resumes a container that a checkpoint has left paused, with retries while ctx lasts. The engine refuses
+// this while it still writes the checkpoint.
 func (s *Service) retryResume(ctx context.Context, sandboxID, id string) {
 	ctx = log.WithLogger(ctx, log.G(ctx).WithFields(log.Fields{"podSandboxID": sandboxID, "containerID": id}))
 	retry(ctx, "cannot resume container that a checkpoint has left paused", func() error {

@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// watched is a restart of criadapter that runs until no mark is left.
+// watched restarts criadapter, and runs Watch until the pod's record marks no container as paused.
 func (n *node) watched(sandboxID string, meanwhile func()) {
 	n.t.Helper()
 	n.restart(meanwhile)
@@ -30,8 +30,8 @@ func (n *node) wantPaused(id string, paused bool, marks ...string) {
 	testutil.Equal(n.t, strings.Join(got, " "), strings.Join(marks, " "), "the marks")
 }
 
-// TestPausedForACheckpointIsResumedAfterACrash: criadapter ends in the middle of CheckpointPod, after it has paused one
-// container, and when another one is marked and not paused yet. The engine is not ready for the first try.
+// TestPausedForACheckpointIsResumedAfterACrash: criadapter ends during CheckpointPod. It has paused one container, and
+// has marked another one but not paused it yet. The engine refuses the first unpause.
 func TestPausedForACheckpointIsResumedAfterACrash(t *testing.T) {
 	n, engine := newDumpNode(t)
 	pod, id := n.runningInPod()

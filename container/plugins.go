@@ -119,7 +119,7 @@ func (s *Service) Limit(ctx context.Context, id string, limits *runtimeapi.Linux
 }
 
 // completed returns a plugin's limits with the unified keys and huge page sizes that only old has. A plugin names only
-// what it changes, and CRI names all.
+// what it changes, but an update of CRI names all of them.
 func completed(limits, old *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxContainerResources {
 	whole := proto.CloneOf(limits)
 	if len(limits.GetUnified()) > 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// accounting is a plugin that gives each container something and counts who has it.
+// accounting is a plugin that records the new containers that it was asked about, without containers whose creation was
+// undone.
 type accounting struct {
 	withoutPlugins
 	n *node
@@ -46,7 +47,7 @@ func (a *accounting) UndoContainer(ctx context.Context, pod *state.Pod, c *state
 	delete(a.has, c.ID)
 }
 
-// Plugins that were asked about a new container hear that it is undone.
+// Plugins that were asked about a new container hear when its creation is undone.
 func TestPluginsHearOfAnUndoneContainer(t *testing.T) {
 	for name, breakIt := range map[string]func(*accounting, *dockertest.Engine, context.CancelFunc){
 		"a plugin refuses it": func(a *accounting, _ *dockertest.Engine, _ context.CancelFunc) {

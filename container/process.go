@@ -103,8 +103,8 @@ func (p *process) wait(ctx context.Context) (int, error) {
 }
 
 // waitOutput waits for the rest of the output of a command that has ended, at most for maxLateOutput. A child may keep
-// the stream open and write to it for ever. It fails when ctx ends within dryOutput while output still comes; later
-// output counts as a child's.
+// the stream open and write to it for ever. waitOutput fails if ctx ends within dryOutput after the command while
+// output still comes. Output after that time counts as a child's.
 func (p *process) waitOutput(ctx context.Context) error {
 	ended := time.Now()
 	limited, cancel := context.WithTimeout(ctx, maxLateOutput)
@@ -117,7 +117,8 @@ func (p *process) waitOutput(ctx context.Context) error {
 }
 
 // killRun ends a command and its descendants, on a context of its own. copied is closed when its output has ended. The
-// error has no type: killTimeout is not the command's time limit, which a kubelet counts as a failure of a probe.
+// error has no type. Otherwise a kubelet would take the end of killTimeout for the command's own time limit, and count
+// a failed probe.
 func (s *Service) killRun(ctx context.Context, r run, containerID string, copied <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()

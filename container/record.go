@@ -91,7 +91,8 @@ func (s *Service) saveEnd(ctx context.Context, id string) error {
 	return s.changeRecord(ctx, c.SandboxID, c.ID, func(kept *checkpoint.Container) { kept.End = state.EndOf(c) })
 }
 
-// endIsNewer reports whether an end was saved that the cache does not show yet: of this run, or of a start that failed.
+// endIsNewer reports whether the record has an end that the cache does not show yet: the end of this run, or a failed
+// start.
 func endIsNewer(kept checkpoint.Container, c *state.Container) bool {
 	return kept.End != nil && c.Status.FinishedAt.IsZero() &&
 		(c.Status.StartedAt.IsZero() || kept.End.StartedAt.Equal(c.Status.StartedAt))
@@ -143,9 +144,9 @@ func (s *Service) mark(
 	}))
 }
 
-// LeavePod says that a pod is being removed, until done is called. Meanwhile the records of removed containers stay,
-// because the pod's checkpoint goes as a whole. Otherwise it is written for each container that it loses. If the pod is
-// not removed in the end, Watch drops these records.
+// LeavePod marks a pod as being removed until done is called. Meanwhile Remove keeps the records of removed containers,
+// because the pod's checkpoint goes as a whole. This saves one write of the checkpoint per container. If the pod is not
+// removed in the end, Watch drops these records.
 func (s *Service) LeavePod(pod *state.Pod) (done func(removed bool)) {
 	s.leaving.Store(pod.ID, nil)
 	return func(removed bool) {

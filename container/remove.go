@@ -37,15 +37,15 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 		}
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("removing container with incomplete container log")
 	}
-	// Step 2: the container. Plugins hear of its removal before. After a crash now the next start lists a container
-	// whose end is in its record, and the call can be repeated. Watch drops other records.
+	// Step 2: the container. Plugins hear of the removal first. If a crash comes before step 3, the next start lists a
+	// container with an end in its record, so that the call can be repeated. Watch drops other records.
 	defer s.opts.Plugins.Block()()
 	s.opts.Plugins.RemoveContainer(ctx, s.opts.Cache.Snapshot().PodOf(c), s.latest(c))
 	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
 		return err
 	}
-	// Step 3: the record. If a full disk keeps it, or the pod is being removed, the removal of the pod drops it. A
-	// start before that may list the container once more, as ended.
+	// Step 3: the record. If a full disk prevents this, or the pod is being removed, the removal of the pod drops the
+	// record. A start before that may list the container once more, as ended.
 	if err := s.dropRecord(ctx, c.SandboxID, c.ID); err != nil {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).
 			Warn("removed container keeps its record: a restart may list it as ended until it is removed again")

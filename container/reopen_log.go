@@ -39,8 +39,8 @@ func (s *Service) ReopenLog(ctx context.Context, id string) error {
 	if !errdefs.IsFailedPrecondition(err) {
 		return err
 	}
-	// Recover may not have resumed this log yet. The kubelet answers an error by renaming the old file back, over the
-	// new one that is made a moment later.
+	// Recover may not have resumed this log yet. After an error, the kubelet would rename the old file back, over the
+	// new one that Recover makes a moment later.
 	if err := s.recoverLog(ctx, c); err != nil {
 		return err
 	}

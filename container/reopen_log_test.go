@@ -169,12 +169,13 @@ func jsonLine(text string) string {
 	return fmt.Sprintf(`{"log":"%s\n","stream":"stdout","time":"2024-05-06T07:08:09.123Z"}`+"\n", text)
 }
 
-// writeJSON appends a line to a container's log in the format of the driver json-file.
+// writeJSON appends a line to a container's log in the format of the driver json-file. As the engine does, it keeps the
+// file open.
 func (n *node) writeJSON(id, text string) {
 	n.t.Helper()
 	file, err := os.OpenFile(filepath.Join(n.engineDir(id), id+"-json.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
 	testutil.Must(n.t, err)
-	defer file.Close()
+	n.t.Cleanup(func() { _ = file.Close() })
 	if _, err := file.WriteString(jsonLine(text)); err != nil {
 		n.t.Fatal(err)
 	}

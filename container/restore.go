@@ -101,7 +101,7 @@ func readOnlyRoot(c *runtimeapi.ContainerConfig) bool {
 func (s *Service) fill(
 	ctx context.Context, sandboxID, id string, config *runtimeapi.ContainerConfig, dir string, kept dump.Container,
 ) error {
-	if !readOnlyRoot(config) { // nothing has changed, and the engine refuses it
+	if !readOnlyRoot(config) { // a read-only root has no changed files, and the engine refuses to copy into it
 		if err := s.copyFiles(ctx, id, "/", filepath.Join(dir, dump.Files)); err != nil {
 			return err
 		}
@@ -138,8 +138,8 @@ func (s *Service) copyFiles(ctx context.Context, id, target, archive string) err
 	return s.opts.Engine.CopyToContainer(ctx, id, target, file)
 }
 
-// deleteFiles hides files of the image from a container that has never run. The engine has no call for it. So they are
-// whiteouts in the container's own overlay layer, which is not mounted yet.
+// deleteFiles hides files of the image from a container that has never run. The engine has no call for this. So
+// deleteFiles makes whiteouts in the container's own overlay layer, which is not mounted yet.
 func (s *Service) deleteFiles(id string, names []string) error {
 	if len(names) == 0 {
 		return nil

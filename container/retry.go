@@ -14,10 +14,10 @@ import (
 // retryBackoff is the pause between two attempts to resume a log or a container, or to remove a directory.
 var retryBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: time.Minute}
 
-// retry calls do until it succeeds or ctx ends, with growing pauses. It logs the errors.
-func retry(ctx context.Context, failed string, do func() error) {
+// retry calls try until it succeeds or ctx ends, with growing pauses. It logs the errors.
+func retry(ctx context.Context, failed string, try func() error) {
 	for backoff := retryBackoff; ; {
-		err := do()
+		err := try()
 		if err == nil || ctx.Err() != nil {
 			return
 		}

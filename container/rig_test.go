@@ -148,8 +148,8 @@ func TestRigUpdate(t *testing.T) {
 	}
 }
 
-// The Docker API takes the OOM score only at the create. An update reaches every process of the container, and also a
-// container that has not started.
+// The Docker API takes the OOM score only when a container is created. An update reaches every process of the
+// container, and also a container that has not started.
 func TestRigUpdateOfTheOOMScore(t *testing.T) {
 	n := newRigNode(t)
 	n.opts.Cgroups = &mountedCgroups{}
@@ -248,7 +248,7 @@ func (n *node) runs(id, command string) bool {
 	return false
 }
 
-// mountedCgroups finds cgroups where they are mounted on most nodes, and counts how often it did.
+// mountedCgroups finds cgroups at their usual mount points. found counts the successful searches.
 type mountedCgroups struct{ found atomic.Int32 }
 
 func (m *mountedCgroups) CgroupDir(id string, pid int, controller string) (string, bool, error) {

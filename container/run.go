@@ -31,7 +31,7 @@ type CommandWay struct {
 	// ThroughRuntime and ThroughEngine are counts of commands.
 	ThroughRuntime uint64 `json:"throughRuntime"`
 	ThroughEngine  uint64 `json:"throughEngine"`
-	// EngineReason is why the last of ThroughEngine needed the engine.
+	// EngineReason is why the last command through the engine needed it.
 	EngineReason string `json:"engineReason,omitempty"`
 }
 
@@ -39,7 +39,7 @@ type CommandWay struct {
 type commandWay struct {
 	mu   sync.Mutex
 	seen CommandWay
-	// logged are the reasons for the engine that were logged.
+	// logged has the reasons for the engine that were logged.
 	logged map[string]bool
 }
 

@@ -52,8 +52,9 @@ func (s *Service) startInEngine(ctx context.Context, containerID string, options
 	r.exited, r.unwatch = s.opts.Cache.WatchExec(execID)
 	if err := r.attach(ctx, options); err != nil {
 		r.unwatch()
-		if ctx.Err() != nil { // the command may run all the same
-			err = errors.Join(ctx.Err(), s.killRun(ctx, r, containerID, nil))
+		err = cmp.Or(ctx.Err(), err)
+		if ctx.Err() != nil || errdefs.IsUnavailable(err) { // only the answer may be lost, and the command may run
+			err = errors.Join(err, s.killRun(ctx, r, containerID, nil))
 		}
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func (r *engineRun) resize(ctx context.Context, size docker.TerminalSize) error 
 }
 
 // waitExit asks the engine for the command's exit code at the event of its end, and when its output has ended. It also
-// asks from time to time, in case that neither comes.
+// asks from time to time, in case neither comes.
 func (r *engineRun) waitExit(ctx context.Context, copied <-chan struct{}) (int, error) {
 	exited := r.exited
 	backoff := inspectBackoff

@@ -11,6 +11,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/proctable"
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/state"
 )
 
 // restartedEngine answers one inspect of a command with its process id, and each later one with an error.
@@ -26,6 +27,35 @@ func (e *restartedEngine) InspectExec(context.Context, string) (docker.ExecState
 		return docker.ExecState{}, e.err
 	}
 	return state, nil
+}
+
+// forgetfulEngine loses the answer to the start of a command, which runs as process pid until it ends.
+type forgetfulEngine struct {
+	docker.Engine
+	pid int
+}
+
+func (e *forgetfulEngine) CreateExec(context.Context, string, docker.ExecOptions) (string, error) {
+	return "exec", nil
+}
+
+func (e *forgetfulEngine) AttachExec(context.Context, string, docker.ExecOptions) (docker.Stream, error) {
+	return nil, errdefs.ErrUnavailable
+}
+
+func (e *forgetfulEngine) InspectExec(context.Context, string) (docker.ExecState, error) {
+	return docker.ExecState{Running: proctable.Lives(e.pid), PID: e.pid}, nil
+}
+
+// A command whose start the engine did not answer does not run on, although its caller still waits.
+func TestCommandWhoseStartIsNotAnsweredEnds(t *testing.T) {
+	const everywhere = "/"
+	leader, child := startSession(t)
+	s := &Service{pidfdOpen: unix.PidfdOpen,
+		opts: Options{Engine: &forgetfulEngine{pid: leader}, Cache: state.New(state.Options{})}}
+	_, err := s.startInEngine(t.Context(), everywhere, docker.ExecOptions{})
+	testutil.Assert(t, errdefs.IsUnavailable(err), "the error is %v", err)
+	testutil.Assert(t, !proctable.Lives(leader) && !proctable.Lives(child), "the command runs on")
 }
 
 // With live-restore, a command outlives a restart of its engine, which then no longer knows the command. It does not

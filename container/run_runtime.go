@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/ociexec"
@@ -39,7 +40,7 @@ func (s *Service) startInRuntime(ctx context.Context, c *state.Container, option
 		return nil, err
 	}
 	command := ociexec.Command{Args: options.Command, Terminal: options.TTY}
-	process, err := s.opts.Commands.Start(container, command, files.theirs)
+	process, err := s.opts.Commands.Start(ctx, container, command, files.theirs)
 	files.closeTheirs()
 	if err != nil {
 		files.closeOurs()
@@ -57,7 +58,11 @@ func (s *Service) startInRuntime(ctx context.Context, c *state.Container, option
 		files.closeOurs()
 		process.Cancel()
 		process.Release()
-		return nil, errors.Join(ctx.Err(), s.killRun(ctx, r, c.ID, nil))
+		err := s.killRun(ctx, r, c.ID, nil)
+		if err != nil {
+			s.leaveToWatch(func(ctx context.Context) { s.killLate(ctx, r, c) })
+		}
+		return nil, errors.Join(ctx.Err(), err)
 	case errors.As(err, &refused) && refused.ExitCode != 0:
 		files.closeOurs()
 		features, err := s.opts.Engine.Features(ctx)
@@ -70,6 +75,15 @@ func (s *Service) startInRuntime(ctx context.Context, c *state.Container, option
 		files.closeOurs()
 		process.Release()
 		return nil, errors.Join(err, s.killRun(ctx, r, c.ID, nil))
+	}
+}
+
+// killLate kills a command whose caller is gone, once the keeper has reported its start. The keeper of a busy machine
+// can be later with that than killRun waits.
+func (s *Service) killLate(ctx context.Context, r *runtimeRun, c *state.Container) {
+	_, _ = r.process.Started(ctx) // killRun returns its error
+	if err := s.killRun(ctx, r, c.ID, nil); err != nil {
+		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("cannot kill command without a caller, it may run on")
 	}
 }
 
@@ -129,7 +143,7 @@ func (r *runtimeRun) join(f *files, options docker.ExecOptions) {
 	wanted := []bool{options.Stdout, options.Stderr}
 	r.output = newOutput(r.process.Ending(), f.ours[1:], func(i int, w io.Writer) io.Writer {
 		if !wanted[i] {
-			return io.Discard // it is read, too: its writer does not wait
+			return io.Discard // it is read all the same, so that its writer does not wait
 		}
 		return frameWriter{w, byte(i + 1)}
 	})

@@ -22,13 +22,13 @@ import (
 // Images finds the images that containers are made of.
 type Images interface {
 	// Resolve returns the id of the image with this id, tag or digest. It fails with errdefs.ErrNotFound when the image
-	// is not on this node. An impossible name is ErrInvalidArgument, with a text that begins with the field
+	// is not on this node. It fails with ErrInvalidArgument for an impossible name, and the text begins with the field
 	// image.image.
 	Resolve(ctx context.Context, ref string) (id string, err error)
 	// Digested returns the name by digest of the image with this id, "" when it has none. It prefers the repository of
 	// name.
 	Digested(ctx context.Context, id, name string) (string, error)
-	// IsArtifact reports whether the image with this id is an OCI artifact, of which no container can be made.
+	// IsArtifact reports whether the image with this id is an OCI artifact, which cannot become a container.
 	IsArtifact(ctx context.Context, id string) (bool, error)
 	// Allow returns an error if the node's policy refuses containers of the image with this id, for which the client
 	// asked by name.
@@ -37,11 +37,11 @@ type Images interface {
 
 // ImageVolumes makes the files of images mountable.
 type ImageVolumes interface {
-	// Mount returns the host path of an image's files, or of a part of them. release is to be called once the engine
-	// has the container that mounts them, or will not have it. A part that the image does not have is an
-	// errdefs.ErrNotFound.
+	// Mount returns the host path of an image's files, or of a part of them. The caller must call release once the
+	// engine has the container that mounts the files, or will not have it. Mount fails with errdefs.ErrNotFound if the
+	// image lacks the part.
 	Mount(ctx context.Context, imageID, subPath string) (path string, release func(), err error)
-	// Tidy removes mounts of images that no container uses. It is called when a container is gone.
+	// Tidy removes mounts of images that no container uses. The Service calls it when a container is gone.
 	Tidy()
 }
 
@@ -64,7 +64,8 @@ type Options struct {
 	ImageVolumes ImageVolumes
 	// Files returns the pod's own resolv.conf, hosts and hostname, which are mounted into each of its containers.
 	Files func(sandboxID string) translate.HostFiles
-	// Cgroups is for limits without a field in the Docker API: huge pages and unified keys. With nil they do not apply.
+	// Cgroups serves limits without a field in the Docker API (huge pages and unified keys) and counts out-of-memory
+	// kills. With nil, these limits do not apply, and only the engine reports such kills.
 	Cgroups Cgroups
 	// Commands runs commands without the engine where that is possible; with nil all go through the engine.
 	Commands *ociexec.Runner
@@ -103,6 +104,9 @@ type Service struct {
 	runs      runs
 	oomKills  oomKills
 	unresumed unresumed
+	// unfinished has the sandbox's id, by the container's name, until Create succeeds. The engine may have lost the
+	// answer to the create and the event of the container, so the cache may lack the container.
+	unfinished sync.Map
 	// ends has the *checkpoint.End of each container whose exit hook runs, by id. One write then saves the end and the
 	// last position of the log.
 	ends sync.Map
@@ -121,8 +125,8 @@ type Service struct {
 	pidfdOpen func(pid, flags int) (int, error)
 }
 
-// New makes the service. Set the cache's hooks to FinishExit and SaveOOM before the
-// cache runs, and call Recover once after its first relist, and then Watch.
+// New makes the service. Set the cache's hooks to FinishExit and SaveOOM before the cache runs, and call Recover once
+// after its first relist, and then Watch.
 func New(opts Options) *Service {
 	if opts.Plugins == nil {
 		opts.Plugins = withoutPlugins{}

@@ -67,7 +67,7 @@ func TestRigStopThroughTheEngine(t *testing.T) {
 	n.wantLog(c.Meta.LogPath, []string{"up", "TERM"})
 }
 
-// A caller that is gone during the grace period leaves a container that has its signal and can be stopped again.
+// If the caller leaves during the grace period, the container has got its stop signal, and can be stopped again.
 func TestRigStopOfAGoneCaller(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("trap 'echo TERM' TERM; echo up; while true; do sleep 0.05; done")

@@ -19,8 +19,8 @@ const killPatience = 5 * time.Second
 // stopBySignal sends a container's process its stop signal, or SIGKILL without a grace period. It does not use the
 // engine, which would start the OCI runtime to send a signal. It waits until the container has ended and its log is
 // written, at most for grace. If the container has not ended, rest is the grace period for the engine's stop: all of
-// grace if the signal was not sent, else 0. The engine stops paused containers, which it resumes, and containers that
-// it would start again.
+// grace if the signal was not sent, else 0. The engine's stop handles paused containers, which it resumes first, and
+// containers with a restart policy, which it would otherwise start again.
 func (s *Service) stopBySignal(
 	ctx context.Context, c *state.Container, grace time.Duration,
 ) (ended bool, rest time.Duration, err error) {

@@ -14,7 +14,7 @@ import (
 // exchange sizes without knowing each other.
 type Size = struct{ Width, Height uint16 }
 
-// Streams are a client's ends of the streams of a process. A nil one is not connected.
+// Streams are a client's ends of the streams of a process. A nil stream is not connected.
 //
 // Stdin is read until it ends or the process does. A read that waits at that time is not interrupted: the caller must
 // end Stdin when the call has returned.
@@ -23,7 +23,7 @@ type Streams struct {
 	Stdout, Stderr io.Writer
 	// TTY says that the process has a terminal, whose output is all in Stdout.
 	TTY bool
-	// Resize brings the sizes of the client's terminal. It may be nil.
+	// Resize delivers the sizes of the client's terminal. It may be nil.
 	Resize <-chan Size
 }
 

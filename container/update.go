@@ -58,7 +58,7 @@ func checkUpdatable(c *state.Container) error {
 func (s *Service) update(ctx context.Context, c *state.Container, change *runtimeapi.LinuxContainerResources) error {
 	old := c.Status.Resources.GetLinux()
 	wanted := mergeResources(old, change)
-	// Step 1: the engine, where an update is whole or not at all.
+	// Step 1: the engine, which applies an update as a whole or not at all.
 	undo, err := s.applyResources(ctx, c, wanted)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func withResources(
 	return changed
 }
 
-// mergeResources returns old with the fields that change sets. Neither is changed.
+// mergeResources returns a copy of old with the fields that change sets.
 func mergeResources(old, change *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxContainerResources {
 	merged := &runtimeapi.LinuxContainerResources{}
 	proto.Merge(merged, old)

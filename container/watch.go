@@ -39,9 +39,9 @@ func (r *runs) forget(id string) {
 
 // Watch looks after containers that other clients start (docker start, docker restart). It follows their logs, and
 // writes again the limits that the Docker API has no field for. It drops the records of containers that other clients
-// remove before their end, and saves ends that no exit hook has seen. Logs that Recover could not resume are tried
-// again, as long as their containers exist. Containers that a checkpoint left paused are resumed, and unfinished
-// checkpoints are removed. Watch returns ctx's error when ctx and its goroutines have ended.
+// remove. It saves ends that no exit hook has seen. It tries again to resume logs that Recover could not resume, as
+// long as their containers exist. It resumes containers that a checkpoint left paused, and removes unfinished
+// checkpoints. Watch returns ctx's error when ctx and its goroutines have ended.
 func (s *Service) Watch(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
 	var group sync.WaitGroup
@@ -86,10 +86,10 @@ func (s *Service) Watch(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// leaveToWatch gives Watch something to do. It drops do if too much waits for Watch.
-func (s *Service) leaveToWatch(do func(context.Context)) {
+// leaveToWatch gives Watch work. It drops the work if too much waits for Watch.
+func (s *Service) leaveToWatch(work func(context.Context)) {
 	select {
-	case s.later <- do:
+	case s.later <- work:
 	default:
 	}
 }
@@ -98,8 +98,8 @@ func (s *Service) leaveToWatch(do func(context.Context)) {
 func (s *Service) doLater(ctx context.Context, group *sync.WaitGroup) {
 	for {
 		select {
-		case do := <-s.later:
-			group.Go(func() { do(ctx) })
+		case work := <-s.later:
+			group.Go(func() { work(ctx) })
 		case <-ctx.Done():
 			return
 		}
@@ -131,16 +131,16 @@ func (s *Service) tidy(ctx context.Context, pod *state.Pod) {
 	}
 }
 
-// lookAfter restores the limits and the log of a container, unless that was done since its start. A short run may have
-// ended already.
+// lookAfter restores the limits and the log of a container, unless this was done since the container's start. A
+// container with a short run may have ended already.
 func (s *Service) lookAfter(ctx context.Context, id string) {
 	if c, began := s.beginRun(ctx, id); began && !s.resumeLog(ctx, c) {
 		s.retryLog(ctx, id)
 	}
 }
 
-// beginRun writes the limits without a field in the Docker API once for each run, and reports whether it did. c is nil
-// when the container is gone.
+// Once for each run, beginRun writes the limits that the Docker API has no field for. began reports whether it did. c
+// is nil when the container is gone.
 func (s *Service) beginRun(ctx context.Context, id string) (c *state.Container, began bool) {
 	// A Start or Update under way holds the lock and writes the limits itself. The lock does not cover the log: the
 	// last run's log may have to be completed first, on a full disk.

@@ -184,7 +184,7 @@ func TestLimitsDoNotWaitForTheLog(t *testing.T) {
 	}
 }
 
-// The record of a run ends with RemoveContainer, also when another client has removed the container before.
+// RemoveContainer drops the record of a run, even if another client has already removed the container.
 func TestRunsOfRemovedContainersAreForgotten(t *testing.T) {
 	n, engine := newFakeNode(t)
 	n.watch()

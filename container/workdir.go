@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
+	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/checkpoint"
 )
@@ -30,8 +32,12 @@ func (s *Service) makeWorkDir(ctx context.Context, sandboxID, parent string) (di
 		return "", nil, err
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", nil, errors.Join(fmt.Errorf("location: %w: %w", err, errdefs.ErrInvalidArgument),
-			s.markWorkDir(ctx, sandboxID, dir, false))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+			err = fmt.Errorf("location: %w: %w", err, errdefs.ErrInvalidArgument)
+		} else {
+			err = notWritable(err)
+		}
+		return "", nil, errors.Join(err, s.markWorkDir(ctx, sandboxID, dir, false))
 	}
 	remove = func() {
 		defer s.workDirs.Delete(dir)

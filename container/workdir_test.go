@@ -5,7 +5,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -65,7 +68,20 @@ func TestCheckpointNeedsTheRecord(t *testing.T) {
 	})
 	left, err := os.ReadDir(parent)
 	testutil.Assert(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
-	_, _, err = n.makeWorkDir(t.Context(), pod, filepath.Join(parent, "missing"))
-	testutil.Assert(t, err != nil, "a directory without a parent was made")
-	testutil.Equal(t, len(n.leftWorkDirs(t.Context(), pod)), 0, "directories in the record")
+}
+
+// TestCheckpointWithoutADirectory: the request is wrong only if it names no directory. The kernel makes none in /sys.
+func TestCheckpointWithoutADirectory(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod, file := n.pod(), filepath.Join(t.TempDir(), "file")
+	testutil.WriteFile(t, file, "")
+	for parent, is := range map[string]func(error) bool{
+		filepath.Join(t.TempDir(), "missing"): errdefs.IsInvalidArgument,
+		file:                                  errdefs.IsInvalidArgument,
+		"/sys":                                errdefs.IsFailedPrecondition,
+	} {
+		_, _, err := n.makeWorkDir(t.Context(), pod, parent)
+		testutil.Assert(t, is(err) && strings.HasPrefix(err.Error(), "location: "), "%s: %v", parent, err)
+		testutil.Equal(t, len(n.leftWorkDirs(t.Context(), pod)), 0, "%s: directories in the record", parent)
+	}
 }

@@ -37,7 +37,7 @@ func (c *Client) AttachContainer(ctx context.Context, id string, opts AttachOpti
 // ContainerLogs implements Attachments. Reading ends with ctx.
 func (c *Client) ContainerLogs(ctx context.Context, id string, opts AttachOptions) (io.ReadCloser, error) {
 	var log io.ReadCloser
-	err := c.long(ctx, "read the log of container", id, func(ctx context.Context, s *session) (err error) {
+	err := c.doLong(ctx, "read the log of container", id, func(ctx context.Context, s *session) (err error) {
 		log, err = s.api.ContainerLogs(ctx, id,
 			client.ContainerLogsOptions{ShowStdout: opts.Stdout, ShowStderr: opts.Stderr})
 		return err

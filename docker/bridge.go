@@ -16,7 +16,7 @@ const (
 	useCNI        = ", or use --network-plugin=cni"
 )
 
-// lookAtBridge sets what features says about the default bridge.
+// lookAtBridge sets the fields of features about the default bridge.
 func lookAtBridge(ctx context.Context, api *client.Client, features *Features) error {
 	bridge, err := api.NetworkInspect(ctx, defaultBridge, client.NetworkInspectOptions{})
 	if errdefs.IsNotFound(err) {

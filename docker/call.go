@@ -43,35 +43,36 @@ func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session)
 // inspect.
 const silence = 9 * time.Second
 
-// reportSilence has LastTimeout report a request that waits too long, until the returned function is called.
+// reportSilence records a timeout for LastTimeout if a request waits longer than silence. The caller calls answered
+// when the request ends.
 func (c *Client) reportSilence(o op) (answered func()) {
 	timer := time.AfterFunc(o.grace+min(silence, c.timeout/2), func() { c.timedOut.Store(time.Now()) })
 	return func() { timer.Stop() }
 }
 
-// short is do for a request that the request timeout bounds.
+// short makes a request with do, within the request timeout.
 func (c *Client) short(ctx context.Context, o op, f func(context.Context, *session) error) error {
 	o.bound = c.timeout
 	return c.do(ctx, o, f)
 }
 
-// onContainer is short for a request about one container.
+// onContainer makes a request about one container with short.
 func (c *Client) onContainer(ctx context.Context, verb, id string, f func(context.Context, *session) error) error {
 	return c.short(ctx, op{verb: verb, kind: aContainer, object: id}, f)
 }
 
-// onExec is short for a request about one exec.
+// onExec makes a request about one exec with short.
 func (c *Client) onExec(ctx context.Context, verb, id string, f func(context.Context, *session) error) error {
 	return c.short(ctx, op{verb: verb, kind: anExec, object: id}, f)
 }
 
-// onImage is short for a request about one image.
+// onImage makes a request about one image with short.
 func (c *Client) onImage(ctx context.Context, verb, ref string, f func(context.Context, *session) error) error {
 	return c.short(ctx, op{verb: verb, kind: anImage, object: ref}, f)
 }
 
-// lasting is do for a request that goes on if its caller leaves, because the engine would act on the end of the
-// connection. The caller gets its context's error at once.
+// lasting makes a request with do. The request goes on if its caller leaves, because the engine would act on the end of
+// the connection. The caller gets its context's error at once.
 func (c *Client) lasting(ctx context.Context, o op, f func(context.Context, *session) error) error {
 	return c.do(ctx, o, func(ctx context.Context, s *session) error {
 		if err := ctx.Err(); err != nil {
@@ -92,7 +93,7 @@ func (c *Client) lasting(ctx context.Context, o op, f func(context.Context, *ses
 	})
 }
 
-// long is do for a request about one container that only its context bounds.
-func (c *Client) long(ctx context.Context, verb, id string, f func(context.Context, *session) error) error {
+// doLong makes a request about one container with do. Only its context bounds it.
+func (c *Client) doLong(ctx context.Context, verb, id string, f func(context.Context, *session) error) error {
 	return c.do(ctx, op{verb: verb, kind: aContainer, object: id}, f)
 }

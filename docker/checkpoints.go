@@ -26,7 +26,7 @@ func (c *Client) UnpauseContainer(ctx context.Context, id string) error {
 
 // CreateCheckpoint implements Checkpoints.
 func (c *Client) CreateCheckpoint(ctx context.Context, id, dir, name string) error {
-	return c.long(ctx, "checkpoint container", id, func(ctx context.Context, s *session) error {
+	return c.doLong(ctx, "checkpoint container", id, func(ctx context.Context, s *session) error {
 		_, err := s.api.CheckpointCreate(ctx, id,
 			client.CheckpointCreateOptions{CheckpointID: name, CheckpointDir: dir})
 		return err
@@ -35,7 +35,7 @@ func (c *Client) CreateCheckpoint(ctx context.Context, id, dir, name string) err
 
 // RestoreContainer implements Checkpoints.
 func (c *Client) RestoreContainer(ctx context.Context, id, name string) error {
-	return c.long(ctx, "restore container", id, func(ctx context.Context, s *session) error {
+	return c.doLong(ctx, "restore container", id, func(ctx context.Context, s *session) error {
 		_, err := s.api.ContainerStart(ctx, id, client.ContainerStartOptions{CheckpointID: name})
 		return err
 	})
@@ -44,7 +44,7 @@ func (c *Client) RestoreContainer(ctx context.Context, id, name string) error {
 // ListChanges implements Checkpoints.
 func (c *Client) ListChanges(ctx context.Context, id string) ([]container.FilesystemChange, error) {
 	var result client.ContainerDiffResult
-	err := c.long(ctx, "list changes of container", id, func(ctx context.Context, s *session) (err error) {
+	err := c.doLong(ctx, "list changes of container", id, func(ctx context.Context, s *session) (err error) {
 		result, err = s.api.ContainerDiff(ctx, id, client.ContainerDiffOptions{})
 		return err
 	})
@@ -53,7 +53,7 @@ func (c *Client) ListChanges(ctx context.Context, id string) ([]container.Filesy
 
 // CopyToContainer implements Checkpoints.
 func (c *Client) CopyToContainer(ctx context.Context, id, dir string, archive io.Reader) error {
-	return c.long(ctx, "copy files to container", id, func(ctx context.Context, s *session) error {
+	return c.doLong(ctx, "copy files to container", id, func(ctx context.Context, s *session) error {
 		// With CopyUIDGID the engine would give all files to the container's user.
 		_, err := s.api.CopyToContainer(ctx, id, client.CopyToContainerOptions{
 			DestinationPath: dir, Content: archive, AllowOverwriteDirWithFile: true,

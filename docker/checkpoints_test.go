@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestCheckpoints gives the client answers that were written after the API's description. The test machines' kernels do
-// not support CRIU.
+// TestCheckpoints gives the client answers that follow the API's description. The test machines' kernels do not support
+// CRIU.
 func TestCheckpoints(t *testing.T) {
 	f := newFakeServer(t)
 	asked := map[string]string{}

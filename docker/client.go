@@ -51,7 +51,7 @@ type Options struct {
 }
 
 // Client is an Engine on a real Docker Engine behind a unix socket. It connects at the first call, and again after the
-// engine was away. So it may be made before the engine runs. All methods are safe for concurrent use.
+// engine was away. So a client may be made before the engine runs. All methods are safe for concurrent use.
 //
 // A connection is refused with ErrFailedPrecondition if the engine is too old, runs elsewhere or cannot run pods, see
 // checkEngine. A call that needs a connection gets this error, and the next call tries again.
@@ -120,7 +120,7 @@ func unobserved(ctx context.Context, _ string) (context.Context, func(error)) {
 	return ctx, func(error) {}
 }
 
-// CheckHost returns the error that Dial would have about an address, which must not be empty.
+// CheckHost returns the error that Dial would return for an address. The address must not be empty.
 func CheckHost(host string) error {
 	scheme, path, found := strings.Cut(host, "://")
 	switch {
@@ -135,8 +135,9 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// newAPI makes a moby client with a connection pool of its own. If that client negotiated its version itself, this
-// would race with readers of the version. So connect sets the version before other goroutines get the client.
+// newAPI makes a moby client with a connection pool of its own. If that client negotiated its version at its first
+// request, the negotiation would race with readers of the version. So connect negotiates before other goroutines get
+// the client.
 func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
 	// moby copies the transport. If the transport allows HTTP/2, the copy gets TLS settings, and uses TLS on the
 	// socket.
@@ -160,7 +161,7 @@ func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
 			sendStatus(response)
 		}),
 		// An engine with tracing continues the trace of the request's context.
-		client.WithTraceProvider(noop.NewTracerProvider()), // one span per call is enough, and it is Observe's
+		client.WithTraceProvider(noop.NewTracerProvider()), // Observe makes the span of a call
 		client.WithTraceOptions(otelhttp.WithPropagators(propagation.TraceContext{})),
 	}, opts...)...)
 }

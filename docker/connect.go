@@ -39,8 +39,8 @@ func (c *Client) notConnected(ctx context.Context, err error) error {
 }
 
 // lookAgain replaces an outdated session in the background, unless a connect is already running. Requests do not wait
-// for it: the probe of a broken runtime may take proofTimeout, and the engine would count as hanging. If it fails, the
-// old session stays, and the next request tries again.
+// for the connect: its probe of a broken runtime may take proofTimeout, and the engine would count as hanging. If the
+// connect fails, the old session stays, and the next request tries again.
 func (c *Client) lookAgain(ctx context.Context) {
 	select {
 	case c.connecting <- struct{}{}:
@@ -56,7 +56,7 @@ func (c *Client) lookAgain(ctx context.Context) {
 		bounded, cancel := context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 		if _, err := c.open(ctx, bounded); err != nil {
-			log.G(ctx).WithError(err).Debug("cannot look at Docker Engine again")
+			log.G(ctx).WithError(err).Debug("cannot probe Docker Engine again")
 		}
 	}()
 }
@@ -119,8 +119,8 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 			_ = api.Close()
 		}
 	}()
-	// Negotiation fails with an engine that is too old. The error of tooOld, which names the engine's version, replaces
-	// that error.
+	// Negotiation fails with an engine that is too old. The error of tooOld replaces that error, because it names the
+	// engine's version.
 	ping, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	switch {
 	case ping.APIVersion == "" && err != nil:
@@ -136,7 +136,8 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	found.peer = behind("/proc", peer, socketPath(c.host)) // after Ping, which may make systemd start the engine
+	// After Ping, which may make systemd start the engine.
+	found.peer = enginePID("/proc", peer, socketPath(c.host), found.info.DockerRootDir)
 	features := found.features(api.ClientVersion())
 	if err := checkEngine(ctx, api, found, features); err != nil {
 		return nil, err

@@ -144,7 +144,11 @@ func TestRemove(t *testing.T) {
 				fail(w, c.then, "")
 			})
 			f.handle("GET /containers/x/json", answer(c.looks, "{}"))
-			err := f.dial(500*time.Millisecond).RemoveContainer(testContext(t), "x")
+			var limit time.Duration // without one, a busy machine gets the time that it needs
+			if c.conflicts == forever {
+				limit = 500 * time.Millisecond
+			}
+			err := f.dial(limit).RemoveContainer(testContext(t), "x")
 			if c.want == nil && err != nil {
 				t.Errorf("RemoveContainer: %v", err)
 			} else if c.want != nil {

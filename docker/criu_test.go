@@ -18,7 +18,7 @@ func TestNoCheckpoint(t *testing.T) {
 	}{
 		"all is there": {true, map[string]os.FileMode{"7/root/opt/bin/criu": 0o755, checkpointSysctl: 0o644},
 			"HOME=/\x00PATH=/bin:/opt/bin\x00", nil},
-		"no path is said": {true, map[string]os.FileMode{"7/root/usr/sbin/criu": 0o755, checkpointSysctl: 0o644}, "",
+		"no PATH is set": {true, map[string]os.FileMode{"7/root/usr/sbin/criu": 0o755, checkpointSysctl: 0o644}, "",
 			nil},
 		"nothing": {false, nil, "", []string{"experimental", "criu", "CONFIG_CHECKPOINT_RESTORE"}},
 		"criu elsewhere": {true, map[string]os.FileMode{"7/root/usr/sbin/criu": 0o755, checkpointSysctl: 0o644},

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -14,11 +13,13 @@ import (
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/internal/bounded"
 )
 
 // checkDaemonJSON refuses settings of an engine's daemon.json that a container's own configuration cannot override.
 func checkDaemonJSON(f facts, features Features) error {
-	// If criadapter runs in a container, its root directory may differ from the engine's.
+	// If criadapter runs in a container, its root file system may differ from the engine's.
 	process := witness("/proc", f.peer)
 	root := filepath.Join(process, "root")
 	if features.CgroupDriver == "systemd" && process != "/proc/self" {
@@ -102,6 +103,6 @@ func postRaw(ctx context.Context, host, path string, body any) (string, error) {
 		return "", fmt.Errorf("ask for log options: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	text, err := bounded.ReadAll(response.Body, "the answer to a request with log options", maxAnswer)
 	return string(text), err
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -20,7 +21,7 @@ var ErrRegistryUnavailable = errors.New("registry unavailable")
 // ErrMediaType is the type of a failed pull of content that the engine does not keep, such as an OCI artifact.
 var ErrMediaType = errors.New("unsupported media type")
 
-// op is a request: its name in error messages, and its time limit.
+// op describes a request: its name in error messages, and its time limit.
 type op struct {
 	verb, object string
 	// kind is the kind of the object. With noObject, the object's name is not checked.
@@ -95,10 +96,15 @@ func isDisconnect(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return false
 	}
+	if client.IsErrConnectionFailed(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) {
+		return true
+	}
 	var netErr net.Error
-	return client.IsErrConnectionFailed(err) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, net.ErrClosed) || errors.As(err, &netErr)
+	found := errors.As(err, &netErr)
+	// The error of a file, such as a note on a full disk, wraps an Errno, which is a net.Error, too.
+	_, ofFile := netErr.(syscall.Errno)
+	return found && !ofFile
 }
 
 // hasType reports whether err carries a type of errdefs or of this package.

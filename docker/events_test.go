@@ -211,7 +211,7 @@ func TestSlowHandler(t *testing.T) {
 	testutil.Assert(t, next == count, "%d of %d events were handled", next, count)
 }
 
-// TestEventQueueIsBounded shows that a handler that never catches up gets an error.
+// TestEventQueueIsBounded shows that Events fails if its handler never catches up.
 func TestEventQueueIsBounded(t *testing.T) {
 	q := newEventQueue()
 	for range maxQueuedEvents + 10 {

@@ -15,7 +15,7 @@ import (
 type facts struct {
 	version client.ServerVersionResult
 	info    system.Info
-	// peer is the process behind the socket, see behind.
+	// peer is the engine's process, see enginePID.
 	peer int
 }
 

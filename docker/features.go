@@ -12,8 +12,8 @@ type Features struct {
 	ServerVersion string
 	// APIVersion is the negotiated API version, "1.41".
 	APIVersion string
-	// Process is the id of the process behind the engine's socket: dockerd, or the process that listens there if no
-	// dockerd is found.
+	// Process is the id of the engine's process: dockerd, also behind a proxy. It is the process that listens on the
+	// engine's socket if no dockerd is found.
 	Process int
 	// OS and Arch are the engine's platform in GOOS and GOARCH terms.
 	OS, Arch string

@@ -58,8 +58,8 @@ func newerSpecs() map[string]ContainerSpec {
 	}
 }
 
-// below has for each API version of newerFields the version before it.
-var below = map[string]string{
+// versionBefore has for each API version of newerFields the version before it.
+var versionBefore = map[string]string{
 	"1.42": "1.41", "1.43": "1.42", "1.44": "1.43", "1.45": "1.44", "1.46": "1.45", "1.48": "1.47", "1.56": "1.55",
 }
 
@@ -71,7 +71,7 @@ func TestCheckSpec(t *testing.T) {
 		t.Run(field.name, func(t *testing.T) {
 			spec, ok := specs[field.name]
 			testutil.Require(t, ok, "the test does not use this field")
-			err := CheckSpec(spec, Features{ServerVersion: "x", APIVersion: below[field.since]})
+			err := CheckSpec(spec, Features{ServerVersion: "x", APIVersion: versionBefore[field.since]})
 			wantType(t, "the version before", err, errdefs.ErrNotImplemented)
 			testutil.Assert(t, err == nil || strings.Contains(err.Error(), field.name+" needs API "+field.since),
 				"%q does not name the field and the version", err)

@@ -24,8 +24,8 @@ type Identity struct {
 //
 // It reads the OCI specification in the container's bundle. containerd's shim is the parent of the process.
 //
-// It fails with ErrNotFound if the container has ended, or if its runtime has no such shim. It also does if the shim is
-// in other namespaces than this program.
+// It fails with ErrNotFound if the container has ended or its runtime has no such shim. It fails in the same way if the
+// shim is in other namespaces than this program.
 func InitialIdentity(containerID string, pid int) (Identity, error) {
 	return initialIdentity("/proc", containerID, pid)
 }

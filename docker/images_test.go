@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/containerd/errdefs"
@@ -39,9 +41,9 @@ func TestTidyNames(t *testing.T) {
 		"pulled by digest": {[]string{"x@sha256:1"}, []string{"x@sha256:1"}, []string{"|", "x@sha256:1"}},
 		"of two repositories": {[]string{"x:1", "r.io/y:1", "x:2"}, []string{"x@sha256:1"},
 			[]string{"x:1", "r.io/y:1", "x:2", "|", "x@sha256:1", "r.io/y@sha256:1"}},
-		"of another platform":      {[]string{"x:1"}, []string{"sha256:1"}, []string{"x:1", "|", "x@sha256:1"}},
-		"dangling":                 {nil, []string{"x@sha256:1"}, []string{"|", "x@sha256:1"}},
-		"with a name that is none": {[]string{"X Y"}, nil, []string{"X Y", "|"}},
+		"of another platform":  {[]string{"x:1"}, []string{"sha256:1"}, []string{"x:1", "|", "x@sha256:1"}},
+		"dangling":             {nil, []string{"x@sha256:1"}, []string{"|", "x@sha256:1"}},
+		"with an invalid name": {[]string{"X Y"}, nil, []string{"X Y", "|"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tags, digests := tidyNames("sha256:1", c.tags, c.digests, true)
@@ -161,6 +163,35 @@ func TestPullErrors(t *testing.T) {
 			}
 			testutil.Assert(t, errors.Is(c.want, errdefs.ErrInternal) || !errdefs.IsInternal(err),
 				"%v is of two types", err)
+		})
+	}
+}
+
+// TestHasChildren has the conflicts of a removal by force or by name in moby's daemon/images/image_delete.go and
+// daemon/containerd/image_delete.go. The texts are the same in Docker Engine 20.10, 23, 25, 28 and 29.
+func TestHasChildren(t *testing.T) {
+	const (
+		id   = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+		hard = "conflict: unable to delete 0123456789ab (cannot be forced) - "
+		soft = "conflict: unable to delete 0123456789ab (must be forced) - "
+	)
+	for name, c := range map[string]struct {
+		status int
+		text   string
+		want   bool
+	}{
+		"children":             {409, hard + "image has dependent child images", true},
+		"a running container":  {409, hard + "image is being used by running container 1", false},
+		"a stopped container":  {409, soft + "image is being used by stopped container 1", false},
+		"several repositories": {409, soft + "image is referenced in multiple repositories", false},
+		"a container's image":  {409, soft + "container 1 is using its referenced image 0123456789ab", false},
+		"another error":        {500, "image has dependent child images", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.handle("DELETE /images/"+id, func(w http.ResponseWriter, _ *http.Request) { fail(w, c.status, c.text) })
+			err := f.dial(0).ForceRemoveImage(testContext(t), id)
+			testutil.Assert(t, err != nil && HasChildren(err) == c.want, "%v has children: %t", err, HasChildren(err))
 		})
 	}
 }
@@ -326,6 +357,21 @@ func TestLoadBrokenArchive(t *testing.T) {
 	err := c.LoadImage(testContext(t), io.MultiReader(strings.NewReader("begin"), &brokenReader{cause}))
 	wantType(t, "LoadImage", err, cause)
 	wantType(t, "LoadImage", err, errdefs.ErrInvalidArgument)
+	testutil.Assert(t, c.current.Load() != nil, "the connection is given up")
+}
+
+// TestSaveToAFullDisk checks that the error of a file is not reported as a broken connection.
+func TestSaveToAFullDisk(t *testing.T) {
+	f := newFakeServer(t)
+	f.handle("GET /images/x:1/json", answer(200, `{"Id":"x"}`))
+	f.handle("GET /images/get", answer(200, "archive"))
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	testutil.Must(t, err)
+	defer full.Close()
+	c := f.dial(0)
+	err = c.SaveImage(testContext(t), "x:1", full)
+	wantType(t, "SaveImage", err, syscall.ENOSPC)
+	wantType(t, "SaveImage", err, errdefs.ErrInternal)
 	testutil.Assert(t, c.current.Load() != nil, "the connection is given up")
 }
 

@@ -53,7 +53,7 @@ func wantRefusal(t *testing.T, opts engine.Options, advice string) {
 	var err error
 	opts.Dir, err = os.MkdirTemp(opts.Env.WorkDir, "k")
 	testutil.Must(t, err)
-	if err := os.Chmod(opts.Dir, 0o711); err != nil { // remapped users go through
+	if err := os.Chmod(opts.Dir, 0o711); err != nil { // remapped users must reach directories in it
 		t.Fatal(err)
 	}
 	e := engine.ForTest(t, opts)

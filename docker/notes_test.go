@@ -37,7 +37,7 @@ func TestVolumesOfAnImageAreMapped(t *testing.T) {
 	note.Namespaces = map[string]string{"user": "/pin"}
 	f.handle("GET /containers/"+id+"/json", answer(http.StatusInternalServerError, `{"message": "no disk"}`))
 	err = own.saveNote(testContext(t), id, note)
-	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no disk"), "an engine that does not tell: %v", err)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no disk"), "after an error of the engine: %v", err)
 }
 
 // A container's note names the container's own runtime as the one behind criadapter-oci, even if it is not the default.

@@ -97,8 +97,8 @@ func (p probe) tidyProbes(ctx context.Context) error {
 }
 
 // isProbe reports whether a container with probeLabel is a probe. Containers of other images or pods may have the
-// label, but not also a probe's name and image. The list may show the image by its id, so isProbe inspects the
-// container.
+// label, but never the label together with a probe's name and image. The list may show the image by its id, so isProbe
+// inspects the container.
 func (p probe) isProbe(ctx context.Context, c container.Summary) (bool, error) {
 	if !slices.ContainsFunc(c.Names, func(name string) bool { return strings.HasPrefix(name, "/"+probeName) }) {
 		return false, nil
@@ -208,8 +208,9 @@ func checkRecursive(mountinfo string) error {
 
 // run starts a container with a note and mounts, calls look with its process id, and removes it.
 func (p probe) run(ctx context.Context, note ocinote.Note, mounts []mount.Mount, look func(pid int) error) (err error) {
+	name := probeName + rand.Text()
 	created, err := p.create(ctx, client.ContainerCreateOptions{
-		Name: probeName + rand.Text(),
+		Name: name,
 		Config: &container.Config{
 			Image: pause.Reference, NetworkDisabled: true,
 			Labels: map[string]string{probeLabel: strconv.Itoa(os.Getpid())},
@@ -219,11 +220,17 @@ func (p probe) run(ctx context.Context, note ocinote.Note, mounts []mount.Mount,
 			Mounts: mounts,
 		},
 	})
+	settling := func() (context.Context, context.CancelFunc) {
+		return context.WithTimeout(context.WithoutCancel(ctx), probeAge)
+	}
 	if err != nil {
+		settle, cancel := settling()
+		defer cancel()
+		_ = p.remove(settle, name) // only the answer may be lost; tidyProbes removes what stays
 		return err
 	}
 	defer func() {
-		settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeAge)
+		settle, cancel := settling()
 		defer cancel()
 		err = errors.Join(err, p.remove(settle, created.ID), p.runtime.Notes.Remove(created.ID))
 	}()

@@ -37,7 +37,7 @@ type probed struct {
 	starts, failing atomic.Int64
 	// slow is how long a start takes, in nanoseconds.
 	slow atomic.Int64
-	// old makes its program one that does not know GroupsOf.
+	// old makes its program too old to know GroupsOf.
 	old atomic.Bool
 	// notes is the directory of its notes.
 	notes ocinote.Dir
@@ -132,16 +132,16 @@ func TestProofIsCompletedLater(t *testing.T) {
 		r, proof := s.features.OCIRuntime, c.proof.Load()
 		testutil.Assert(t, r.Name != "" && !r.UserNamespaces && strings.Contains(r.NoUserNamespaces, "no memory") &&
 			r.RecursiveReadOnly == wantReadOnly, "got %+v", r)
-		if p.starts.Load() != wantStarts || proof.retry != wantRetry || !s.until.Equal(proof.until) {
-			t.Errorf("%d containers, again after %s at %s, want %d after %s", p.starts.Load(), proof.retry, s.until,
+		if p.starts.Load() != wantStarts || proof.retry != wantRetry || !s.nextLook.Equal(proof.nextLook) {
+			t.Errorf("%d containers, again after %s at %s, want %d after %s", p.starts.Load(), proof.retry, s.nextLook,
 				wantStarts, wantRetry)
 		}
 	}
-	look(3, proofRetry, false) // one that fails, one without recursive read-only mounts, one for users
+	look(3, proofRetry, false) // the probes of recursive mounts (which fails), of the group and of user namespaces
 	look(0, proofRetry, false)
 	outdate := func() {
 		past := *c.proof.Load()
-		past.until = time.Now().Add(-time.Second)
+		past.nextLook = time.Now().Add(-time.Second)
 		c.proof.Store(&past)
 	}
 	outdate()
@@ -172,11 +172,11 @@ func TestProofOutlivesTheProgram(t *testing.T) {
 	testutil.Assert(t, err == nil && !r.Works() && r.Name == "criadapter" && r.Notes == p.notes &&
 		strings.Contains(r.Fault, "no memory"), "after an upgrade of the engine: %+v, %v", r, err)
 	testutil.Check(t, CheckSpec(ContainerSpec{Note: &ocinote.Note{}}, upgraded), "a container with a note")
-	wait := time.Until(c.current.Load().until)
+	wait := time.Until(c.current.Load().nextLook)
 	testutil.Assert(t, wait <= proofRetry, "the runtime is tried again after %s", wait)
 	p.failing.Store(0)
 	past := *c.proof.Load()
-	past.until = time.Now()
+	past.nextLook = time.Now()
 	c.proof.Store(&past)
 	c.current.Store(nil)
 	later, err := c.Features(testContext(t))
@@ -196,7 +196,7 @@ func TestProgramThatIsTooOld(t *testing.T) {
 	testutil.Must(t, err)
 	key.Note.Process.GroupsOf = "" // as criadapter tested it before it had the field
 	before, err := key.digest()
-	testutil.Assert(t, err == nil && before != now, "a proof of before counts still: %v", err)
+	testutil.Assert(t, err == nil && before != now, "an earlier proof still counts: %v", err)
 }
 
 // Callers that leave before the proof is made, as health checks do, do not make it begin anew each time.
@@ -242,9 +242,9 @@ func TestHangingProofDoesNotKeepTheEngineAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				run := &proofRun{of: "this", began: time.Now(), done: make(chan struct{})}
+				run := &proofRun{subject: "this", began: time.Now(), done: make(chan struct{})}
 				c := &Client{proving: run}
-				known := &proof{of: "this", proven: last, retry: maxProofRetry, until: time.Now()}
+				known := &proof{subject: "this", proven: last, retry: maxProofRetry, nextLook: time.Now()}
 				ctx, cancel := context.WithTimeout(t.Context(), 2*defaultRequestTimeout)
 				defer cancel()
 				for range 2 { // the second caller does not wait at all
@@ -256,7 +256,7 @@ func TestHangingProofDoesNotKeepTheEngineAway(t *testing.T) {
 					testutil.Assert(t, wait <= proofTimeout, "a request waited for %s", wait)
 					time.Sleep(time.Minute)
 				}
-				want := known.again(last)
+				want := known.next(last)
 				run.made.Store(want)
 				close(run.done)
 				got, err := c.makeProof(ctx, known, probe{})
@@ -307,7 +307,7 @@ func TestProofsThatAreNotTaken(t *testing.T) {
 	found := OCIRuntime{Name: "criadapter", Notes: ocinote.Dir(t.TempDir())}
 	for name, text := range map[string]string{
 		"damaged": "{", "of another runtime": `{"of":"other","proven":{"Name":"criadapter"}}`,
-		"of none that works": `{"of":"this","proven":{}}`,
+		"of a broken runtime": `{"of":"this","proven":{}}`,
 	} {
 		testutil.Must(t, found.Notes.SaveProof([]byte(text)))
 		p := loadProof("this", found)
@@ -328,6 +328,24 @@ func TestProgramsAreIdentified(t *testing.T) {
 	testutil.Assert(t, missing != old && newer != old && missing.Path == path, "%+v, %+v and %+v", missing, old, newer)
 	found := identifyPrograms("/proc/self", "sh")[0]
 	testutil.Assert(t, filepath.IsAbs(found.Path) && found.Size != 0, "on PATH: %+v", found)
+}
+
+// If the answer to the create of a probe is lost, the probe is removed by its name. No later proof may come.
+func TestProbeWithALostAnswerIsRemoved(t *testing.T) {
+	p := newProbed(t)
+	var created, removed atomic.Int64
+	p.handle("POST /containers/create", func(w http.ResponseWriter, r *http.Request) {
+		created.Add(1)
+		p.handle("DELETE /containers/"+r.URL.Query().Get("name"), func(w http.ResponseWriter, _ *http.Request) {
+			removed.Add(1)
+			w.WriteHeader(http.StatusNoContent)
+		})
+		fail(w, http.StatusInternalServerError, "the answer is lost")
+	})
+	_, err := p.dialAuto().Features(testContext(t))
+	testutil.Must(t, err)
+	testutil.Assert(t, created.Load() > 0, "no probe was made")
+	testutil.Equal(t, removed.Load(), created.Load(), "removed probes")
 }
 
 // Containers of other images or pods may have the label of probes. A container without a probe's name and image is left
@@ -386,7 +404,7 @@ func TestNotesOfRemovedContainersAreTidied(t *testing.T) {
 	testutil.Equal(t, strings.Join(left, " "), kept+" "+foreign, "notes")
 }
 
-// A runtime before runc 1.1 takes the option for data of the mount and ignores it.
+// runc before 1.1 takes the option rro for data of the mount and ignores it.
 func TestCheckRecursive(t *testing.T) {
 	line := func(place, options string) string {
 		return "1 2 0:5 / " + place + " " + options + ",relatime - devpts devpts rw\n"
@@ -413,14 +431,14 @@ func TestCheckRecursive(t *testing.T) {
 
 func TestProofOfEverythingIsForGood(t *testing.T) {
 	whole := OCIRuntime{Name: "criadapter", RecursiveReadOnly: true, UserNamespaces: true}
-	p := (proof{retry: proofRetry}).again(whole)
-	testutil.Assert(t, p.until.IsZero() && p.retry == 0 && !p.due(), "got %+v", p)
+	p := (proof{retry: proofRetry}).next(whole)
+	testutil.Assert(t, p.nextLook.IsZero() && p.retry == 0 && !p.due(), "got %+v", p)
 	part := OCIRuntime{Name: "criadapter"}
-	if p := (proof{retry: maxPartRetry}).again(part); p.retry != maxPartRetry {
+	if p := (proof{retry: maxPartRetry}).next(part); p.retry != maxPartRetry {
 		t.Errorf("got %+v", p)
 	}
 	part.Fault = "broken"
-	if p := (proof{retry: maxProofRetry}).again(part); p.retry != maxProofRetry {
+	if p := (proof{retry: maxProofRetry}).next(part); p.retry != maxProofRetry {
 		t.Errorf("got %+v", p)
 	}
 }

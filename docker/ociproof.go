@@ -31,26 +31,27 @@ const (
 
 // proof is the result of probes of an engine's runtime. It is immutable.
 type proof struct {
-	// of is the digest of everything that the proof depends on.
-	of     string
-	proven OCIRuntime
-	// retry is the pause before failed probes are repeated, and until is its end. Both are zero for a complete proof.
-	retry time.Duration
-	until time.Time
+	// subject is the digest of everything that the proof depends on.
+	subject string
+	proven  OCIRuntime
+	// retry is the pause before failed probes are repeated, and nextLook is its end. Both are zero for a complete
+	// proof.
+	retry    time.Duration
+	nextLook time.Time
 }
 
-// due reports whether the probes must run again.
+// due reports whether the probes must run now.
 func (p proof) due() bool {
-	if p.until.IsZero() {
+	if p.nextLook.IsZero() {
 		return !p.proven.Works()
 	}
-	return !time.Now().Before(p.until)
+	return !time.Now().Before(p.nextLook)
 }
 
-// again returns the proof that follows p after probes with the result proven. Each failure doubles the pause before the
+// next returns the proof that follows p after probes with the result proven. Each failure doubles the pause before the
 // next probes.
-func (p proof) again(proven OCIRuntime) *proof {
-	next := &proof{of: p.of, proven: proven}
+func (p proof) next(proven OCIRuntime) *proof {
+	next := &proof{subject: p.subject, proven: proven}
 	if proven.complete() {
 		return next
 	}
@@ -59,11 +60,11 @@ func (p proof) again(proven OCIRuntime) *proof {
 		longest = maxProofRetry
 	}
 	next.retry = min(max(2*p.retry, proofRetry), longest)
-	next.until = time.Now().Add(next.retry)
+	next.nextLook = time.Now().Add(next.retry)
 	return next
 }
 
-// complete reports whether all features work that the kernel allows.
+// complete reports whether every feature works that the kernel supports.
 func (r OCIRuntime) complete() bool {
 	return r.Works() && r.UserNamespaces && (r.RecursiveReadOnly || !hasMountSetattr())
 }
@@ -76,7 +77,7 @@ type savedProof struct {
 
 // save keeps a good proof for the next start of the program.
 func (p proof) save() error {
-	text, err := json.Marshal(savedProof{Of: p.of, Proven: p.proven})
+	text, err := json.Marshal(savedProof{Of: p.subject, Proven: p.proven})
 	if err != nil {
 		return err
 	}
@@ -85,16 +86,16 @@ func (p proof) save() error {
 
 // loadProof returns the saved proof if it has this digest, otherwise an empty one. Features that failed before are
 // probed again soon, in the background.
-func loadProof(of string, found OCIRuntime) *proof {
+func loadProof(subject string, found OCIRuntime) *proof {
 	var saved savedProof
 	text, err := found.Notes.LoadProof()
-	if err != nil || json.Unmarshal(text, &saved) != nil || saved.Of != of || !saved.Proven.Works() {
+	if err != nil || json.Unmarshal(text, &saved) != nil || saved.Of != subject || !saved.Proven.Works() {
 		found.Fault = "no container has shown yet that it works"
-		return &proof{of: of, proven: found}
+		return &proof{subject: subject, proven: found}
 	}
-	p := &proof{of: of, proven: saved.Proven}
+	p := &proof{subject: subject, proven: saved.Proven}
 	if !p.proven.complete() {
-		p.until = time.Now().Add(proofRetry)
+		p.nextLook = time.Now().Add(proofRetry)
 	}
 	return p
 }
@@ -195,7 +196,7 @@ func (p probe) prove(ctx context.Context, proven OCIRuntime) OCIRuntime {
 func (p proof) repeat(ctx context.Context, probe probe) *proof {
 	ctx, cancel := context.WithTimeout(ctx, max(proofLimit, p.retry))
 	defer cancel()
-	next := p.again(probe.prove(ctx, p.proven))
+	next := p.next(probe.prove(ctx, p.proven))
 	if !next.proven.Works() {
 		return next
 	}
@@ -207,8 +208,8 @@ func (p proof) repeat(ctx context.Context, probe probe) *proof {
 
 // proofRun is a proof that is under way.
 type proofRun struct {
-	of    string
-	began time.Time
-	made  atomic.Pointer[proof]
-	done  chan struct{} // closed once made is set
+	subject string
+	began   time.Time
+	made    atomic.Pointer[proof]
+	done    chan struct{} // closed once made is set
 }

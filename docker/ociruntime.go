@@ -65,8 +65,8 @@ func findOCIRuntime(info system.Info, shim bool) (OCIRuntime, ocinote.Runtime, e
 		}
 		if name == info.DefaultRuntime {
 			return OCIRuntime{}, ocinote.Runtime{}, fmt.Errorf(
-				"the runtime %s is %s and default-runtime of daemon.json: it needs another one behind it", name,
-				ociProgram)
+				"default-runtime of daemon.json is %[1]s, whose program is %[2]s: set it to the runtime that %[2]s "+
+					"must call", name, ociProgram)
 		}
 		real, err := realRuntime(info.Runtimes, info.DefaultRuntime)
 		return OCIRuntime{Name: name, Notes: ocinote.DirOf(runtime.Args)}, real, err

@@ -72,7 +72,7 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 			env := env
 			var config map[string]any
 			if c.runtimes != nil {
-				// With a wrong runtime in daemon.json, the engine must not find the shim instead.
+				// With a wrong runtime in daemon.json, the engine must not find criadapter-oci by the name of a shim.
 				env.Registration, config = rigenv.RegistrationDaemonJSON, map[string]any{"runtimes": c.runtimes}
 			}
 			own, _ := startEngine(t, env, config)

@@ -62,10 +62,10 @@ func (s *session) addOwnShims(f facts) {
 // distrust keeps new containers from the runtime until the next look at the engine. Existing pods keep it.
 func (s *session) distrust(ctx context.Context, reason error) {
 	s.features.OCIRuntime.Fault = reason.Error()
-	if s.until.IsZero() {
-		s.until = time.Now().Add(maxProofRetry)
+	if s.nextLook.IsZero() {
+		s.nextLook = time.Now().Add(maxProofRetry)
 	}
-	log.G(ctx).WithError(reason).WithField("again", time.Until(s.until).Round(time.Second)).
+	log.G(ctx).WithError(reason).WithField("again", time.Until(s.nextLook).Round(time.Second)).
 		Warn("OCI runtime criadapter-oci does not work on this engine, new pods and containers do without it, " +
 			"trying it again later")
 }
@@ -76,13 +76,13 @@ func (c *Client) proveOCIRuntime(ctx context.Context, s *session, p probe, f fac
 	if err := p.runtime.Notes.SaveRuntime(s.real); err != nil {
 		return err
 	}
-	of, err := s.proofKey(f).digest()
+	subject, err := s.proofKey(f).digest()
 	if err != nil {
 		return err
 	}
 	last := c.proof.Load()
-	if last == nil || last.of != of {
-		last = loadProof(of, p.runtime)
+	if last == nil || last.subject != subject {
+		last = loadProof(subject, p.runtime)
 	}
 	if last.due() {
 		if last, err = c.makeProof(ctx, last, p); err != nil {
@@ -90,7 +90,7 @@ func (c *Client) proveOCIRuntime(ctx context.Context, s *session, p probe, f fac
 		}
 	}
 	c.proof.Store(last)
-	s.features.OCIRuntime, s.until = last.proven, last.until
+	s.features.OCIRuntime, s.nextLook = last.proven, last.nextLook
 	if !last.proven.Works() {
 		return errors.New(last.proven.Fault)
 	}
@@ -103,8 +103,8 @@ func (c *Client) proveOCIRuntime(ctx context.Context, s *session, p probe, f fac
 // c.connecting.
 func (c *Client) makeProof(ctx context.Context, last *proof, p probe) (*proof, error) {
 	run := c.proving
-	if run == nil || run.of != last.of {
-		run = &proofRun{of: last.of, began: time.Now(), done: make(chan struct{})}
+	if run == nil || run.subject != last.subject {
+		run = &proofRun{subject: last.subject, began: time.Now(), done: make(chan struct{})}
 		c.proving = run
 		go func() {
 			defer close(run.done)
@@ -125,6 +125,6 @@ func (c *Client) makeProof(ctx context.Context, last *proof, p probe) (*proof, e
 		return nil, err
 	}
 	later := *last
-	later.until = time.Now().Add(proofRetry)
+	later.nextLook = time.Now().Add(proofRetry)
 	return &later, nil
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // TestRigShimWithoutTheProgram takes the program away while the shim runs a container. Commands in the container fail
-// until the program is back. If the shim used another runc on PATH instead, a command would have the groups of the
+// until the program is back. A shim that used another runc on PATH instead would give a command the groups of the
 // image.
 func TestRigShimWithoutTheProgram(t *testing.T) {
 	env := rigenv.Require(t)

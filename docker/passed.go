@@ -3,6 +3,7 @@ package docker
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,10 +18,11 @@ func isDockerd(dir string) bool {
 	return err == nil && strings.TrimSpace(string(name)) == dockerdName
 }
 
-// behind returns the engine's process id. peer is the process that listens on the engine's socket. It may have passed
-// the socket on, as systemd does (docker.socket). Then behind returns the dockerd that has the socket open, or peer if
-// there is none in proc.
-func behind(proc string, peer int, socket string) int {
+// enginePID returns the engine's process id. peer is the process that listens on the engine's socket. That process may
+// have passed the socket on, as systemd does (docker.socket). Then enginePID returns the dockerd that has the socket
+// open. peer may also be a proxy. Then enginePID returns the dockerd that uses the engine's data root. Without such a
+// dockerd in proc, it returns peer.
+func enginePID(proc string, peer int, socket, root string) int {
 	if isDockerd(filepath.Join(proc, strconv.Itoa(peer))) {
 		return peer
 	}
@@ -29,5 +31,34 @@ func behind(proc string, peer int, socket string) int {
 			return pid
 		}
 	}
+	if pid, found := rootUser(proc, root); found {
+		return pid
+	}
 	return peer
+}
+
+// rootUser returns the dockerd that uses a data root. Each engine keeps the list of its volumes open, and locks it
+// against other engines (volume/service/store.go in moby).
+func rootUser(proc, root string) (pid int, found bool) {
+	list, err := os.Stat(filepath.Join(root, "volumes", "metadata.db"))
+	if err != nil {
+		return 0, false
+	}
+	processes, _ := filepath.Glob(filepath.Join(proc, "[0-9]*")) // the pattern is valid
+	for _, dir := range processes {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err == nil && isDockerd(dir) && hasOpen(dir, list) {
+			return pid, true
+		}
+	}
+	return 0, false
+}
+
+// hasOpen reports whether a process has a file open. dir is its directory in a proc file system.
+func hasOpen(dir string, want os.FileInfo) bool {
+	files, _ := os.ReadDir(filepath.Join(dir, "fd")) // a process that has ended has none
+	return slices.ContainsFunc(files, func(file os.DirEntry) bool {
+		info, err := os.Stat(filepath.Join(dir, "fd", file.Name()))
+		return err == nil && os.SameFile(info, want)
+	})
 }

@@ -22,8 +22,8 @@ func socketPath(host string) string {
 	return path
 }
 
-// readPeer returns the process that listens on the unix socket of host, in our PID namespace: dockerd, or systemd if it
-// has passed the socket on. It returns 0 if the process is outside our PID namespace.
+// readPeer returns the id of the process that listens on the unix socket of host: dockerd, or systemd if it has passed
+// the socket on. It returns 0 for a process outside of our PID namespace.
 func readPeer(ctx context.Context, host string) (int, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", socketPath(host))
 	if err != nil {
@@ -47,8 +47,8 @@ func readPeer(ctx context.Context, host string) (int, error) {
 	return int(cred.Pid), nil
 }
 
-// witness returns the directory in /proc that shows the engine's permissions. If no dockerd is visible behind the
-// socket, such as with a proxy, it returns the directory of our own process as the best approximation.
+// witness returns the directory in /proc that shows the engine's permissions. If no dockerd is visible, for example
+// because its program has another name, witness returns the directory of our own process as the best approximation.
 func witness(proc string, peer int) string {
 	dir := filepath.Join(proc, strconv.Itoa(peer))
 	if !isDockerd(dir) {
@@ -72,7 +72,7 @@ func canLowerOOMScore(dir string) bool {
 }
 
 // inUserNamespace reports whether the process of dir is in another user namespace than the kernel's first one. A node
-// that is a system container (LXC) has such a namespace. It returns false if that cannot be read.
+// that is a system container (LXC) has such a namespace. It returns false if the namespace cannot be read.
 func inUserNamespace(dir string) bool {
 	uidMap, err := os.ReadFile(filepath.Join(dir, "uid_map"))
 	return err == nil && !slices.Equal(strings.Fields(string(uidMap)), []string{"0", "0", "4294967295"})

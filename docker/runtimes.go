@@ -36,7 +36,7 @@ func scriptedRuntimes(runtimes map[string]system.RuntimeWithStatus) []string {
 	return namesOf(runtimes, func(name string) bool { return len(runtimes[name].Args) > 0 })
 }
 
-// namesOf returns the names of the runtimes that accept accepts, in lexical order, nil for none.
+// namesOf returns the names for which accept returns true, in lexical order, nil for none.
 func namesOf(runtimes map[string]system.RuntimeWithStatus, accept func(name string) bool) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(runtimes)) {
@@ -73,8 +73,8 @@ func ownShims(runtimes map[string]system.RuntimeWithStatus, dir string) map[stri
 	return shims
 }
 
-// isSandboxed judges a runtime by its program and its shim, and not by the operator's name for it. A runtime with
-// neither of them is a shim, and name is the shim's name.
+// isSandboxed looks at a runtime's program and shim, and not at the operator's name for it. A runtime without both is a
+// shim, and name is the shim's name.
 func isSandboxed(name string, runtime system.Runtime) bool {
 	if runtime.Path == "" && runtime.Type == "" {
 		return hasSandboxedWord(name)

@@ -10,8 +10,8 @@ import (
 )
 
 // session is one connection to one engine: a client with its negotiated API version, and the engine's features. It is
-// immutable. If a call finds the engine away, the whole session is dropped, because the engine may come back with
-// another version.
+// immutable. A call that finds the engine away drops the whole session, because the engine may come back with another
+// version.
 type session struct {
 	api      *client.Client
 	features Features
@@ -25,12 +25,12 @@ type session struct {
 	real ocinote.Runtime
 	// runtimes are all runtimes of the engine, by name.
 	runtimes map[string]system.RuntimeWithStatus
-	// until is the time of the next look at the engine, because its OCI runtime did not work. Zero means none.
-	until time.Time
+	// nextLook is the time of the next look at the engine, because its OCI runtime did not work. Zero means none.
+	nextLook time.Time
 }
 
 // outdated reports whether the engine is due for another look.
-func (s *session) outdated() bool { return !s.until.IsZero() && time.Now().After(s.until) }
+func (s *session) outdated() bool { return !s.nextLook.IsZero() && time.Now().After(s.nextLook) }
 
 // setRuntime sets the runtime behind criadapter-oci in the note of a new container: the container's own.
 func (s *session) setRuntime(note *ocinote.Note, spec ContainerSpec) (err error) {

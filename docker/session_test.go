@@ -161,8 +161,8 @@ func TestForwardedSocket(t *testing.T) {
 	}
 }
 
-// TestContainerWhoseEndTheEngineMissed: an engine of this machine is accepted although it still shows a container as
-// running whose process has ended.
+// TestContainerWhoseEndTheEngineMissed: an engine of this machine is accepted, even if it lists a container as running
+// after the end of the container's process.
 func TestContainerWhoseEndTheEngineMissed(t *testing.T) {
 	f := newFakeServer(t)
 	f.change(func() { f.running = []container.Summary{{ID: "ended"}, {ID: "running"}} })
@@ -229,7 +229,7 @@ func TestNoRequestWaitsForAnotherLook(t *testing.T) {
 	outdate := func() *session {
 		testutil.Must(t, c.Ping(testContext(t)))
 		old := *c.current.Load()
-		old.until = time.Now().Add(-time.Second)
+		old.nextLook = time.Now().Add(-time.Second)
 		c.current.Store(&old)
 		return &old
 	}

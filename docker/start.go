@@ -12,17 +12,17 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// startBackoff paces the retries of a start that met a shim which was ending. A shim ends within milliseconds, and on a
-// busy machine within seconds.
+// startBackoff paces the retries of a start that met an ending shim. A shim ends within milliseconds, and on a busy
+// machine within seconds.
 var startBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 11}
 
 // StartContainer implements Containers. The engine answers 304 for a running container, which is not an error.
 //
-// The containers of a pod share a shim, which ends with the last of them. A start at that moment may be given the
-// ending shim. Then the engine has created no process, and the start is repeated.
+// The containers of a pod share a shim, which ends with the last container. The engine may give the ending shim to a
+// start at that moment. Then the engine has created no process, and StartContainer repeats the start.
 //
-// From Docker Engine 24 on, a start fails if its client leaves, and the engine then reports the container as one that
-// could not run.
+// From Docker Engine 24 on, a start fails if its client leaves. The engine then reports that the container could not
+// run.
 func (c *Client) StartContainer(ctx context.Context, id string) error {
 	defer step.At("engine: start container")()
 	o := op{verb: "start container", kind: aContainer, object: id, bound: c.timeout}
@@ -39,12 +39,12 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 	})
 }
 
-// StartCancelled reports whether the engine's error of a failed start says that its client has left, such as a killed
-// criadapter. The engine cancels a start only before it runs the container's program.
+// StartCancelled reports whether a failed start's error, as the engine keeps it, says that the client has left. A
+// killed criadapter is such a client. The engine cancels a start only before it runs the container's program.
 func StartCancelled(text string) bool { return strings.Contains(text, context.Canceled.Error()) }
 
-// endingShim has texts in the engine's errors for an ending shim. Its socket was closed, or it no longer listened. It
-// no longer ran programs, or its end removed the directory of the new container.
+// endingShim has parts of the engine's errors for an ending shim. In their order: the shim closed its socket, it no
+// longer listened, it no longer ran programs, or its end removed the directory of the new container.
 var endingShim = []string{"ttrpc: closed", "connect: connection refused", "): shutdown",
 	"start failed: failed to write bootstrap.json"}
 

@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestStartMeetsAnEndingShim repeats a start that was given the shim of a container which had just ended, and no other
-// failed start.
+// TestStartMeetsAnEndingShim checks that a start is repeated if it met the ending shim of an earlier container. No
+// other failed start is repeated.
 func TestStartMeetsAnEndingShim(t *testing.T) {
 	const create = "failed to create task for container: "
 	for _, c := range []struct {

@@ -44,8 +44,8 @@ func checkKind(f facts, features Features) error {
 		return refusal("the engine is rootless: its containers live in a user's namespaces and cannot share the " +
 			"node's network, cgroups and devices; run dockerd as root")
 	case features.userNSRemap:
-		return refusal("the engine remaps user ids (userns-remap): containers could not share the namespaces of " +
-			"their pod's host, nor read volumes that the kubelet made; remove userns-remap from daemon.json")
+		return refusal("the engine remaps user ids (userns-remap): containers could not share the node's " +
+			"namespaces, nor read volumes that the kubelet made; remove userns-remap from daemon.json")
 	}
 	return nil
 }
@@ -77,12 +77,13 @@ func checkVisible(peer int, root string) error {
 const maxLooks = 8
 
 // checkRunning recognises an engine of another machine that is forwarded to a socket here: its running containers have
-// no process or directory. One container that has them, or may have ended, shows an engine of this machine. Docker can
-// list a container as running for days after its process has ended, if it has missed the end. Without a running
-// container it accepts the engine.
+// no process or directory here. One container that has them, or may have ended, shows an engine of this machine. Docker
+// can list a container as running for days after its process has ended, if it has missed the end. checkRunning accepts
+// an engine without running containers.
 func checkRunning(ctx context.Context, api *client.Client, root string) error {
+	// Without the filter, a limit also lists ended containers.
 	list, err := api.ContainerList(ctx, client.ContainerListOptions{
-		Limit: maxLooks, Filters: make(client.Filters).Add("status", "running")}) // a limit alone also lists ended ones
+		Limit: maxLooks, Filters: make(client.Filters).Add("status", "running")})
 	if err != nil || len(list.Items) == 0 {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/encoding/protojson"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -36,7 +37,7 @@ type podOptions struct {
 // podOptionsVersion is the only version of podOptions that this program writes and reads.
 const podOptionsVersion = 1
 
-// Checkpoint writes containers of a ready pod into an empty directory, all as of one moment (CRI CheckpointPod). The
+// Checkpoint writes containers of a ready pod into an empty directory, all at one moment (CRI CheckpointPod). The
 // containers keep running, even after an error. If the engine cannot checkpoint, Checkpoint fails with
 // ErrFailedPrecondition and says what is missing. After an error the directory is empty again. Two calls with one
 // directory run one after the other.
@@ -44,7 +45,7 @@ func (s *Service) Checkpoint(ctx context.Context, id, dir string, containerIDs [
 	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return err
 	}
-	// A call that waited here finds the checkpoint of the call before it, and must not remove that.
+	// A call that waited here finds the checkpoint of the call before it, and must not remove it.
 	unlock, err := s.checkpoints.Lock(ctx, filepath.Clean(dir))
 	if err != nil {
 		return err
@@ -98,14 +99,21 @@ func (s *Service) describePod(pod *state.Pod, containerIDs []string, dir string)
 	return os.WriteFile(filepath.Join(dir, podOptionsFile), encoded, dumpFileMode)
 }
 
-// checkEmpty fails unless dir is the absolute path of an empty directory.
+// badPaths are the errors of a path that cannot be a directory. Other errors, such as EIO, do not blame the request.
+var badPaths = []error{unix.ENOENT, unix.ENOTDIR, unix.ENAMETOOLONG, unix.ELOOP, unix.EINVAL}
+
+// checkEmpty fails unless dir is the absolute path of an empty directory. The error is an ErrInvalidArgument if another
+// path is needed.
 func checkEmpty(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("output_path: %q is not an absolute path: %w", dir, errdefs.ErrInvalidArgument)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
+	if slices.ContainsFunc(badPaths, func(bad error) bool { return errors.Is(err, bad) }) {
 		return fmt.Errorf("output_path: %w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	if err != nil {
+		return fmt.Errorf("output_path: %w", err)
 	}
 	if len(entries) > 0 {
 		return fmt.Errorf("output_path: %s is not empty: %w", dir, errdefs.ErrInvalidArgument)
@@ -141,7 +149,7 @@ func (s *Service) Restore(
 			"config.linux.security_context.namespace_options.userns_options: containers in a user namespace "+
 				"cannot be restored: %w", errdefs.ErrFailedPrecondition)
 	}
-	// A call that waited here finds the pod of the call before it, and must not remove that.
+	// A call that waited here finds the pod of the call before it, and must not remove it.
 	unlock, err := s.checkpoints.Lock(ctx, translate.SandboxName(config.GetMetadata()))
 	if err != nil {
 		return "", nil, err

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/cni"
@@ -148,6 +150,22 @@ func TestCheckpointPod(t *testing.T) {
 		n.containers.fail(nil)
 		n.must(n.Remove(n.Context(), id))
 	})
+}
+
+// Only errors that another path avoids are the client's.
+func TestCheckpointPodWithoutADirectory(t *testing.T) {
+	file, absent := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "absent")
+	testutil.WriteFile(t, file, "")
+	for _, path := range []string{"relative", absent, file, "/" + strings.Repeat("x", 256)} {
+		testutil.Fails(t, checkEmpty(path), errdefs.IsInvalidArgument, "%.20s", path)
+	}
+	dir := t.TempDir()
+	var before unix.Rlimit
+	testutil.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
+	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: before.Max}))
+	err := checkEmpty(dir)
+	testutil.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before))
+	testutil.Assert(t, errors.Is(err, unix.EMFILE) && !errdefs.IsInvalidArgument(err), "without descriptors: %v", err)
 }
 
 // The second of two calls with one directory must not remove the checkpoint of the first.

@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// before creates another container under the pod's name just before the pod's
-// own create, when the cache knows of neither.
+// before creates another container under the pod's name just before the pod's own create. The cache has neither of them
+// yet.
 func (n *node) before(other func(docker.ContainerSpec) docker.ContainerSpec) (id *string) {
 	id = new(string)
 	n.engine.creating = func(spec docker.ContainerSpec) {
@@ -131,8 +131,8 @@ func TestSandboxWithACheckpointIsNoLeftover(t *testing.T) {
 	})
 }
 
-// A pod of the criadapter with another root directory is neither taken over nor
-// replaced, and the error says whose it is.
+// A pod of the criadapter with another root directory is neither taken over nor replaced, and the error names its
+// owner.
 func TestPodOfAnotherRootDirectoryIsLeftAlone(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.opts.RootDirectory = "/ours"

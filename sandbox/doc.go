@@ -20,10 +20,10 @@
 // with StopPodSandbox and RemovePodSandbox.
 //
 // CNI ADD begins as soon as the sandbox's network namespace exists, while the engine still starts a sandbox container.
-// The intent is on disk before.
+// By then the intent is on disk.
 //
-// A Run goes on when its caller's deadline passes. The same request repeated gets the finished pod. A different request
-// under the same name fails with ErrAlreadyExists.
+// A Run goes on when its caller's deadline passes. A repetition of the same request gets the finished pod. A different
+// request under the same name fails with ErrAlreadyExists.
 //
 // One lock per pod is held while a pod's own parts change. It is never held while containers are stopped or removed:
 // they have locks of their own.

@@ -17,7 +17,7 @@ import (
 type nodeFiles struct{ resolvConf, resolvedResolvConf, hosts string }
 
 // Files keeps each pod's resolv.conf, hosts and hostname: the engine makes them only for containers on its own
-// networks. They are complete before the pod's first container exists and are mounted into each of them.
+// networks. They are complete before the pod's first container exists, and are mounted into each container.
 type Files struct {
 	dir  string
 	node nodeFiles

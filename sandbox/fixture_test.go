@@ -403,8 +403,10 @@ type containers struct {
 	node     *node
 	restored sync.Map // ids
 	leaving  sync.Map // ids of pods
-	mu       sync.Mutex
-	err      error
+	// unfinished has the id of a container that the cache lacks, by pod.
+	unfinished sync.Map
+	mu         sync.Mutex
+	err        error
 }
 
 func (c *containers) fail(err error) {
@@ -444,6 +446,14 @@ func (c *containers) Remove(ctx context.Context, id string) error {
 	}
 	c.node.cache.RemoveContainer(id)
 	return nil
+}
+
+func (c *containers) RemoveUnfinished(ctx context.Context, sandboxID string) error {
+	id, found := c.unfinished.Load(sandboxID)
+	if !found {
+		return nil
+	}
+	return docker.IgnoreNotFound(c.node.engine.RemoveContainer(ctx, id.(string)))
 }
 
 // LeavePod has Remove check that the pod leaves.

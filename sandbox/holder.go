@@ -26,7 +26,7 @@ type holder interface {
 
 // holderSetUp makes the namespaces of one pod. It has the holder's own state of the set-up.
 type holderSetUp interface {
-	// create makes the pod's id. With an error nothing is left.
+	// create makes the pod's id. After an error nothing is left.
 	create(ctx context.Context, p *pending) (id string, err error)
 	// start makes the namespaces. It writes the intent to disk before it holds anything in the network.
 	start(ctx context.Context, p *pending) error

@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// containerHolder keeps a pod's namespaces in a container of the engine. The pod has the container's id. The
+// containerHolder keeps a pod's namespaces in a container of the engine. The pod's id is the container's id. The
 // container's program only waits.
 type containerHolder struct {
 	opts       *Options

@@ -20,7 +20,7 @@ import (
 // process. Nothing of that survives a reboot. Except for the pin of the network namespace, all of it is in one
 // directory per pod:
 //
-//	owner  whose pod it is, and a copy of its first record
+//	owner  the root directory of the pod's criadapter, and a copy of the pod's first record
 //	ipc    the pin of the IPC namespace, unless the pod uses the node's
 //	uts    the pin of the UTS namespace, unless the pod uses the node's
 //	user   the pin of the user namespace, if the pod has one of its own: it owns the other namespaces

@@ -57,8 +57,10 @@ func TestPodThatNeedsASandboxContainerHasOne(t *testing.T) {
 		"shares its PID namespace": func(_ *node, c *runtimeapi.PodSandboxConfig) {
 			c.Linux.SecurityContext.NamespaceOptions.Pid = runtimeapi.NamespaceMode_POD
 		},
-		"no runtime that joins": func(n *node, _ *runtimeapi.PodSandboxConfig) { n.engine.runtime = false },
-		"it is not wanted":      func(n *node, _ *runtimeapi.PodSandboxConfig) { n.opts.WithoutContainers = false },
+		"no criadapter-oci": func(n *node, _ *runtimeapi.PodSandboxConfig) { n.engine.runtime = false },
+		"WithoutContainers is false": func(n *node, _ *runtimeapi.PodSandboxConfig) {
+			n.opts.WithoutContainers = false
+		},
 		"a missing slice": func(n *node, c *runtimeapi.PodSandboxConfig) {
 			n.engine.driver = systemdDriver
 			n.opts.Cgroups = parents{n.TempDir()}

@@ -22,7 +22,7 @@ type podNetwork struct{ opts *Options }
 
 // joined is how far a pod has come on its way to the network.
 type joined struct {
-	// handle is its pinned namespace, nil without.
+	// handle is the pod's pinned namespace, nil for none.
 	handle *netns.Handle
 	result *cni.Result
 	err    error

@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Network joins pods to the network and takes them off it; *cni.Network is one.
-// An Add that leaves something behind fails with a *cni.NotUndoneError.
+// Network joins pods to the network and takes them off it. *cni.Network implements it. An Add that leaves something
+// behind fails with a *cni.NotUndoneError.
 type Network interface {
 	Add(ctx context.Context, pod cni.Pod) (*cni.Result, error)
 	Del(ctx context.Context, pod cni.Pod, network string) error
@@ -38,16 +38,19 @@ type Images interface {
 type Containers interface {
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	Remove(ctx context.Context, id string) error
+	// RemoveUnfinished removes containers of failed creates that the cache may lack. No create in the pod may succeed
+	// any more.
+	RemoveUnfinished(ctx context.Context, sandboxID string) error
 	// LeavePod has Remove keep the records of the pod's containers until done is called.
 	LeavePod(pod *state.Pod) (done func(removed bool))
-	// CheckpointAll writes running containers of a pod into directories of their names below dir, as of one moment.
+	// CheckpointAll writes running containers of a pod into directories of their names below dir, all at one moment.
 	CheckpointAll(ctx context.Context, sandboxID string, ids []string, dir string) error
-	// Restore makes a container that begins, when it is started, where the checkpoint in dir ended.
+	// Restore makes a container whose start continues at the checkpoint in dir.
 	Restore(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig,
 		podConfig *runtimeapi.PodSandboxConfig, dir string) (id string, err error)
 }
 
-// Cgroups finds the cgroups of containers and pods; *stats.Collector does.
+// Cgroups finds the cgroups of containers and pods. *stats.Collector implements it.
 type Cgroups interface {
 	// ProcsFile returns the file that lists the processes of a container that is about to start. It is empty if the
 	// file is unknown.
@@ -77,8 +80,8 @@ type Options struct {
 	RootDirectory string
 	// Cgroups, when not nil, lets pods be joined to the network before their start is over.
 	Cgroups Cgroups
-	// Forget, when not nil, removes what another shim has kept of a pod that is removed. It is cheap and succeeds where
-	// there is nothing.
+	// Forget, when not nil, removes what another shim has kept for a pod that is being removed. It is cheap and
+	// succeeds where there is nothing.
 	Forget func(id string) error
 	// Plugins follow pods; nil for none.
 	Plugins Plugins
@@ -87,7 +90,7 @@ type Options struct {
 	// NetnsDir is where network namespaces are pinned, /run/netns when empty.
 	NetnsDir string
 	// podsDir is where pods without a sandbox container have their namespaces, defaultPodsDir when empty. It must not
-	// outlive the machine.
+	// survive a reboot.
 	podsDir string
 	// setUpTimeout bounds the set-up of one pod, 4 minutes when zero: as long as a kubelet waits for it.
 	setUpTimeout time.Duration

@@ -49,7 +49,7 @@ func makeOwned(dir string, o owner) error {
 	return nil
 }
 
-// removeOwned removes a directory with its owner, and what else is left there.
+// removeOwned removes a directory with its owner file and everything else in it.
 func removeOwned(dir, rootDirectory string) error {
 	defer step.At("pod directory: remove")()
 	removing := filepath.Join(filepath.Dir(dir), unfinished(rootDirectory)+filepath.Base(dir))

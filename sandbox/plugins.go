@@ -8,13 +8,13 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Plugins follow pods, and may refuse new ones; *nri.Service connects them.
+// Plugins follow pods, and may refuse new ones. *nri.Service implements Plugins.
 type Plugins interface {
 	// Block keeps new plugins from joining until unblock is called.
 	Block() (unblock func())
 	// RunPod fails if a plugin refuses a new pod.
 	RunPod(ctx context.Context, pod *state.Pod) error
-	// UndoPod takes back RunPod, whether or not it failed. It comes before the cache has the pod.
+	// UndoPod takes back RunPod, whether or not it failed. Call it only for a pod that the cache never had.
 	UndoPod(ctx context.Context, pod *state.Pod)
 	StopPod(ctx context.Context, pod *state.Pod)
 	RemovePod(ctx context.Context, pod *state.Pod)

@@ -16,8 +16,8 @@ type presence struct {
 	joined, owned bool
 }
 
-// action is what this program does with a pod by itself. Anything else is the kubelet's: it removes pods that it does
-// not want.
+// action is what this program does with a pod by itself. Anything else is left to the kubelet, which removes pods that
+// it does not want.
 type action int
 
 const (

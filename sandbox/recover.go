@@ -89,9 +89,9 @@ func (s *Service) owned() []string {
 	return ids
 }
 
-// apply calls do for the pods that need the action.
+// apply calls act for the pods that need the action.
 func apply(
-	ctx context.Context, found map[string]presence, needed action, do func(context.Context, string) error,
+	ctx context.Context, found map[string]presence, needed action, act func(context.Context, string) error,
 ) error {
 	var ids []string
 	for id, r := range found {
@@ -99,11 +99,11 @@ func apply(
 			ids = append(ids, id)
 		}
 	}
-	return inParallel(ctx, ids, do)
+	return inParallel(ctx, ids, act)
 }
 
-// inParallel calls do for each item, recoverLimit at a time and each within recoverTimeout. It joins the errors.
-func inParallel[T any](ctx context.Context, list []T, do func(context.Context, T) error) error {
+// inParallel calls act for each item, recoverLimit at a time and each within recoverTimeout. It joins the errors.
+func inParallel[T any](ctx context.Context, list []T, act func(context.Context, T) error) error {
 	errs := make([]error, len(list))
 	var group errgroup.Group
 	group.SetLimit(recoverLimit)
@@ -111,7 +111,7 @@ func inParallel[T any](ctx context.Context, list []T, do func(context.Context, T
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 			defer cancel()
-			errs[i] = do(ctx, item)
+			errs[i] = act(ctx, item)
 			return nil
 		})
 	}
@@ -119,13 +119,13 @@ func inParallel[T any](ctx context.Context, list []T, do func(context.Context, T
 	return errors.Join(errs...)
 }
 
-// onPod calls do for a pod of the cache, if it is there.
-func (s *Service) onPod(ctx context.Context, id string, do func(context.Context, *state.Pod) error) error {
+// onPod calls act for a pod of the cache, if it is there.
+func (s *Service) onPod(ctx context.Context, id string, act func(context.Context, *state.Pod) error) error {
 	pod, err := s.opts.Cache.Snapshot().Pod(id)
 	if err != nil {
 		return docker.IgnoreNotFound(err)
 	}
-	if err := do(log.WithLogger(ctx, log.G(ctx).WithFields(pod.LogFields())), pod); err != nil {
+	if err := act(log.WithLogger(ctx, log.G(ctx).WithFields(pod.LogFields())), pod); err != nil {
 		return fmt.Errorf("pod %s: %w", pod.Meta.Name, err)
 	}
 	return nil

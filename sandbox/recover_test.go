@@ -212,7 +212,7 @@ func TestRecoverLeavesAPodAloneThatIsStopped(t *testing.T) {
 	})
 }
 
-// lose takes away parts of a pod, a bit for each, as crashes, clean-ups and people do.
+// lose removes parts of a pod, as crashes, clean-ups and people do. Each bit of parts stands for one of them.
 func (n *node) lose(id string, parts byte) {
 	n.Helper()
 	pod := n.pod(id)
@@ -236,7 +236,7 @@ func (n *node) lose(id string, parts byte) {
 	}
 }
 
-// onlyThePin has the lost parts of a pod of which only the pin is left. Nothing names the pin's owner. The pin is on a
+// onlyThePin is the value of parts that leaves only the pin of a pod. Nothing names the pin's owner. The pin is on a
 // tmpfs, so a reboot removes it.
 const onlyThePin = 0b11011
 

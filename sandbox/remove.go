@@ -26,6 +26,9 @@ func (s *Service) Remove(ctx context.Context, id string) (err error) {
 	if err := s.forContainers(ctx, pod.ID, s.opts.Containers.Remove); err != nil {
 		return err
 	}
+	if err := s.opts.Containers.RemoveUnfinished(ctx, pod.ID); err != nil {
+		return err
+	}
 	unlock, err := s.locks.Lock(ctx, pod.ID)
 	if err != nil {
 		return err

@@ -121,6 +121,31 @@ func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 	})
 }
 
+// The roll-back has removed the sandbox container, but not the checkpoint, when the engine goes away. The engine does
+// not list such a pod when it is back.
+func TestPodOfAFailedRollBackIsShownWithoutTheEngine(t *testing.T) {
+	onEachKind(t, func(n *node) {
+		var unlock, repair func()
+		n.network.setAdd(func(context.Context, cni.Pod) error {
+			unlock, repair = n.lockStore(), n.engine.Inject("InspectContainer", dockertest.Fault{})
+			return errTest
+		})
+		id, err := n.Run(n.Context(), podConfig("web"), "")
+		testutil.Require(n, err != nil && strings.Contains(err.Error(), "roll-back: cannot"),
+			"Run returned %v", err)
+		n.wantState(id, notReady)
+		repair()
+		n.engine.Away()
+		n.engine.Back()
+		settle()
+		n.wantState(id, notReady)
+		unlock()
+		n.network.failAdd(nil)
+		n.stopAndRemoveLast(id)
+		n.wantNothing()
+	})
+}
+
 // DEL is not called after an ADD that undid itself. If the plugin is missing, DEL would fail, too, and each attempt
 // would leave a pod.
 func TestFailedAddThatUndidItselfIsNotDeleted(t *testing.T) {

@@ -152,22 +152,24 @@ func (s *Service) rollBack(ctx context.Context, p *pending, cause error) error {
 	return errors.Join(cause, undoErr)
 }
 
-// show makes a pod visible whose roll-back failed. If the engine is away, the cache finds a sandbox container when the
-// engine is back. The engine does not know a pod without one.
+// show makes a pod visible whose roll-back failed. Its record describes a pod without a sandbox container. It also
+// describes a pod whose sandbox container cannot be inspected: the roll-back may have removed that container, and then
+// the cache finds nothing when the engine is back.
 func (s *Service) show(ctx context.Context, p *pending) {
-	id := p.record.SandboxID
-	if p.record.Namespaces != nil {
-		pod := state.PodOf(ctx, p.record)
-		pod.Status.NetworkReady = false
-		s.opts.Cache.PutPod(pod)
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	defer cancel()
-	if _, err := s.opts.Cache.RefreshPod(ctx, id); docker.IgnoreNotFound(err) != nil {
+	if p.record.Namespaces == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		id := p.record.SandboxID
+		_, err := s.opts.Cache.RefreshPod(ctx, id)
+		if docker.IgnoreNotFound(err) == nil {
+			return
+		}
 		log.G(ctx).WithError(err).WithField("podSandboxID", id).
 			Warn("cannot inspect pod sandbox after failed roll-back")
 	}
+	pod := state.PodOf(ctx, p.record)
+	pod.Status.NetworkReady = false
+	s.opts.Cache.PutPod(pod)
 }
 
 // refuseExisting fails if a pod in any state has the name or the metadata. The kubelet raises the attempt for each new
@@ -181,7 +183,7 @@ func (s *Service) refuseExisting(name string) error {
 	return nil
 }
 
-// prepare does everything that can fail without side effects.
+// prepare does the steps that leave nothing behind if they fail.
 func (s *Service) prepare(
 	ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string,
 ) (*pending, error) {

@@ -151,13 +151,13 @@ func injected(call string, fault dockertest.Fault) func(*node) func() {
 	return func(n *node) func() { return n.engine.Inject(call, fault) }
 }
 
-// duringAdd makes CNI ADD call do at its beginning, until repair.
-func (n *node) duringAdd(do func(context.Context, cni.Pod) error) (repair func()) {
-	n.network.setAdd(do)
+// duringAdd makes CNI ADD call hook at its beginning, until repair.
+func (n *node) duringAdd(hook func(context.Context, cni.Pod) error) (repair func()) {
+	n.network.setAdd(hook)
 	return func() { n.network.failAdd(nil) }
 }
 
-// steps are all steps of a set-up with the ways in which they fail, until repair.
+// steps returns a function for each failure of a step of a set-up. The step fails until repair is called.
 func steps() map[string]func(*node) (repair func()) {
 	fault := dockertest.Fault{Err: errTest}
 	after := dockertest.Fault{Err: errTest, AfterEffect: true}

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/internal/keylock"
 )
 
-// Service runs the pods of a node. All methods are safe for concurrent use;
-// calls for different pods never wait for each other.
+// Service runs the pods of a node. All methods are safe for concurrent use; calls for different pods never wait for
+// each other.
 type Service struct {
 	opts  Options
 	locks keylock.Locks
@@ -55,8 +55,8 @@ func New(opts Options) *Service {
 	return s
 }
 
-// Close cancels the set-ups under way and returns when they are rolled back, and pods that no client waits for are
-// removed.
+// Close cancels the set-ups under way. It returns when they are rolled back, and when the pods that no client waits for
+// are removed.
 func (s *Service) Close() {
 	s.cancel()
 	s.group.Wait()

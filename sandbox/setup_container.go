@@ -31,7 +31,7 @@ type containerSetUp struct {
 	early *earlyJoin
 }
 
-// create implements holderSetUp. It clears two ordinary obstacles: a pruned sandbox image, and a leftover of an
+// create implements holderSetUp. It handles two ordinary obstacles: a pruned sandbox image, and a leftover of an
 // interrupted create.
 func (c *containerSetUp) create(ctx context.Context, p *pending) (string, error) {
 	if err := c.makeUsers(ctx, p); err != nil {
@@ -94,8 +94,8 @@ func (h containerHolder) requireSeen(ctx context.Context, engine int, dir string
 	return err
 }
 
-// clearPin removes a pin that a crash left before its pod had a container. The pin stays if the engine has a pod of
-// this name that the cache lacks.
+// clearPin removes a pin that was left by a crash before its pod had a container. The pin stays if the engine has a pod
+// of this name that the cache lacks.
 func (c *containerSetUp) clearPin(ctx context.Context, name string, set netns.Set) error {
 	if _, err := os.Lstat(set.User); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -49,8 +49,8 @@ func (s *Service) markStopping(ctx context.Context, pod *state.Pod) error {
 	return nil
 }
 
-// tearDown takes the pod off the network while its sandbox ends: the pinned
-// namespace outlives the sandbox, so neither needs to wait for the other.
+// tearDown takes the pod off the network while its sandbox ends. Neither needs to wait for the other, because the
+// pinned namespace outlives the sandbox.
 func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 	unlock, err := s.locks.Lock(ctx, pod.ID)
 	if err != nil {
@@ -86,8 +86,8 @@ func (s *Service) release(ctx context.Context, pod *state.Pod, record checkpoint
 		return nil
 	}
 	if record.Phase == checkpoint.PhaseReady {
-		// After a crash in the middle of CNI DEL the next start must not show a
-		// running sandbox without a network as READY.
+		// After a crash in the middle of CNI DEL, the next start must not show a running sandbox without a network as
+		// READY.
 		s.savePhase(ctx, pod, checkpoint.PhaseIntent)
 	}
 	if err := s.network.disconnect(ctx, record, pod.Meta.Config); err != nil {
@@ -96,11 +96,11 @@ func (s *Service) release(ctx context.Context, pod *state.Pod, record checkpoint
 	return netns.Open(record.NetnsPath).Unpin()
 }
 
-// forContainers calls do for all containers of a pod, side by side.
-func (s *Service) forContainers(ctx context.Context, sandboxID string, do func(context.Context, string) error) error {
+// forContainers calls act for all containers of a pod, side by side.
+func (s *Service) forContainers(ctx context.Context, sandboxID string, act func(context.Context, string) error) error {
 	var group errgroup.Group
 	for _, c := range s.opts.Cache.Snapshot().ContainersOf(sandboxID) {
-		group.Go(func() error { return do(ctx, c.ID) })
+		group.Go(func() error { return act(ctx, c.ID) })
 	}
 	return group.Wait()
 }

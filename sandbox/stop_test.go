@@ -50,6 +50,21 @@ func TestRemoveTakesAllOfAPod(t *testing.T) {
 	})
 }
 
+// If the engine lost the answer to a create and the container's event, the cache lacks the container.
+func TestRemoveTakesTheContainerOfAnUnfinishedCreate(t *testing.T) {
+	onEachKind(t, func(n *node) {
+		id := n.run("web")
+		leftover := n.addContainer(id, "web", "app")
+		n.cache.RemoveContainer(leftover)
+		n.containers.unfinished.Store(id, leftover)
+		n.engine.Inject("RemoveContainer", dockertest.Fault{Object: leftover, Err: errTest, Times: 1})
+		testutil.FailsWith(n, n.Remove(n.Context(), id), errTest, "Remove")
+		n.wantState(id, notReady)
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
 func TestStopAndRemoveAreIdempotent(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		id := n.run("web")

@@ -19,7 +19,7 @@ func (s *Service) releaseUnknown(ctx context.Context, id string) error {
 	}
 	if _, err := s.opts.Store.Load(ctx, id); !errdefs.IsNotFound(err) {
 		if errdefs.IsInvalidArgument(err) {
-			return nil // it is no sandbox's id
+			return nil // it is not the id of a sandbox
 		}
 		return err // nil for a pod that is being set up
 	}
@@ -55,7 +55,7 @@ func (s *Service) releaseStray(ctx context.Context, id string, joined bool) erro
 	return s.kernel.remove(ctx, id)
 }
 
-// releaseHeld gives back what any pod may hold. Its files go last: they say that the pod is ours.
+// releaseHeld gives back what any pod may hold. The pod's files go last, because they show that the pod is ours.
 func (s *Service) releaseHeld(ctx context.Context, id string, joined bool) error {
 	path := s.network.netnsPath(id)
 	if joined {

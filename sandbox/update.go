@@ -15,10 +15,10 @@ import (
 )
 
 // UpdateResources changes the limits of a running pod (CRI UpdatePodSandboxResources). A nil argument changes nothing.
-// A kubelet calls it before it resizes the pod's cgroup itself, and takes any error for a refusal. Nothing is written
-// into a cgroup that a kubelet made: only the record and PodSandboxStatus change.
+// A kubelet sends this request before it resizes the pod's cgroup itself, and takes any error for a refusal. Nothing is
+// written into a cgroup that a kubelet made: only the record and PodSandboxStatus change.
 //
-// It fails with ErrNotFound for an unknown id and with ErrFailedPrecondition for a pod that is not ready.
+// UpdateResources fails with ErrNotFound for an unknown id and with ErrFailedPrecondition for a pod that is not ready.
 // ErrInvalidArgument names the field. After an error the old limits are in force.
 func (s *Service) UpdateResources(ctx context.Context, id string, overhead,
 	resources *runtimeapi.LinuxContainerResources) error {

@@ -64,8 +64,8 @@ type Options struct {
 	ForeignChanged func()
 }
 
-// Cache holds the pods and containers of the node. All methods are safe for
-// concurrent use; see the package comment for what they guarantee.
+// Cache holds the pods and containers of the node. All methods are safe for concurrent use. The package comment has
+// their guarantees.
 type Cache struct {
 	opts Options
 	// snapshot is replaced only under mu.

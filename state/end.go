@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// EndOf returns what the record of an ended container keeps of the engine's inspect. It returns nil for a container
-// that has not ended, or that the engine may start again.
+// EndOf returns the part of an ended container's inspect that its record keeps. It returns nil for a container that has
+// not ended, or that the engine may start again.
 func EndOf(c *Container) *checkpoint.End {
 	m, s := c.Meta, c.Status
 	if s.Running || s.Restarts || s.FinishedAt.IsZero() {
@@ -92,9 +92,9 @@ func (c *Cache) mergeEnd(ctx context.Context, listed container.Summary, asked qu
 	return merged && err == nil
 }
 
-// showsEnd reports whether a status of the engine's list, such as "Exited (1) 5 minutes ago", may be of this end. The
-// list was made between asked and answered. showsEnd takes a later run with the same exit code for this one if the
-// engine words both ages alike.
+// showsEnd reports whether a status of the engine's list, such as "Exited (1) 5 minutes ago", may describe this end.
+// The list was made between asked and answered. showsEnd takes a later run with the same exit code for this one if the
+// engine uses the same words for both ages.
 func showsEnd(status string, end *checkpoint.End, asked, answered time.Time) bool {
 	for at := asked.Add(-time.Second); !at.After(answered.Add(time.Second)); at = at.Add(time.Second) {
 		age := units.HumanDuration(at.Sub(end.FinishedAt))

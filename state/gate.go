@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// inspectPatience bounds one inspect of a relist or of an event. Inspects run concurrently, so the ones that hang
-// delay the others by this time at most.
+// inspectPatience bounds one inspect of a relist or of an event. Inspects run concurrently, so inspects that hang delay
+// the others by this time at most.
 const inspectPatience = 10 * time.Second
 
 // gate bounds the number of concurrent inspects, and each by inspectPatience. It does not bound the exit hook after an

@@ -190,7 +190,7 @@ func TestRemovedIDNeverComesBack(t *testing.T) {
 		n.wantUnknown(id)
 		// Relists do not drop the tombstone while the answer is under way.
 		for range 5 {
-			n.must(n.cache.relist(n.Context(), nothing))
+			n.must(n.cache.relist(n.Context(), trustNothing))
 		}
 		release()
 		testutil.Fails(n, <-done, errdefs.IsNotFound, "the refresh")
@@ -250,8 +250,8 @@ func TestExitedNeverRunsAgainUnderOneStart(t *testing.T) {
 	})
 }
 
-// After a die event the list of Docker 20.10 reports running for a moment. A relist at that moment changes nothing, and
-// a cache that starts at that moment reports the exit.
+// After a die event, the list of Docker 20.10 still shows the container as running for a moment. A relist at that
+// moment changes nothing, and a cache that starts at that moment reports the exit.
 func TestListThatLagsBehindADieIsNotBelieved(t *testing.T) {
 	onNode(t, dockertest.Options{Flavor: dockertest.Docker20, EventLag: time.Hour}, func(n *node) {
 		podID, id := n.startContainer("app")

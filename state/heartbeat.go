@@ -15,13 +15,14 @@ import (
 // probePause is the time between two probes of an engine that hangs.
 const probePause = time.Second
 
-// heartbeat is whether the engine answers. An engine that hangs breaks no connection, so the cache probes it after a
-// quiet period.
+// heartbeat records whether the engine answers. An engine that hangs breaks no connection, so the cache probes it after
+// a quiet period.
 type heartbeat struct {
 	lastSign time.Time // when the last event came, or the last probe succeeded
 	hanging  error     // why the engine counts as hanging, nil if it does not
-	// withList says that a request timed out after since. The probe is a list then, because a locked-up engine may
-	// still answer pings.
+	// withList says that a request timed out later than the time in since. The probe is a list then, because a
+	// locked-up engine may still answer pings. since is the begin of the connection, or the end of the last list that a
+	// probe made.
 	withList bool
 	since    time.Time
 }

@@ -36,8 +36,8 @@ func TestImageEventsArePassedOn(t *testing.T) {
 	})
 }
 
-// A container of docker run is reported when it is created or removed, and no container of a pod is. Events before a
-// connection were missed.
+// The creation and the removal of a container of `docker run` are reported. Changes of a pod's containers are not.
+// Events before a connection were missed.
 func TestChangesOfForeignContainersArePassedOn(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		var changes atomic.Int64

@@ -19,7 +19,7 @@ import (
 )
 
 // fromInspect makes a *Pod or *Container from an inspect and the checkpoint. It returns nil if the container is
-// neither, or belongs to another criadapter.
+// neither, belongs to another criadapter, or has labels that contradict each other.
 func (c *Cache) fromInspect(ctx context.Context, inspect *container.InspectResponse) any {
 	if inspect.Config == nil || inspect.State == nil {
 		return nil
@@ -32,10 +32,11 @@ func (c *Cache) fromInspect(ctx context.Context, inspect *container.InspectRespo
 	case translate.KindSandbox:
 		return podFromInspect(ctx, inspect, name, c.record(ctx, inspect.ID))
 	case translate.KindContainer:
-		return c.containerFromInspect(ctx, inspect, name)
-	default:
-		return nil
+		if entry := c.containerFromInspect(ctx, inspect, name); entry != nil { // a nil *Container is not a nil any
+			return entry
+		}
 	}
+	return nil
 }
 
 // nameOf returns the name of a container. A pod or container in the cache keeps its name, even if a user renames it in
@@ -113,7 +114,7 @@ func podFromInspect(
 	}
 	// A pod of ours without a record stays NOTREADY: its set-up was interrupted before it had an address.
 	if pod.Status.NetnsPath == "" && !pod.Meta.HostNetwork && pod.Status.RanBefore() {
-		pod.Status.NetworkReady = false // see restarted; a pin shows by itself whether it is the sandbox's
+		pod.Status.NetworkReady = false // see restarted; with a pin, package sandbox compares the namespaces
 	}
 	return pod
 }
@@ -156,6 +157,7 @@ func podConfigFromLabels(
 	return config
 }
 
+// containerFromInspect returns nil for labels that cannot be read.
 func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.InspectResponse, name string) *Container {
 	config, sandboxID, err := translate.ContainerConfig(inspect.Config.Labels, name)
 	if err != nil {
@@ -180,7 +182,7 @@ func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.Ins
 	}
 	_, entry.Meta.hidesExitCode = inspect.Config.Labels[labelExitCode]
 	if inspect.GraphDriver != nil {
-		entry.Meta.UpperDir = inspect.GraphDriver.Data["UpperDir"] // which drivers of the overlay family report
+		entry.Meta.UpperDir = inspect.GraphDriver.Data["UpperDir"] // only drivers of the overlay family report it
 	}
 	if inspect.HostConfig != nil {
 		entry.Meta.LogDriver = inspect.HostConfig.LogConfig.Type
@@ -228,7 +230,7 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 		Error:      inspect.State.Error,
 	}
 	if s.Running {
-		s.FinishedAt = time.Time{} // it was the end of an earlier run
+		s.FinishedAt = time.Time{} // these fields describe the end of an earlier run
 		s.ExitCode, s.OOMKilled, s.Error = 0, false, ""
 		if identity, err := docker.InitialIdentity(inspect.ID, s.PID); err == nil {
 			s.Identity = &identity
@@ -252,7 +254,7 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 		s.Unknown = true
 	}
 	if inspect.State.Dead && !s.FinishedAt.IsZero() {
-		s.Error = "" // it is of the failed removal, and says nothing about the run
+		s.Error = "" // the error is from the failed removal, and says nothing about the run
 	}
 	return s
 }
@@ -279,14 +281,14 @@ func resourcesInForce(
 	}
 }
 
-// unmarshal reads a configuration of the checkpoint. It ignores fields of a newer CRI. The fields in of name the pod or
-// container in the log.
-func unmarshal(ctx context.Context, raw []byte, into proto.Message, of log.Fields) bool {
+// unmarshal reads a configuration of the checkpoint. It ignores fields of a newer CRI. fields name the pod or container
+// in the log.
+func unmarshal(ctx context.Context, raw []byte, into proto.Message, fields log.Fields) bool {
 	if len(raw) == 0 {
 		return false
 	}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, into); err != nil {
-		log.G(ctx).WithError(err).WithFields(of).Warn("cannot read configuration in checkpoint, using labels")
+		log.G(ctx).WithError(err).WithFields(fields).Warn("cannot read configuration in checkpoint, using labels")
 		return false
 	}
 	return true

@@ -237,6 +237,15 @@ func TestForeignContainersAreLeftOut(t *testing.T) {
 			inspect.Config.Labels = nil
 			return inspect
 		}(),
+		"a container whose record names a label that it lacks": func() *container.InspectResponse {
+			inspect := theirPod(map[string]string{
+				translate.LabelKind:      translate.LabelKindContainer,
+				translate.LabelSandboxID: "their-pod",
+				translate.LabelRecord:    `{"name": "k8s_app_web_default_uid-1_2", "labels": ["gone"]}`,
+			})
+			inspect.Name = "/k8s_app_web_default_uid-1_2"
+			return inspect
+		}(),
 	}
 	for name, inspect := range tests {
 		t.Run(name, func(t *testing.T) {

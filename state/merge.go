@@ -32,8 +32,8 @@ func mergePod(old, now *Pod) *Pod {
 	return &merged
 }
 
-// restarted reports whether a sandbox was started a second time. It has a new network namespace then. The pod's
-// addresses are in the pinned one, and on the engine's bridge the pod's containers are in a dead one.
+// restarted reports whether a sandbox was started a second time. The sandbox then has a new network namespace, but the
+// pod's addresses are in the pinned one. On the engine's bridge, the containers stay in the old one without a network.
 func restarted(old, now PodStatus) bool {
 	if old.StartedAt.IsZero() { // it was shown by its record alone
 		return now.RanBefore()

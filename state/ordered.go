@@ -111,7 +111,7 @@ func (o ordered[T]) with(old, entry *T, order func(a, b *T) int) (ordered[T], bo
 	return next.replaced(at, 0, entry), true
 }
 
-// replaced returns a list with entries in place of the n entries of a block from p on.
+// replaced returns a list in which entries replace the n entries from p on, which are in one block.
 func (o ordered[T]) replaced(p place, n int, entries ...*T) ordered[T] {
 	if p.block == len(o.blocks) && p.block > 0 {
 		p = place{p.block - 1, len(o.blocks[p.block-1])}

@@ -45,7 +45,7 @@ func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool
 		c.missing(ctx, id)
 	}
 	select {
-	case <-c.synced: // vanished keeps them from now on
+	case <-c.synced: // from now on, vanished keeps pods and ends that only have a record
 	default:
 		c.showOrphans(ctx, listed)
 		c.showUninspected(ctx, list)
@@ -95,8 +95,8 @@ func (c *Cache) listOurs(ctx context.Context) ([]container.Summary, error) {
 	return c.leaveOthers(ctx, list), nil
 }
 
-// nothing makes a relist trust no entry, so that it checks every listed container.
-func nothing(container.Summary) bool { return false }
+// trustNothing makes a relist trust no entry, so that it checks every listed container.
+func trustNothing(container.Summary) bool { return false }
 
 // agrees reports whether the cache agrees with the list about a container. It is false for a container that the cache
 // holds as created, because it may have run and ended without an event.

@@ -172,7 +172,7 @@ func (c *Cache) holdEvent(event docker.Event) (held bool) {
 // connection trusts no entry of the cache. A container that runs in the lists of two connections may have ended and
 // started again between them. ForeignChanged comes after it, because its listener lists all containers once more.
 func (c *Cache) relistLoop(ctx context.Context) {
-	backoff, trusted, foreign := engineBackoff, nothing, sync.OnceFunc(c.opts.ForeignChanged)
+	backoff, trusted, foreign := engineBackoff, trustNothing, sync.OnceFunc(c.opts.ForeignChanged)
 	for {
 		pause := c.opts.relistPeriod
 		if err := c.relist(ctx, trusted); err != nil {

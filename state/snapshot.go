@@ -154,7 +154,7 @@ func find[T any](byID ordered[T], idOrPrefix string, id func(*T) string, what st
 	}
 	second := byID.at(byID.after(at))
 	if id(first) != idOrPrefix && second != nil && strings.HasPrefix(id(second), idOrPrefix) {
-		return nil, fmt.Errorf("%s id prefix %q fits more than one, give more of it: %w", what, idOrPrefix,
+		return nil, fmt.Errorf("%s id prefix %q matches more than one id, give a longer prefix: %w", what, idOrPrefix,
 			errdefs.ErrInvalidArgument)
 	}
 	return first, nil

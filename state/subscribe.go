@@ -49,7 +49,7 @@ type Change struct {
 	ID string
 	// Time is when the change was published.
 	Time time.Time
-	// Pod is the pod with ID, or the pod of the container with ID. A deleted pod is shown in its last state. It is nil
+	// Pod is the pod with ID, or the pod of the container with ID. A deleted pod is shown in its last state. Pod is nil
 	// if the container's pod is unknown.
 	Pod *Pod
 	// Containers are the pod's containers without deleted ones, the newest first.

@@ -18,8 +18,8 @@ const maxViews = 4
 // kind describes the entries of a table.
 type kind[T any] struct {
 	id func(*T) string
-	// views are the orders of the table's lists. An order finds no two entries equal. It compares text, numbers, and
-	// times without a monotonic reading.
+	// views are the orders of the table's lists. An order never treats two different entries as equal. It compares
+	// text, numbers, and times without a monotonic reading.
 	views []func(a, b *T) int
 }
 
@@ -39,7 +39,7 @@ func (t *table[T]) with(k *kind[T], id string, entry *T) table[T] {
 	if old == entry {
 		return *t
 	}
-	// byID is never damaged: an entry's id does not change, and find has looked for it.
+	// byID.with cannot fail: an entry's id never changes, and find has just looked for its place.
 	byID, _ := t.byID.with(old, entry, func(a, b *T) int { return cmp.Compare(k.id(a), k.id(b)) })
 	next := table[T]{byID: byID}
 	for v, order := range k.views {

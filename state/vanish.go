@@ -14,7 +14,7 @@ import (
 
 // vanished handles an id that the engine does not have. It passes containers to containerGone. A pod stays listed as
 // NOTREADY while it has a checkpoint, even an unreadable one: it may still hold an address, and the kubelet stops and
-// removes only pods that are listed. A pod that was never shown is listed too, if its failed roll-back had already
+// removes only pods that are listed. A pod that was never shown is also listed if its failed roll-back had already
 // removed the sandbox container. A pod without a sandbox container is running while Options.Alive says so.
 func (c *Cache) vanished(ctx context.Context, id string) {
 	now := c.Snapshot()
@@ -129,7 +129,7 @@ func (c *Cache) showLost(ctx context.Context, list []container.Summary) {
 	}
 }
 
-// orphan returns the entry of a pod without a sandbox container in the engine.
+// orphan returns the entry of a pod that has no sandbox container in the engine.
 func (c *Cache) orphan(ctx context.Context, record checkpoint.Record) Pod {
 	pod := PodOf(ctx, record)
 	if alive, known := c.alive(ctx, record); known && !alive {

@@ -15,6 +15,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// writer writes one archive.
+type writer struct {
+	*tar.Writer
+	// linked has the first name of each file with several names. All its later names are hard links to the first.
+	linked map[inode]string
+}
+
+func newWriter(to io.Writer) *writer { return &writer{tar.NewWriter(to), map[inode]string{}} }
+
+// inode identifies a file. Programs may remove files meanwhile, and a later file may get the number, but is born later.
+type inode struct {
+	major, minor uint32
+	number       uint64
+	born         unix.StatxTimestamp
+}
+
+// linkedInode returns the inode of a file with several names. several is false for a file with one name, and on a
+// kernel without statx(2).
+func linkedInode(handle *os.File) (found inode, several bool) {
+	var stat unix.Statx_t
+	const mask = unix.STATX_INO | unix.STATX_NLINK | unix.STATX_BTIME
+	if err := unix.Statx(int(handle.Fd()), "", unix.AT_EMPTY_PATH, mask, &stat); err != nil || stat.Nlink < 2 {
+		return inode{}, false
+	}
+	return inode{stat.Dev_major, stat.Dev_minor, stat.Ino, stat.Btime}, true
+}
+
 // errShrunk is the error for a file that became shorter while it was archived. The archive then has zeros instead
 // of the missing bytes, and stays valid.
 var errShrunk = errors.New("it became shorter while it was read")
@@ -26,7 +53,7 @@ func Archive(ctx context.Context, dir, path string) error {
 		return err
 	}
 	defer func() { _ = root.Close() }() // it was only read
-	return whole(path, func(w *tar.Writer) error {
+	return writeWhole(path, func(w *writer) error {
 		return fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
 			if err == nil && name != "." {
 				err = add(ctx, w, root, name)
@@ -40,10 +67,10 @@ func Archive(ctx context.Context, dir, path string) error {
 // out files that are gone by then, and sockets, which no archive holds. If a file becomes shorter while Save reads it,
 // zeros follow what is left of it. names are absolute.
 func Save(ctx context.Context, root *os.Root, names []string, path string) error {
-	return whole(path, func(w *tar.Writer) error { return save(ctx, w, root, names) })
+	return writeWhole(path, func(w *writer) error { return save(ctx, w, root, names) })
 }
 
-func save(ctx context.Context, w *tar.Writer, root *os.Root, names []string) error {
+func save(ctx context.Context, w *writer, root *os.Root, names []string) error {
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		if err := tolerate(add(ctx, w, root, strings.TrimPrefix(name, "/"))); err != nil {
 			return err
@@ -52,14 +79,14 @@ func save(ctx context.Context, w *tar.Writer, root *os.Root, names []string) err
 	return nil
 }
 
-// SaveAll is Save for a root with all files in it, but for names that skip reports, and the files below them. The
-// archive begins with the root itself, which has the name ".".
+// SaveAll is Save for a root and all files in it. It leaves out the names that skip reports, and the files below them.
+// The archive begins with the root itself, which has the name ".".
 func SaveAll(ctx context.Context, root *os.Root, path string, skip func(name string) bool) error {
-	return whole(path, func(w *tar.Writer) error { return saveTree(ctx, w, root, ".", skip) })
+	return writeWhole(path, func(w *writer) error { return saveTree(ctx, w, root, ".", skip) })
 }
 
 // saveTree saves a file and, if it is a directory, the files in it. fs.WalkDir takes only names that are UTF-8.
-func saveTree(ctx context.Context, w *tar.Writer, root *os.Root, name string, skip func(string) bool) error {
+func saveTree(ctx context.Context, w *writer, root *os.Root, name string, skip func(string) bool) error {
 	if skip(name) {
 		return nil
 	}
@@ -113,8 +140,8 @@ func tolerate(err error) error {
 	return err
 }
 
-// whole writes an archive beside its path, and puts it there when it is complete and on disk.
-func whole(path string, write func(*tar.Writer) error) (err error) {
+// writeWhole writes an archive beside its path, and renames it to the path when it is complete and on disk.
+func writeWhole(path string, write func(*writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return err
@@ -124,7 +151,7 @@ func whole(path string, write func(*tar.Writer) error) (err error) {
 			err = errors.Join(err, os.Remove(file.Name()))
 		}
 	}()
-	w := tar.NewWriter(file)
+	w := newWriter(file)
 	err = write(w)
 	if err = errors.Join(err, w.Close(), file.Sync(), file.Close()); err != nil {
 		return err
@@ -132,10 +159,10 @@ func whole(path string, write func(*tar.Writer) error) (err error) {
 	return os.Rename(file.Name(), path)
 }
 
-// add adds one file, directory, link or device as it is, or returns errShrunk. It looks at the file and reads it by one
-// handle, since another file may take the name at any time. The handle only names the file (O_PATH): opening a FIFO
-// would block, and opening a device can have effects.
-func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
+// add adds one file, directory, link or device as it is, or returns errShrunk. It looks at the file and reads it
+// through one handle, since another file may take the name at any time. The handle only names the file (O_PATH):
+// opening a FIFO would block, and opening a device can have effects.
+func add(ctx context.Context, w *writer, root *os.Root, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -170,13 +197,26 @@ func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
 	if !info.Mode().IsRegular() {
 		return w.WriteHeader(header)
 	}
+	return w.addContent(ctx, handle, header)
+}
+
+// addContent adds a regular file, or a hard link if the archive has the file by another name.
+func (w *writer) addContent(ctx context.Context, handle *os.File, header *tar.Header) error {
+	own, several := linkedInode(handle)
+	if first, found := w.linked[own]; several && found {
+		header.Typeflag, header.Linkname, header.Size = tar.TypeLink, first, 0
+		return w.WriteHeader(header)
+	}
 	file, err := reopen(handle)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", header.Name, err)
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	if err := w.WriteHeader(header); err != nil {
 		return err
+	}
+	if several {
+		w.linked[own] = header.Name
 	}
 	read, err := io.CopyN(w, whileWanted{ctx, file}, header.Size)
 	if !errors.Is(err, io.EOF) {
@@ -185,10 +225,10 @@ func add(ctx context.Context, w *tar.Writer, root *os.Root, name string) error {
 	if _, err := io.CopyN(w, zeros{}, header.Size-read); err != nil {
 		return err
 	}
-	return fmt.Errorf("%s: %w", name, errShrunk)
+	return fmt.Errorf("%s: %w", header.Name, errShrunk)
 }
 
-// maxAttributes is the kernel's bound of a list of extended attributes, and of the value of one, in bytes.
+// maxAttributes is the kernel's limit for a list of extended attributes and for one value, in bytes.
 const maxAttributes = 64 << 10
 
 // attributes returns the header's records of a file's extended attributes: the capabilities of a program, and what
@@ -242,7 +282,7 @@ func linkTarget(handle *os.File) (string, error) {
 	return string(target[:n]), nil
 }
 
-// whileWanted is a file whose reads fail after the end of a context: a copy of a large file ends with it.
+// whileWanted is a file whose reads fail once a context has ended, so that a copy of a large file ends with it.
 type whileWanted struct {
 	ctx  context.Context
 	file *os.File

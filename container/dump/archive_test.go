@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,6 +25,24 @@ func rooted(t *testing.T) (string, *os.Root) {
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = root.Close() })
 	return dir, root
+}
+
+// The names of one file stay names of one file. Files with equal content stay files of their own.
+func TestSaveHardLinks(t *testing.T) {
+	dir, root := rooted(t)
+	for _, name := range []string{"a", "d/single"} {
+		testutil.WriteFile(t, filepath.Join(dir, name), "text")
+	}
+	testutil.Must(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "d", "b")))
+	testutil.Must(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "outside")))
+	path := filepath.Join(t.TempDir(), "archive")
+	testutil.Must(t, SaveAll(t.Context(), root, path, func(name string) bool { return name == "outside" }))
+	archive, err := os.Open(path)
+	testutil.Must(t, err)
+	defer archive.Close()
+	want := map[string]string{"./": "", "a": "text", "d/": "", "d/b": "-> a", "d/single": "text"}
+	got := testutil.Untar(t, archive)
+	testutil.Assert(t, maps.Equal(got, want), "the archive has %q, want %q", got, want)
 }
 
 // TestSaveAnyKind saves a file, a directory, links, a FIFO and a socket, and names of files that are not there.
@@ -69,7 +88,7 @@ func TestSaveKeepsAttributes(t *testing.T) {
 		testutil.Must(t, unix.Setxattr(program, "user.a=b", []byte(note), 0)) // no record can have this name
 	}
 	var archive bytes.Buffer
-	w := tar.NewWriter(&archive)
+	w := newWriter(&archive)
 	testutil.Must(t, save(t.Context(), w, root, []string{"/ping"}))
 	testutil.Must(t, w.Close())
 	header, err := tar.NewReader(&archive).Next()
@@ -105,7 +124,7 @@ func TestSaveEndsWithItsContext(t *testing.T) {
 	testutil.Must(t, err)
 	testutil.Must(t, errors.Join(large.Truncate(1<<40), large.Close()))
 	ctx, cancel := context.WithCancel(t.Context())
-	w := tar.NewWriter(writerFunc(func(p []byte) (int, error) {
+	w := newWriter(writerFunc(func(p []byte) (int, error) {
 		cancel()
 		return len(p), nil
 	}))
@@ -150,7 +169,7 @@ func TestSaveOfAChangingFile(t *testing.T) {
 		}
 	}()
 	saved := testutil.Go(func() error {
-		w := tar.NewWriter(io.Discard)
+		w := newWriter(io.Discard)
 		for range 5000 {
 			if err := save(t.Context(), w, root, []string{"/f"}); err != nil {
 				return err
@@ -182,9 +201,9 @@ func TestFileThatBecomesShorter(t *testing.T) {
 	dir, root := rooted(t)
 	path := filepath.Join(dir, "a")
 	testutil.WriteFile(t, filepath.Join(dir, "b"), "whole")
-	for what, do := range map[string]func(w *tar.Writer) error{
-		"save": func(w *tar.Writer) error { return save(t.Context(), w, root, []string{"/a", "/b"}) },
-		"add": func(w *tar.Writer) error {
+	for what, do := range map[string]func(w *writer) error{
+		"save": func(w *writer) error { return save(t.Context(), w, root, []string{"/a", "/b"}) },
+		"add": func(w *writer) error {
 			err := add(t.Context(), w, root, "a")
 			testutil.FailsWith(t, err, errShrunk, "a checkpoint's own file")
 			return add(t.Context(), w, root, "b")
@@ -192,7 +211,7 @@ func TestFileThatBecomesShorter(t *testing.T) {
 	} {
 		testutil.WriteFile(t, path, "12345")
 		archive := &shrinking{file: path}
-		w := tar.NewWriter(archive)
+		w := newWriter(archive)
 		testutil.Must(t, do(w), what)
 		testutil.Must(t, w.Close())
 		got := testutil.Untar(t, archive)

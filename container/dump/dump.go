@@ -1,5 +1,5 @@
-// Package dump reads and writes the files of checkpoints: of one container, in the format that containerd, CRI-O and
-// Podman share and that checkpointctl shows.
+// Package dump reads and writes the checkpoint of one container. containerd, CRI-O and Podman share the format, and
+// checkpointctl shows it.
 //
 //	checkpoint/      CRIU's images of the processes
 //	rootfs-diff.tar  the files that the container has changed
@@ -53,7 +53,7 @@ type Config struct {
 	// Image is the image's name in the user's request. ImageRef is its id or digest.
 	Image    string `json:"rootfsImage,omitempty"`
 	ImageRef string `json:"rootfsImageRef,omitempty"`
-	// ImageName is Image again, for readers of this field.
+	// ImageName repeats Image, for programs that read this field.
 	ImageName      string    `json:"rootfsImageName,omitempty"`
 	Runtime        string    `json:"runtime,omitempty"`
 	CreatedTime    time.Time `json:"createdTime"`
@@ -92,7 +92,7 @@ func (c Container) Write(dir string) error {
 }
 
 // Read reads the description of a container. It returns errdefs.ErrInvalidArgument for a directory that is not a
-// checkpoint of criadapter, and for a checkpoint with other files than plain ones.
+// checkpoint of criadapter, and for a checkpoint with anything but directories and regular files.
 func Read(dir string) (Container, error) {
 	var c Container
 	if err := checkPlain(dir); err != nil {

@@ -1,7 +1,7 @@
 package dockertest
 
 // Away takes the engine away: new and waiting calls fail with ErrUnavailable, and event and exec streams break.
-// Containers go on. No event reports their changes while the engine is away (Exit).
+// Containers go on. No event reports an Exit while the engine is away.
 func (e *Engine) Away() {
 	e.disconnect()
 	e.log.breakStreams()

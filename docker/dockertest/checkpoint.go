@@ -117,33 +117,33 @@ func (e *Engine) Copied(id, dir string) []byte {
 	return nil
 }
 
-// onAny runs do as an engine call about a container, under the lock.
-func (e *Engine) onAny(ctx context.Context, call, id string, do func(*container) error) error {
-	return e.call(ctx, call, id, func() error { return e.withContainer(id, do) })
+// onAny runs act as an engine call about a container, under the lock.
+func (e *Engine) onAny(ctx context.Context, call, id string, act func(*container) error) error {
+	return e.call(ctx, call, id, func() error { return e.withContainer(id, act) })
 }
 
 // onRunning is onAny for a container that runs.
-func (e *Engine) onRunning(ctx context.Context, call, id string, do func(*container) error) error {
-	return e.onAny(ctx, call, id, mustRun(do))
+func (e *Engine) onRunning(ctx context.Context, call, id string, act func(*container) error) error {
+	return e.onAny(ctx, call, id, mustRun(act))
 }
 
 // mustRun refuses a container that does not run.
-func mustRun(do func(*container) error) func(*container) error {
+func mustRun(act func(*container) error) func(*container) error {
 	return func(c *container) error {
 		if !c.running() {
 			return fmt.Errorf("%w: Container %s is not running", errdefs.ErrConflict, c.id)
 		}
-		return do(c)
+		return act(c)
 	}
 }
 
 // withContainer does something to a container under the lock.
-func (e *Engine) withContainer(id string, do func(*container) error) error {
+func (e *Engine) withContainer(id string, act func(*container) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c, err := e.find(id)
 	if err != nil {
 		return err
 	}
-	return do(c)
+	return act(c)
 }

@@ -40,6 +40,8 @@ func testNoCheckpoint(t *testing.T, s *suite) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	testutil.Must(t, w.WriteHeader(&tar.Header{Name: "copied", Mode: 0o644}))
+	hardLink := tar.Header{Name: "linked", Linkname: "copied", Typeflag: tar.TypeLink, Mode: 0o644}
+	testutil.Must(t, w.WriteHeader(&hardLink))
 	testutil.Must(t, w.Close())
 	testutil.Check(t, s.Engine.CopyToContainer(ctx, id, "/", &archive))
 	if _, err := s.Engine.ListChanges(ctx, id); err != nil {

@@ -253,7 +253,7 @@ func testJoinedNamespaces(t *testing.T, s *suite) {
 	}
 	member := s.create(t, spec)
 	testutil.Assert(t, s.Engine.StartContainer(withPatience(t), member) != nil,
-		"a container starts in the namespaces of one that does not run")
+		"a container joins the namespaces of a container that does not run")
 	for _, id := range []string{owner, member} {
 		testutil.Must(t, s.Engine.StartContainer(withPatience(t), id))
 	}

@@ -40,7 +40,7 @@ func (w *watcher) kinds(id string) []docker.EventKind {
 	return kinds
 }
 
-// watch collects events from since on until the test ends. When watch returns, the engine has accepted the stream.
+// watch collects the events from since until the test ends. When watch returns, the engine has accepted the stream.
 func (s *suite) watch(t *testing.T, since time.Time) *watcher {
 	t.Helper()
 	w := &watcher{}

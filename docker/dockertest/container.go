@@ -37,7 +37,7 @@ type container struct {
 	finished   time.Time
 	exitTimer  *time.Timer
 	stopped    chan struct{}
-	// listedUntil is until when lists show the container as running.
+	// listedUntil is the time until which lists show the container as running.
 	listedUntil time.Time
 	// owed is a die event that is not published yet.
 	owed      *docker.Event

@@ -156,7 +156,7 @@ func (e *Engine) Ping(ctx context.Context) error {
 	return e.call(ctx, "Ping", "", func() error { return nil })
 }
 
-// enter begins a call. It fails if the context has ended, if the engine is away, or by an injected fault. leave
+// enter begins a call. It fails if the context has ended, if the engine is away, or if a fault is injected. leave
 // converts the call's own result to the caller's.
 func (e *Engine) enter(ctx context.Context, call, object string) (leave func(error) error, err error) {
 	if err := ctx.Err(); err != nil {
@@ -181,22 +181,22 @@ func (e *Engine) enter(ctx context.Context, call, object string) (leave func(err
 	}, nil
 }
 
-// call runs do as an engine call, see enter.
-func (e *Engine) call(ctx context.Context, call, object string, do func() error) error {
+// call runs act as an engine call, see enter.
+func (e *Engine) call(ctx context.Context, call, object string, act func() error) error {
 	leave, err := e.enter(ctx, call, object)
 	if err != nil {
 		return err
 	}
-	return leave(do())
+	return leave(act())
 }
 
 // ask is call for a request with an answer.
-func ask[T any](ctx context.Context, e *Engine, call, object string, do func() (T, error)) (answer T, err error) {
+func ask[T any](ctx context.Context, e *Engine, call, object string, act func() (T, error)) (answer T, err error) {
 	leave, err := e.enter(ctx, call, object)
 	if err != nil {
 		return answer, err
 	}
-	answer, err = do()
+	answer, err = act()
 	return answer, leave(err)
 }
 

@@ -189,7 +189,7 @@ func TestFaults(t *testing.T) {
 	boom := errors.New("boom")
 	for name, c := range map[string]struct {
 		fault   dockertest.Fault
-		errs    []error // of calls one after the other
+		errs    []error // of consecutive calls
 		effects int     // containers that were created
 	}{
 		"for good":        {dockertest.Fault{}, []error{errdefs.ErrUnavailable, errdefs.ErrUnavailable}, 0},

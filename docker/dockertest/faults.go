@@ -20,7 +20,7 @@ type Fault struct {
 	Err error
 	// AfterEffect lets the call take effect before it fails.
 	AfterEffect bool
-	// Delay is the time that the call waits first.
+	// Delay is the time that the call waits before it goes on.
 	Delay time.Duration
 	// Block lets the call wait until its context ends.
 	Block bool
@@ -91,7 +91,7 @@ func (f *faults) next(call, object string) *Fault {
 	return nil
 }
 
-// err returns the error of the fault, nil for one that only takes time.
+// err returns the error of the fault, nil for a fault that only takes time.
 func (f *Fault) err() error {
 	if f.Err == nil && f.Delay == 0 && !f.Block {
 		return errdefs.ErrUnavailable

@@ -43,8 +43,8 @@ func (e *Engine) removeImage(i *Image, name string) error {
 	return nil
 }
 
-// onImage runs do as an engine call about an image, under the lock.
-func (e *Engine) onImage(ctx context.Context, call, ref string, do func(*Image) error) error {
+// onImage runs act as an engine call about an image, under the lock.
+func (e *Engine) onImage(ctx context.Context, call, ref string, act func(*Image) error) error {
 	return e.call(ctx, call, ref, func() error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -52,7 +52,7 @@ func (e *Engine) onImage(ctx context.Context, call, ref string, do func(*Image) 
 		if err != nil {
 			return err
 		}
-		return do(i)
+		return act(i)
 	})
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// ReadCDI returns the edits of a container by devices of the Container Device Interface. The devices are given by their
-// full names. ReadCDIDevices implements it.
+// ReadCDI returns the edits that CDI devices make in a container. devices are their full names. ReadCDIDevices
+// implements it.
 type ReadCDI func(devices []string) (CDIEdits, error)
 
 // CDIEdits has the changes that CDI devices make in a container. Names, units and meanings are as in containerEdits of
@@ -67,8 +67,8 @@ func cdiRequests(config *runtimeapi.ContainerConfig) ([]cdiRequest, error) {
 	return once, nil
 }
 
-// cdiDevices sets the container's CDI devices. An engine that injects CDI devices does so, for any runtime. For other
-// engines the edits are made here and go into the note.
+// cdiDevices sets the container's CDI devices. An engine with CDI makes the edits itself, for any runtime. For other
+// engines, the container's configuration and its note get the edits.
 func cdiDevices(in ContainerInput, config *container.Config, host *container.HostConfig, more *extra) error {
 	requests, err := cdiRequests(in.Config)
 	if err != nil || len(requests) == 0 {
@@ -97,8 +97,8 @@ func cdiDevices(in ContainerInput, config *container.Config, host *container.Hos
 }
 
 // cdiForCommands sets the variables and groups of devices for the container's commands, too. The engine injects them
-// only at the container's start. A device that cannot be read here is left to the engine, which may have other
-// directories (cdi-spec-dirs), or refuses it.
+// only at the container's start. The engine handles a device that cannot be read here: it may have other directories
+// (cdi-spec-dirs), or it refuses the device.
 func (in ContainerInput) cdiForCommands(
 	names []string, config *container.Config, host *container.HostConfig, note *ocinote.Note,
 ) {

@@ -13,9 +13,9 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// ReadCDIDevices is the ReadCDI of programs: it reads the specifications of devices in
-// /etc/cdi and /var/run/cdi, where their vendors and the kubelet's plugins write them. It
-// reads them anew at each call, because a plugin may change them at any time.
+// ReadCDIDevices implements ReadCDI. It reads the specifications of devices in /etc/cdi and /var/run/cdi, where vendors
+// and the kubelet's device plugins write them. It reads them anew at each call, because a plugin may change them at any
+// time.
 func ReadCDIDevices(devices []string) (CDIEdits, error) {
 	return readCDI(cdi.DefaultSpecDirs, devices)
 }
@@ -46,7 +46,7 @@ func damaged(cache *cdi.Cache) string {
 	return text
 }
 
-// editsOf takes the edits out of a configuration that has nothing else.
+// editsOf returns the edits in a configuration that has nothing else.
 func editsOf(spec ocispec.Spec) (CDIEdits, error) {
 	edits := CDIEdits{hooks: hooksOf(spec.Hooks)}
 	if spec.Process != nil {

@@ -24,8 +24,8 @@ import (
 // settings is the content of a daemon.json.
 type settings map[string]any
 
-// daemonJSON is a daemon.json that an administrator may have written, and its effect on pods. Pods stay the same unless
-// the row says otherwise.
+// daemonJSON is a daemon.json that an administrator may have written, and its effect on pods. Without differs and
+// refused, pods stay the same.
 type daemonJSON struct {
 	name   string
 	config settings

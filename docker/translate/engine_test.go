@@ -170,7 +170,7 @@ func TestNothingLeaksIntoAPod(t *testing.T) {
 	}
 	testutil.Assert(t, running.Config.User == "mallory" && running.Config.StopSignal == "SIGUSR1" &&
 		slices.Contains(running.Config.Env, "EVIL=from-image"),
-		"user, stop signal and environment are the image's to say, got %+v", running.Config)
+		"user, stop signal and environment must be the image's, got %+v", running.Config)
 	testutil.Assert(t, sandbox.Config.StopSignal == "SIGKILL", "the sandbox stops on %s", sandbox.Config.StopSignal)
 	checkMetadata(t, sandbox, pod, running, app)
 }

@@ -16,7 +16,8 @@ const shmSize = 64 << 20
 // maxOpenFiles is the kernel's default of fs.nr_open.
 const maxOpenFiles = 1 << 20
 
-// explicitConfig returns a container's configuration. It overrides each setting of an image that CRI has no field for.
+// explicitConfig returns a container's configuration. It overrides each setting of the image for which CRI has no
+// field.
 func explicitConfig(image string, labels map[string]string) *container.Config {
 	return &container.Config{
 		Image:  image,
@@ -67,7 +68,7 @@ func ulimits(f docker.Features) []*container.Ulimit {
 	return out
 }
 
-// raised returns the soft and hard limit nearest to want that the engine's own hard limit allows.
+// raised returns the soft and the hard limit nearest to want that the engine's own hard limit allows.
 func raised(want, hard int64, f docker.Features) (int64, int64) {
 	if f.NegativeOOMScore || hard == docker.Unlimited || want != docker.Unlimited && want < hard {
 		return want, want

@@ -31,7 +31,7 @@ func TestExplicit(t *testing.T) {
 			"no new privileges": len(host.SecurityOpt) > 0 &&
 				host.SecurityOpt[0] == noNewPrivileges(name == "sandbox"),
 			"networks":                spec.Network != nil && len(spec.Network.EndpointsConfig) == 0,
-			"nothing by itself":       !host.AutoRemove && !host.PublishAllPorts && !host.Privileged,
+			"options turned off":      !host.AutoRemove && !host.PublishAllPorts && !host.Privileged,
 			"log driver":              host.LogConfig.Type != "" && host.LogConfig.Config != nil,
 			"labels that identify it": Identify(spec.Name, spec.Config.Labels) == kinds[name],
 		} {
@@ -63,11 +63,11 @@ func TestUlimits(t *testing.T) {
 			{Name: "core", Soft: none, Hard: none}, {Name: "memlock", Soft: 8 << 20, Hard: 8 << 20},
 			{Name: "nofile", Soft: 524288, Hard: 524288}, {Name: "nproc", Soft: 96365, Hard: 96365},
 		}},
-		"without it, more than enough": {false, 1 << 30, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: 1 << 30}},
+		"no capability, a high limit": {false, 1 << 30, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: 1 << 30}},
 			[]docker.Limit{
 				{Name: "nofile", Soft: 1 << 20, Hard: 1 << 20},
 			}},
-		"without it, no limit": {false, 0, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: none}}, []docker.Limit{
+		"no capability, no limit": {false, 0, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: none}}, []docker.Limit{
 			{Name: "nofile", Soft: 1 << 20, Hard: 1 << 20},
 		}},
 		"a lower fs.nr_open": {true, 1_000_000, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: 1_000_000}},

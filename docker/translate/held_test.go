@@ -78,7 +78,7 @@ func TestContainerJoinsNamespaces(t *testing.T) {
 			&ocinote.Note{Namespaces: map[string]string{"ipc": "/run/p/ipc"}}, modeHost, container.IPCModeNone,
 			"/run/p/shm",
 		},
-		"nothing but the node's": {
+		"only namespaces of the node": {
 			func(in *ContainerInput) {
 				podOptions(*in).Network, options(*in).
 					Network = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE
@@ -132,8 +132,9 @@ func TestContainerCannotJoin(t *testing.T) {
 	}
 }
 
-// While the runtime has a Fault, pods that need it get containers as before. Other pods get no container that needs it.
-func TestRuntimeThatIsNotSeenToWork(t *testing.T) {
+// While OCIRuntime has a Fault, pods that already use the runtime get containers as before. In other pods, a container
+// that needs the runtime is refused.
+func TestRuntimeWithAFault(t *testing.T) {
 	in := withoutContainer()
 	want, err := Container(in)
 	testutil.Must(t, err)
@@ -159,12 +160,12 @@ func TestRuntimeOfAHeldPod(t *testing.T) {
 		handler, recorded, want string
 		refused                 bool
 	}{
-		"an explicit handler":                 {handler: "runc", recorded: "runc", want: "runc"},
-		"the default":                         {recorded: "runc", want: "runc"},
-		"a runtime that is gone":              {recorded: "older", want: "crun"},
-		"an older record, the default":        {want: "crun"},
-		"an older record, explicit":           {handler: "runc", refused: true},
-		"the handler of the default of today": {handler: "crun", recorded: "crun", want: "crun"},
+		"an explicit handler":                {handler: "runc", recorded: "runc", want: "runc"},
+		"the default":                        {recorded: "runc", want: "runc"},
+		"a runtime that is gone":             {recorded: "older", want: "crun"},
+		"an older record, the default":       {want: "crun"},
+		"an older record, explicit":          {handler: "runc", refused: true},
+		"the handler of the present default": {handler: "crun", recorded: "crun", want: "crun"},
 	} {
 		in := withoutContainer()
 		in.Features.Runtimes, in.Features.DefaultRuntime = []string{"crun", "runc"}, "crun"
@@ -191,9 +192,9 @@ func TestRecursiveReadOnlyOfAKeptRuntime(t *testing.T) {
 		listed  []string
 		refused bool
 	}{
-		"the default":                  {kept: "crun"},
-		"one that the engine lists":    {kept: "runc", listed: []string{"crun", "runc"}},
-		"one of which nothing is seen": {kept: "runc", listed: []string{"crun"}, refused: true},
+		"the default":                          {kept: "crun"},
+		"one that the engine lists":            {kept: "runc", listed: []string{"crun", "runc"}},
+		"a runtime without a list of features": {kept: "runc", listed: []string{"crun"}, refused: true},
 	} {
 		in := withoutContainer()
 		in.Features.APIVersion, in.Features.RecursiveReadOnly = docker.APIRecursiveReadOnly, c.listed

@@ -69,21 +69,22 @@ func MadeUnder(name string, labels map[string]string) bool {
 	return ok && r.Name == trimName(name)
 }
 
-// OtherRootDirectory returns the root directory of the criadapter that owns a container, if it is not own. The result
-// is empty for a container without this label: another shim made it, or a criadapter that sets no label. If own is
-// empty, the result is always empty.
-func OtherRootDirectory(name string, labels map[string]string, own string) string {
+// OtherRootDirectory returns the root directory of the criadapter that owns a container, if it is not rootDirectory.
+// The result is empty for a container without this label: another shim made it, or a criadapter that sets no label. If
+// rootDirectory is empty, the result is always empty.
+func OtherRootDirectory(name string, labels map[string]string, rootDirectory string) string {
 	owner := labels[LabelRootDirectory]
-	if own == "" || owner == "" || owner == own || !MadeUnder(name, labels) {
+	if rootDirectory == "" || owner == "" || owner == rootDirectory || !MadeUnder(name, labels) {
 		return ""
 	}
 	return owner
 }
 
-// CheckOwner fails with errdefs.ErrAlreadyExists if a container with a wanted name is not one of the criadapter with
-// root directory own. The error names the container by its kind, such as "pod sandbox", its name and its id.
-func CheckOwner(kind, name, id string, labels map[string]string, own string) error {
-	if owner := OtherRootDirectory(name, labels, own); owner != "" {
+// CheckOwner fails with errdefs.ErrAlreadyExists if a container has the wanted name and does not belong to the
+// criadapter with this root directory. The error names the container by its kind, such as "pod sandbox", its name and
+// its id.
+func CheckOwner(kind, name, id string, labels map[string]string, rootDirectory string) error {
+	if owner := OtherRootDirectory(name, labels, rootDirectory); owner != "" {
 		return fmt.Errorf(
 			"%s %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it there or use "+
 				"a higher attempt: %w",

@@ -58,8 +58,8 @@ func ImageVolumes(config *runtimeapi.ContainerConfig) []ImageVolume {
 type ImageSource struct {
 	// ID is the image's id.
 	ID string
-	// Path is the host's path of the files. If it is empty, the engine itself mounts the whole image. It can do so
-	// since APIImageMount.
+	// Path is the host's path of the files. If it is empty, the engine mounts the whole image, which it supports since
+	// APIImageMount.
 	Path string
 }
 
@@ -107,7 +107,7 @@ func mounts(in ContainerInput, host *container.HostConfig, more *extra) error {
 		into := more
 		covered := last[cleanTarget(m.GetContainerPath())] != i
 		if covered {
-			into = more.blank() // it is checked like the others, and leaves nothing behind
+			into = more.blank() // a hidden mount is checked like the others, and then left out
 		}
 		b, err := newMount(i, m, in, into)
 		if err != nil {
@@ -134,9 +134,9 @@ func mounts(in ContainerInput, host *container.HostConfig, more *extra) error {
 	return nil
 }
 
-// lastMounts returns the index of the last mount at each place in the container. It covers the earlier mounts there, as
-// with containerd, where the engine would refuse the container. A kubelet sends two mounts for `/data` and `/data/`, or
-// for a volume at the container's termination message.
+// lastMounts returns the index of the last mount at each place in the container. As with containerd, that mount hides
+// the earlier ones. The engine would refuse a container with several mounts at one place. A kubelet sends two mounts
+// for `/data` and `/data/`, or for a volume at the container's termination message.
 func lastMounts(all []*runtimeapi.Mount) map[string]int {
 	last := make(map[string]int, len(all))
 	for i, m := range all {
@@ -243,8 +243,8 @@ func checkMountSource(field string, m *runtimeapi.Mount) error {
 	return nil
 }
 
-// makeRecursive applies the CRI text on recursive_read_only. The engine can do so since APIRecursiveReadOnly, and the
-// OCI runtime on any engine.
+// makeRecursive applies the CRI text on recursive_read_only. The engine supports such mounts since
+// APIRecursiveReadOnly, and the OCI runtime with any engine.
 func (b *bind) makeRecursive(m *runtimeapi.Mount, in ContainerInput, more *extra) error {
 	field := b.field + ".recursive_read_only"
 	if !m.GetReadonly() {

@@ -9,7 +9,7 @@ import (
 // own fields (ro, rro, rslave), or would undo mount options of the node's administrator.
 var offeredMountOptions = []string{"nodev", "noexec", "nosuid", "noatime", "nodiratime", "relatime", "strictatime"}
 
-// mountOptions applies the CRI text on mount_options: the OCI runtime applies them to the topmost mount.
+// mountOptions implements the CRI text on mount_options: the OCI runtime applies them to the topmost mount.
 func mountOptions(field string, options []string, target string, more *extra) error {
 	for i, option := range options {
 		if !slices.Contains(offeredMountOptions, option) {

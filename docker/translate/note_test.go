@@ -234,7 +234,7 @@ func TestMountOptionsThatAreNone(t *testing.T) {
 	}
 }
 
-// Of two mounts at one place only the last one reaches the engine and the note. The other one is checked all the same.
+// Of two mounts at one place, only the last one reaches the engine and the note. The first one is checked, too.
 func TestLastMountOfAPlace(t *testing.T) {
 	in := noted(containerInput())
 	covered := &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", MountOptions: []string{"noexec"}}
@@ -298,7 +298,8 @@ func TestLimitsInNotes(t *testing.T) {
 	}
 }
 
-// A container that plugins may adjust has a note, though nothing else needs one. Without the OCI runtime it has none.
+// A container that plugins may adjust has a note, even if nothing else needs one. Without the OCI runtime it has no
+// note.
 func TestAdjustableContainer(t *testing.T) {
 	in := noted(containerInput())
 	in.Adjustable = true

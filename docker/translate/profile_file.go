@@ -2,16 +2,17 @@ package translate
 
 import (
 	"fmt"
-	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/bounded"
 )
 
 // maxProfile bounds a seccomp profile, in bytes. The engine's own profile has 15 kB.
 const maxProfile = 1 << 20
 
-// ReadProfileFile is the ReadProfile that reads the node's files. A request may name any path, so ReadProfileFile
+// ReadProfileFile implements ReadProfile with files of the node. A request may name any path, so ReadProfileFile
 // refuses everything but regular files. Opening a pipe without a writer could block, and a device may be endless.
 func ReadProfileFile(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -26,9 +27,5 @@ func ReadProfileFile(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a plain file", path)
 	}
-	content, err := io.ReadAll(io.LimitReader(file, maxProfile+1))
-	if err == nil && len(content) > maxProfile {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxProfile)
-	}
-	return content, err
+	return bounded.ReadAll(file, path, maxProfile)
 }

@@ -36,8 +36,8 @@ const (
 //
 // The result lacks hugepage_limits and most unified keys, since the Docker API has no field for them: CgroupFiles
 // returns them. Without memory_swap_limit_in_bytes, MemorySwap is memory_limit_in_bytes plus memory.swap.max. Unified
-// keys are refused on cgroup v1. The result also lacks oom_score_adj, which is fixed at create: OOMScore returns it.
-// Resources validates the values that it leaves out.
+// keys are refused on cgroup v1. The result also lacks oom_score_adj, because Docker's update has no field for
+// it: OOMScore returns it. Resources validates the values that it leaves out.
 func Resources(r *runtimeapi.LinuxContainerResources, f docker.Features) (container.Resources, error) {
 	return resources("linux", r, f)
 }

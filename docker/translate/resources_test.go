@@ -40,7 +40,7 @@ func TestResources(t *testing.T) {
 			container.Resources{Memory: 64 * mib, MemorySwap: -1}},
 		{"any swap without memory", &runtimeapi.LinuxContainerResources{MemorySwapLimitInBytes: -1}, oldEngine(),
 			container.Resources{}},
-		{"swap without memory where there is none",
+		{"swap without memory, no swap on the node",
 			&runtimeapi.LinuxContainerResources{MemorySwapLimitInBytes: 96 * mib}, noSwap, container.Resources{}},
 		{"an engine that cannot limit swap",
 			&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 * mib, MemorySwapLimitInBytes: 96 * mib}, noSwap,

@@ -40,7 +40,7 @@ func runtimeAnnotations(in ContainerInput, host *container.HostConfig, more *ext
 	case in.Features.Supports(apiAnnotations):
 		host.Annotations = passed
 	default:
-		// The annotations that place the container in its pod's sandbox win.
+		// Annotations that place the container in its pod's sandbox take precedence.
 		maps.Copy(passed, more.note.Annotations)
 		more.note.Annotations = passed
 	}

@@ -104,7 +104,7 @@ func TestSecurityOptions(t *testing.T) {
 	}
 }
 
-// A profile must be loaded under its whole name. A node whose list cannot be read leaves the check to the engine.
+// A profile must be loaded under its whole name. If the node's list cannot be read, only the engine checks the profile.
 func TestAppArmorProfileIsLoaded(t *testing.T) {
 	const list = "docker-default (enforce)\nmy (odd) profile (complain)\nnginx//child (enforce)\n"
 	for name, want := range map[string]bool{

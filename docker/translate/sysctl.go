@@ -32,8 +32,8 @@ func sysctls(field string, values map[string]string, ns *runtimeapi.NamespaceOpt
 }
 
 // InterfaceSysctls returns the sysctls of a pod that belong to a network interface, except the loopback interface. They
-// can be set when CNI or the engine has made the interface. From API 1.48 on the engine refuses them as sysctls of a
-// container.
+// can be set only after CNI or the engine has made the interface. From API 1.48 on the engine refuses them as sysctls
+// of a container.
 func InterfaceSysctls(config *runtimeapi.PodSandboxConfig) map[string]string {
 	values := maps.Clone(config.GetLinux().GetSysctls())
 	maps.DeleteFunc(values, func(name, _ string) bool { return !isInterfaceSysctl(name) })
@@ -50,7 +50,7 @@ func isInterfaceSysctl(name string) bool {
 	return !slices.Contains([]string{"all", "default", "lo"}, parts[3])
 }
 
-// checkSysctl refuses names that could lead to another file below /proc/sys than their prefix says.
+// checkSysctl refuses a name such as net.../../kernel.panic, whose file in /proc/sys is not below its prefix.
 func checkSysctl(field, name, value string) error {
 	for part := range strings.SplitSeq(name, ".") {
 		if part == "" || strings.HasPrefix(part, "/") || strings.HasSuffix(part, "/") {

@@ -147,7 +147,7 @@ func joinUsers(field string, options *runtimeapi.UserNamespace, sandbox SandboxR
 		return nil
 	case options != nil && !own:
 		return invalid(field, "the pod has a user namespace of its own, which its containers share: use POD")
-	case own && !users.are(options.GetUids(), options.GetGids()):
+	case own && !users.equal(options.GetUids(), options.GetGids()):
 		return invalid(field, "the mappings differ from the pod's")
 	}
 	return more.joinUsers(field, sandbox.UserNamespace, *users)
@@ -166,8 +166,8 @@ func (e *extra) joinUsers(field, path string, users Users) error {
 	return nil
 }
 
-// are reports whether the mappings are equal to the pod's.
-func (u Users) are(uids, gids []*runtimeapi.IDMapping) bool {
+// equal reports whether the mappings are equal to the pod's.
+func (u Users) equal(uids, gids []*runtimeapi.IDMapping) bool {
 	return len(uids) == 1 && len(gids) == 1 && mapping(uids[0]) == u.UIDs && mapping(gids[0]) == u.GIDs
 }
 
@@ -185,7 +185,7 @@ func mapMount(field string, m *runtimeapi.Mount, target string, in ContainerInpu
 	if !asks && (users == nil || m.GetImage().GetImage() == "") {
 		return nil
 	}
-	if asks && (users == nil || !users.are(uids, gids)) {
+	if asks && (users == nil || !users.equal(uids, gids)) {
 		part := ".gidMappings"
 		if len(uids) > 0 {
 			part = ".uidMappings"
