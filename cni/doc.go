@@ -21,7 +21,7 @@
 // libcni writes its cache of an attachment after the last plugin of ADD has succeeded. Before the first plugin runs,
 // Add therefore records a pending ADD with the configuration and the arguments. It removes this record when the
 // attachment is cached or undone. Whenever the process dies, Del finds the configuration and the arguments. The cache
-// and the pending ADDs lie in a directory of our own (Options.CacheDir), which no other runtime uses.
+// and the pending ADDs are in a directory of criadapter's own (Options.CacheDir), which no other runtime uses.
 //
 // A plugin goes on when the process dies. If Del finds a pending ADD, it first kills the processes that still run that
 // ADD. It finds them by their environment, which every program that a plugin starts inherits. Work that an ADD has

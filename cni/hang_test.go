@@ -20,7 +20,7 @@ func TestHangingPluginIsStopped(t *testing.T) {
 			s := withFake(t, "1.1.0")
 			n := s.network()
 			s.options.Timeout = time.Second
-			hasty := s.network() // its limit is for the plugin that hangs alone
+			hasty := s.network() // n prepares the pod, with a longer timeout
 			if operation == "DEL" {
 				join(t, n, "p")
 			}
@@ -109,7 +109,7 @@ func TestJoined(t *testing.T) {
 	testutil.Assert(t, errors.As(err, &notUndone), "Add: %v", err)
 	want("after an ADD that is not undone", true)
 	_, err = n.Joined("../p")
-	testutil.Assert(t, err != nil, "a path is taken for an id")
+	testutil.Assert(t, err != nil, "a path is accepted as an id")
 }
 
 // With DelOnly, Del uses the configuration with which the pod was joined, even after a change to another network

@@ -41,7 +41,7 @@ func newSandbox(t *testing.T) *sandbox {
 	return s
 }
 
-// optionsBelow are the directories of a sandbox in root.
+// optionsBelow returns the Options of a Network whose directories are below root.
 func optionsBelow(root string) Options {
 	return Options{
 		ConfDir:  filepath.Join(root, "conf", "net.d"),

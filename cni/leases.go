@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostLocal is the plugin whose leases sweepLeases looks at, and hostLocalDir its usual directory.
+// hostLocal is the plugin whose empty leases sweepLeases removes. hostLocalDir is its default data directory.
 const (
 	hostLocal    = "host-local"
 	hostLocalDir = "/var/lib/cni/networks"

@@ -28,7 +28,7 @@ const (
 	defaultStatusTTL   = 10 * time.Second
 )
 
-// Options say where a Network finds and keeps things. The zero value takes the defaults.
+// Options are the directories and the timeouts of a Network. The zero value has the defaults.
 type Options struct {
 	// ConfDir is the directory of network configurations. It need not exist yet.
 	ConfDir string

@@ -15,7 +15,7 @@ import (
 	"github.com/containerd/log"
 )
 
-// endPause is the time between two looks at processes that were killed.
+// endPause is the time between two checks for killed processes.
 const endPause = 20 * time.Millisecond
 
 // endAdd kills all processes of the pod's ADD, and returns when they have ended. After killDelay it fails, and the

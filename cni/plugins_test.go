@@ -133,7 +133,7 @@ func TestUndoThatFailsIsReportedAndRepeated(t *testing.T) {
 	testutil.Assert(t, errors.As(err, &notUndone) && strings.Contains(notUndone.Add.Error(), "first fault") &&
 		strings.Contains(notUndone.Undo.Error(), "second fault"), "got %v", err)
 	_, err = n.Add(ctx, testPod("p"))
-	testutil.Fails(t, err, errdefs.IsAlreadyExists, "Add over what is not undone")
+	testutil.Fails(t, err, errdefs.IsAlreadyExists, "Add after an ADD that was not undone")
 	// The configuration is gone. Del still runs the right plugins.
 	must(t, os.Remove(filepath.Join(s.conf, "net.conflist")))
 	s.expect(n, "")

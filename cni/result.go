@@ -16,8 +16,8 @@ type Result struct {
 	// IPs are the pod's addresses in the order of the plugins' result, never empty. The first one is the primary
 	// address. A dual-stack pod has one or more of each family.
 	IPs []string
-	// Raw is the whole result as JSON, with interfaces, routes and DNS. It is in version 1.1.0 of the specification,
-	// also if the plugins use another one.
+	// Raw is the whole result as JSON, with interfaces, routes and DNS. It has the form of version 1.1.0 of the
+	// specification, even if the plugins use another version.
 	Raw json.RawMessage
 }
 

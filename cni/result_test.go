@@ -17,7 +17,7 @@ func TestAddressesOfThePodsInterface(t *testing.T) {
 		want    []string // nil for an error
 	}{
 		"in the pod's namespace": {`"interfaces":[{"name":"eth0","sandbox":"/x"}],"ips":[{"address":"10.0.0.2/8","interface":0}]`, []string{"10.0.0.2"}},
-		"in a namespace left out": {`"interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.2/8","interface":0}]`,
+		"without a namespace": {`"interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.2/8","interface":0}]`,
 			[]string{"10.0.0.2"}},
 		"no interface named": {`"ips":[{"address":"10.0.0.2/8"},{"address":"fd00::2/64"}]`,
 			[]string{"10.0.0.2", "fd00::2"}},

@@ -25,7 +25,7 @@ const (
 )
 
 // watcher calls a function after every change that may matter to a configuration directory. It does not poll, so it
-// costs nothing between changes. If the kernel has no inotify instance or watch left, it reads the directory
+// costs nothing between changes. If the kernel has no inotify instance or watch left, the watcher calls the function
 // periodically until there is one again.
 //
 // Its goroutine is started by startWatcher and ended by close.

@@ -20,8 +20,8 @@ func (s *Service) Allow(ctx context.Context, id, name string) error {
 	return s.trust.Allow(ctx, trust.Image{ID: id, Name: name, Names: e.names})
 }
 
-// sweepSignatures drops the kept signatures of images that are gone. It does nothing during a transfer, which keeps the
-// signatures of an image before the image is present: the end of the last transfer sweeps, too.
+// sweepSignatures drops the kept signatures of images that are gone. It does nothing during a transfer, because a
+// transfer keeps the signatures of an image before the image is present. The end of the last transfer sweeps, too.
 func (s *Service) sweepSignatures(ctx context.Context) {
 	if s.trust == nil || !s.transfers.TryLock() {
 		return
@@ -33,7 +33,7 @@ func (s *Service) sweepSignatures(ctx context.Context) {
 	}
 	var names []string
 	for _, e := range now.byID {
-		if e.failed { // the list may lack some of its digests
+		if e.failed { // its digests may be incomplete
 			return
 		}
 		names = append(names, e.names...)

@@ -17,9 +17,9 @@ type cache struct {
 	engine docker.Images
 	// now is replaced only under mu.
 	now atomic.Pointer[snapshot]
-	// wake holds a token while a relist is asked for.
+	// wake holds a token while a relist is requested.
 	wake chan struct{}
-	// listing serializes relists, writing serializes refreshes.
+	// listing serializes relists. writing serializes refreshes and own removals.
 	listing, writing turn
 
 	mu sync.Mutex
@@ -116,8 +116,8 @@ func (c *cache) publishMissing(ref string) {
 	c.store(next, changed...)
 }
 
-// dropUnchanged publishes that an image is gone, unless the cache has another entry of it than before. It reports
-// whether it has published.
+// dropUnchanged publishes that an image is gone, unless its entry in the cache has changed from before. It reports
+// whether it has published that.
 func (c *cache) dropUnchanged(ctx context.Context, before *entry) bool {
 	if c.writing.take(ctx) != nil { // an inspect under way may be older than the removal
 		return false

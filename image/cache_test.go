@@ -82,7 +82,7 @@ func settle() {
 	synctest.Wait()
 }
 
-// tags are the tags of all images, each of which the list must have once.
+// tags returns the tags of all images. It checks that the list has each image once, in order.
 func (n *node) tags(t *testing.T) []string {
 	t.Helper()
 	list, err := n.List(t.Context(), nil)

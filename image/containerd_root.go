@@ -9,6 +9,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/mountquote"
 )
 
 const (
@@ -22,17 +23,13 @@ const (
 
 // containerdRoots returns the possible data directories of the engine's containerd, the likeliest first. No API reports
 // the directory, and an operator may have moved it to another disk. The mount of a running container shows it. Without
-// one, the engine may have started a containerd below its own root, or it uses the system's. The directory moves only
-// while the engine is down, so the mounts are read until one has shown it on the present connection.
+// a running container, the engine may have started a containerd below its own root, or it uses the system's containerd.
 func (s *Service) containerdRoots(features docker.Features) (roots []string) {
 	if !features.ContainerdImageStore {
 		return nil
 	}
-	if !s.rootSeen.Load() {
-		s.lookForRoot(features)
-	}
-	if seen := s.mountedRoot.Load(); seen != nil {
-		roots = append(roots, *seen)
+	if seen := s.lookForRoot(features); seen != nil {
+		roots = append(roots, seen.path)
 	}
 	roots = append(roots, filepath.Join(features.Root, "containerd", "daemon"))
 	if root := configuredRoot(systemConfig); root != "" {
@@ -41,16 +38,32 @@ func (s *Service) containerdRoots(features docker.Features) (roots []string) {
 	return append(roots, systemContainerd)
 }
 
-// lookForRoot keeps the data directory that the mounts show. The last directory counts if they show none.
-func (s *Service) lookForRoot(features docker.Features) {
+// seenRoot is a data directory of containerd that a mount has shown.
+type seenRoot struct {
+	path string
+	// connection is Service.connection from before the mounts were read.
+	connection uint64
+}
+
+// lookForRoot returns the data directory that the mounts show. If they show none, it returns the last one that they
+// have shown. The directory moves only while the engine is down, so mounts are read until they have shown it on the
+// present connection.
+func (s *Service) lookForRoot(features docker.Features) *seenRoot {
+	connection, last := s.connection.Load(), s.seenRoot.Load()
+	if last != nil && last.connection == connection {
+		return last
+	}
 	mounts, err := s.overlays()
 	if err != nil {
-		return
+		return last
 	}
-	if root := mountedRoot(features, mounts); root != "" {
-		s.mountedRoot.Store(&root)
-		s.rootSeen.Store(true)
+	root := mountedRoot(features, mounts)
+	if root == "" {
+		return last
 	}
+	seen := &seenRoot{path: root, connection: connection}
+	s.seenRoot.CompareAndSwap(last, seen) // a call that ends later may have read older mounts
+	return seen
 }
 
 func overlayMounts() ([]*mountinfo.Info, error) {
@@ -67,7 +80,7 @@ func mountedRoot(features docker.Features, mounts []*mountinfo.Info) string {
 		for option := range strings.SplitSeq(mount.VFSOptions, ",") {
 			layer, isUpper := strings.CutPrefix(option, "upperdir=")
 			if root, _, ok := strings.Cut(layer, "/"+snapshotterPrefix+features.StorageDriver+"/"); ok && isUpper {
-				return root
+				return mountquote.Unquote(root)
 			}
 		}
 	}

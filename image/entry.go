@@ -19,7 +19,7 @@ type entry struct {
 	info map[string]string
 	// failed says that the engine could not inspect the image.
 	failed bool
-	// artifact says that it is an OCI artifact, of which no container can be made.
+	// artifact says that the image is an OCI artifact, which cannot run as a container.
 	artifact bool
 }
 

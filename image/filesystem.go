@@ -22,8 +22,8 @@ import (
 // run in the background, at most every half minute, and have no time limit.
 //
 // Before the first measurement, the answer is the sum of the images' sizes, without inodes and without the containers'
-// filesystem. With storage drivers that do not keep layers in directories (btrfs, zfs), the answer is always this sum,
-// with what is measured in Options.Kept. While the engine is away, the same directories are measured as before.
+// filesystem. With storage drivers that do not keep layers in directories (btrfs, zfs), the answer is always this sum
+// plus the measured usage of Options.Kept. While the engine is away, the same directories are measured as before.
 func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	place, err := s.place(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, 
 	if err != nil {
 		return nil, err
 	}
-	estimate.images.bytes += measured.images.bytes // of Options.Kept, if anything
+	estimate.images.bytes += measured.images.bytes // the usage of Options.Kept, or 0
 	info := fsInfo(place.mountpoint, estimate)
 	info.ContainerFilesystems = nil
 	return info, nil

@@ -72,7 +72,7 @@ func TestFsInfoOfADriverWithoutDirs(t *testing.T) {
 	testutil.Assert(t, fs.GetUsedBytes().GetValue() == 15 && fs.GetInodesUsed() == nil,
 		"got %v, want the sum of the sizes without inodes", fs)
 	containers := info.GetContainerFilesystems()
-	testutil.Assert(t, len(containers) == 0, "what containers use is unknown, and %v", containers)
+	testutil.Assert(t, len(containers) == 0, "the containers' usage is unknown, and the answer has %v", containers)
 }
 
 // With such a driver, too, the files of image volumes count, and an artifact counts once.
@@ -130,7 +130,11 @@ func TestMovedContainerd(t *testing.T) {
 	})
 	testutil.Equal(t, got, moved, "the data directory by a container's mount")
 	testutil.Equal(t, mountedRoot(features, nil), "", "the data directory without a container")
-	place := storageOf(features, []string{filepath.Join(moved, "none"), got, old})
+	got = mountedRoot(features, []*mountinfo.Info{
+		{Mountpoint: "/var/lib/docker/rootfs/overlayfs/1", VFSOptions: options(`/data\040a\054b`)},
+	})
+	testutil.Equal(t, got, "/data a,b", "a data directory with a blank and a comma")
+	place := storageOf(features, []string{filepath.Join(moved, "none"), moved, old})
 	testutil.Equal(t, place.mountpoint, filepath.Join(moved, "io.containerd.snapshotter.v1.overlayfs"), "the place")
 
 	config := filepath.Join(t.TempDir(), "config.toml")
@@ -167,6 +171,25 @@ func TestMountsAreReadOncePerConnection(t *testing.T) {
 		testutil.Equal(t, first(), root, "the likeliest directory")
 		testutil.Equal(t, reads, 3+i, "reads")
 	}
+}
+
+// A call reads the mounts while the engine comes back with another data directory.
+func TestMountsFromBeforeAReconnection(t *testing.T) {
+	features := docker.Features{Root: "/var/lib/docker", StorageDriver: "overlayfs", ContainerdImageStore: true}
+	engine := dockertest.New(dockertest.Options{})
+	defer engine.Close()
+	s := newService(t, Options{Engine: engine})
+	of := func(root string) []*mountinfo.Info {
+		return []*mountinfo.Info{{Mountpoint: "/var/lib/docker/rootfs/overlayfs/1",
+			VFSOptions: "rw,upperdir=" + root + "/io.containerd.snapshotter.v1.overlayfs/snapshots/2/fs"}}
+	}
+	s.overlays = func() ([]*mountinfo.Info, error) {
+		s.Relist()
+		s.overlays = func() ([]*mountinfo.Info, error) { return of("/moved/c"), nil }
+		return of("/data/c"), nil
+	}
+	s.containerdRoots(features)
+	testutil.Equal(t, s.containerdRoots(features)[0], "/moved/c", "the likeliest directory after the reconnection")
 }
 
 func TestFsInfoOfAnInvisibleEngine(t *testing.T) {

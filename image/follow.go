@@ -31,7 +31,7 @@ var relistBackoff = wait.Backoff{
 // Relist asks for a relist and never blocks. Call it on each new connection to the engine, because events before the
 // connection were missed.
 func (s *Service) Relist() {
-	s.rootSeen.Store(false)
+	s.connection.Add(1)
 	s.images.ask()
 }
 
@@ -57,12 +57,12 @@ func (s *Service) Run(ctx context.Context) error {
 		} else {
 			due, reason = backoff.Step(), logRelist(ctx, err, reason)
 		}
-		_ = pace.Sleep(ctx, rest) // waitAsked looks at ctx
+		_ = pace.Sleep(ctx, rest) // waitAsked checks ctx
 	}
 	return ctx.Err()
 }
 
-// waitAsked waits until a relist is asked for, but no longer than due. It fails with ctx's error.
+// waitAsked waits until a relist is requested, but no longer than due. It fails with ctx's error.
 func (c *cache) waitAsked(ctx context.Context, due time.Duration) error {
 	timer := time.NewTimer(due)
 	defer timer.Stop()

@@ -51,8 +51,8 @@ func (r *rig) follow(t *testing.T) {
 	testutil.Must(t, err)
 }
 
-// tellsWithin is the time in which a foreign change must be visible on a machine that is busy with other tests. It is
-// shorter than the pause between two relists, so that only an event leads to a relist in time.
+// tellsWithin bounds the time until a foreign change is visible, on a machine that is busy with other tests. It is
+// shorter than the pause between two relists, so a relist in time can only come from an event.
 const tellsWithin = 30 * time.Second
 
 // foreign changes images without the service and waits until wanted returns true.

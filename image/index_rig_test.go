@@ -72,7 +72,7 @@ func TestRigImageOfSeveralPlatforms(t *testing.T) {
 		testutil.Assert(t, got.GetId() == id && slices.Equal(got.GetRepoTags(), []string{full}) &&
 			slices.Equal(got.GetRepoDigests(), []string{repository + "@" + digest}) && got.GetUsername() == "amd64",
 			"the %s has %v; want %s, its tag, the index's digest and this platform's user", what, got, id)
-		if got.GetSize() < size || got.GetSize() > 3*size { // once packed and once unpacked, at the most
+		if got.GetSize() < size || got.GetSize() > 3*size { // at most its packed size plus its unpacked size
 			t.Errorf("the %s says that it has %d bytes, one platform's layer has %d", what, got.GetSize(), size)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// List returns the images that match filter, or all without an image in it, in the order of their ids. A filter's image
-// is an id, an id prefix or a name. A name without tag and digest matches all tags of its repository, as in `docker
-// images NAME`.
+// List returns the images that match filter, in the order of their ids. A filter without an image matches all. A
+// filter's image is an id, an id prefix or a name. A name without tag and digest matches all tags of its repository, as
+// in `docker images NAME`.
 //
 // The list is from memory, see the package comment. Callers share the images and must not change them.
 func (s *Service) List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {

@@ -10,11 +10,12 @@ import (
 	"github.com/criadapter/criadapter/internal/pace"
 )
 
-// foreignPause is the least time between two looks at the containers that belong to no pod.
+// foreignPause is the minimum time between two lists of the containers that belong to no pod.
 const foreignPause = 45 * time.Second
 
-// pinned returns a function that reports whether an image is pinned: the sandbox image, and the images of containers
-// that a kubelet does not list. Its collection of images would fail, because Remove refuses an image in use.
+// pinned returns a function that reports whether an image is pinned. The sandbox image is, and so are the images of
+// containers that a kubelet does not list. The kubelet's image garbage collection would fail at them, because Remove
+// refuses an image in use.
 func (s *Service) pinned() func(*entry) bool {
 	podImages, foreign := s.podImages(), map[string]bool{}
 	if known := s.foreignImages.Load(); known != nil {
@@ -23,7 +24,7 @@ func (s *Service) pinned() func(*entry) bool {
 			foreign[now.idOf(ref)] = true
 		}
 	}
-	return func(e *entry) bool { return s.sandbox.is(e) || podImages[e.id()] || foreign[e.id()] }
+	return func(e *entry) bool { return s.sandbox.matches(e) || podImages[e.id()] || foreign[e.id()] }
 }
 
 // show returns the image as CRI has it.
@@ -60,8 +61,8 @@ func (s *Service) followForeign(ctx context.Context) {
 	}
 }
 
-// lookAtForeign lists the engine's containers. After a failure, which package state logs, the last look stays until the
-// next one.
+// lookAtForeign lists the engine's containers. After a failure, the last result stays until the next list. Package
+// state logs the failure.
 func (s *Service) lookAtForeign(ctx context.Context) {
 	containers, err := s.engine.ListContainers(ctx, nil)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestImagesOfForeignContainersArePinned(t *testing.T) {
 		} {
 			testutil.Must(t, step.change())
 			s.ForeignChanged()
-			time.Sleep(2 * foreignPause) // also for the look after a failed one
+			time.Sleep(2 * foreignPause) // also for the list after a failed one
 			synctest.Wait()
 			for _, image := range []string{"a", "b"} {
 				testutil.Equal(t, statusOf(t, s, image).GetPinned(), step.pinned, "%s is pinned %s", image, step.what)

@@ -110,7 +110,7 @@ func TestRigPolicyPullsVerifiedDigest(t *testing.T) {
 	testutil.Must(t, r.Remove(t.Context(), spec(inspect.ID)))
 }
 
-// TestRigPolicyJudgesForeignImages checks images that came by docker pull or got a name by docker tag.
+// TestRigPolicyJudgesForeignImages checks images that docker pull brought, or docker tag named.
 func TestRigPolicyJudgesForeignImages(t *testing.T) {
 	r := newPolicyRig(t)
 	local := name(t)

@@ -83,7 +83,7 @@ func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docke
 	}
 	pulled, err := s.images.refresh(ctx, ref.String())
 	if err != nil {
-		return "", fmt.Errorf("look at the pulled image %q: %w", ref, err)
+		return "", fmt.Errorf("inspect the pulled image %q: %w", ref, err)
 	}
 	log.G(ctx).
 		WithFields(
@@ -107,7 +107,7 @@ func (s *Service) fetch(ctx context.Context, ref reference.Named, auth *docker.A
 	return pullError(err)
 }
 
-// tagPulled gives an image that was pulled by its verified digest the tag in ref.
+// tagPulled adds the tag in ref to an image that was pulled by its verified digest.
 func (s *Service) tagPulled(ctx context.Context, pulled, ref reference.Named) error {
 	if _, byDigest := ref.(reference.Digested); byDigest || pulled == ref {
 		return nil

@@ -3,7 +3,11 @@ package image
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 
 	"github.com/criadapter/criadapter/docker"
 )
@@ -70,8 +74,16 @@ func (p *pulls) join(ctx context.Context, key pullKey, transfer func(context.Con
 	p.underway[key] = pull
 	go func() {
 		defer close(pull.done)
+		defer func() {
+			if cause := recover(); cause != nil { // the server recovers only its callers' goroutines
+				log.G(ctx).WithFields(log.Fields{"panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).
+					Error("pull panicked")
+				pull.err = fmt.Errorf("pull of %q failed unexpectedly, see the log of criadapter: %w", key.ref,
+					errdefs.ErrInternal)
+			}
+		}()
+		defer p.forget(key, pull)
 		pull.id, pull.err = transfer(shared)
-		p.forget(key, pull)
 	}()
 	return pull
 }

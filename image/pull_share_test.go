@@ -3,10 +3,13 @@ package image
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -109,6 +112,16 @@ func TestPullEndsWithItsLastCaller(t *testing.T) {
 		<-ended
 		<-ended
 	})
+}
+
+// A transfer that panics fails for its callers. The next pull begins another one.
+func TestPanicInATransferFailsItsPulls(t *testing.T) {
+	var p pulls
+	key := newPullKey("busybox", nil)
+	_, err := p.do(t.Context(), key, func(context.Context) (string, error) { panic("a defect") })
+	testutil.Assert(t, errdefs.IsInternal(err) && !strings.Contains(err.Error(), "a defect"), "got %v", err)
+	id, err := p.do(t.Context(), key, func(context.Context) (string, error) { return "sha256:1", nil })
+	testutil.Assert(t, id == "sha256:1" && err == nil, "the next pull: %q, %v", id, err)
 }
 
 func TestPullsWithOtherCredentialsAreNotShared(t *testing.T) {

@@ -21,9 +21,9 @@ const engineSlots = 3
 // TestRigQueuedPullOutlivesTheDeadline pulls an image while another pull has all slots. The other pull first stalls and
 // is cancelled. Then a slow one takes longer than the deadline.
 func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
-	const deadline = 25 * rigenv.SlowPause // much longer than a busy machine pauses
+	const deadline = 15 * rigenv.SlowPause // much longer than a busy machine pauses
 	r := newRig(t, image.Options{PullProgressDeadline: deadline})
-	r.push(t, freshLayers(t, engineSlots, 40*rigenv.SlowPiece, v1.Config{}), name(t)+"-ahead:1")
+	r.push(t, freshLayers(t, engineSlots, 24*rigenv.SlowPiece, v1.Config{}), name(t)+"-ahead:1")
 	r.push(t, fresh(t, 1000, v1.Config{}), name(t)+":1")
 	behind := spec(r.env.Image(name(t) + ":1"))
 

@@ -21,7 +21,7 @@ const (
 	inspectPatience = 10 * time.Second
 )
 
-// relist compares the cache with the engine's list and repairs the difference. The caller holds the turn listing.
+// relist compares the cache with the engine's list and repairs the difference. The caller holds listing.
 func (c *cache) relist(ctx context.Context) error {
 	asked, suspects := c.beginRelist()
 	listed, err := c.list(ctx, suspects)

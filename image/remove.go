@@ -25,8 +25,8 @@ const removalTimeout = 2 * time.Minute
 // image on purpose, but the next pod would load the sandbox image again.
 //
 // The engine keeps an image that other images were built on with Docker's classic builder. Such an image loses its
-// names, and the engine no longer lists it. If criadapter ends meanwhile, it keeps some names, and the call can be
-// repeated.
+// names, and the engine no longer lists it. If criadapter ends during that, the image keeps some names, and the client
+// can repeat the call.
 //
 // The engine finishes a removal even if ctx ends first: the image is gone, or it has all its tags and digests.
 func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error {
@@ -48,7 +48,7 @@ func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error 
 	if err != nil {
 		return err
 	}
-	if s.sandbox.is(present) {
+	if s.sandbox.matches(present) {
 		return fmt.Errorf("image %q is the sandbox image, which every pod needs; it is not removed: %w", ref,
 			errdefs.ErrFailedPrecondition)
 	}

@@ -53,8 +53,8 @@ func newSandboxImage(configured string) (*sandboxImage, error) {
 	}, nil
 }
 
-// is reports whether e is the sandbox image, under any name.
-func (i *sandboxImage) is(e *entry) bool {
+// matches reports whether e is the sandbox image, under any name.
+func (i *sandboxImage) matches(e *entry) bool {
 	return e.id() == i.reference || e.id() == i.lastID() || slices.Contains(e.names, i.name)
 }
 
@@ -133,7 +133,7 @@ func (s *Service) loadSandboxImage(ctx context.Context) (string, error) {
 	}
 	loaded, err := s.images.refresh(ctx, s.sandbox.reference)
 	if err != nil {
-		return "", fmt.Errorf("look at the built-in sandbox image after its load: %w", err)
+		return "", fmt.Errorf("inspect the loaded built-in sandbox image: %w", err)
 	}
 	return loaded.id(), nil
 }

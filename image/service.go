@@ -38,10 +38,10 @@ type Options struct {
 	// Mounted returns the ids or names of the images that a listed container of the engine has mounted. They are in use
 	// like the container's own image. It may be nil.
 	Mounted func(container.Summary) []string
-	// PodImages returns the images of all sandbox containers, by id. They are pinned like the sandbox image itself: an
-	// upgrade may have changed it, and pods of another CRI server have another one. The kubelet does not list sandbox
-	// containers. Without the pin its collection of images would fail, because Remove refuses an image in use. It may
-	// be nil.
+	// PodImages returns the images of all sandbox containers, by id. They are pinned like the sandbox image itself.
+	// They differ from it after an upgrade, and in pods that another CRI server made. The kubelet does not list sandbox
+	// containers. Without the pin, its image garbage collection would try to remove these images and fail, because
+	// Remove refuses an image in use. It may be nil.
 	PodImages func() map[string]bool
 	// Foreign reports whether a listed container of the engine belongs to no pod. Images that such a container uses
 	// are pinned, too. It may be nil, and then Run does not list containers.
@@ -66,22 +66,22 @@ type Service struct {
 	trust           *trust.Verifier
 	observePull     func(ctx context.Context) (context.Context, func(error))
 	pulls           pulls
-	// transfers is held for reading by each transfer, and only tried for writing.
+	// Each transfer holds transfers for reading. sweepSignatures only tries to lock it for writing.
 	transfers sync.RWMutex
 	removing  turn
 	images    *cache
 	sandbox   *sandboxImage
 	usage     *usageMeter
 	lastPlace atomic.Pointer[storage]
-	// mountedRoot is containerd's data directory as a container's mount has shown it, nil before. rootSeen says that it
-	// was seen since the last connection to the engine.
-	mountedRoot atomic.Pointer[string]
-	rootSeen    atomic.Bool
-	// overlays lists the mounts of overlays. Tests have others.
+	// connection is the number of calls of Relist.
+	connection atomic.Uint64
+	// seenRoot is nil before a mount has shown containerd's data directory.
+	seenRoot atomic.Pointer[seenRoot]
+	// overlays lists the overlay mounts. Tests replace it.
 	overlays func() ([]*mountinfo.Info, error)
 	// foreignImages are the images of foreign containers, by id or name. It is nil before the first list.
 	foreignImages atomic.Pointer[map[string]bool]
-	// foreignAsked has a place for one call of ForeignChanged.
+	// foreignAsked holds a token after ForeignChanged, until the next list.
 	foreignAsked chan struct{}
 }
 

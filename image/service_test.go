@@ -339,7 +339,7 @@ func TestSandboxImageUnderAnotherName(t *testing.T) {
 	})
 }
 
-// The image of an earlier version is pinned as long as a pod has it. After that it is an image like others.
+// The image of an earlier version is pinned as long as a pod has it. After that it is not pinned.
 func TestSandboxImageOfAnEarlierVersion(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"pause:0"}}}
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {

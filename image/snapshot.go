@@ -8,13 +8,13 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// minPrefix is the length of the shortest prefix of an id that is looked up, as in engines with the containerd store.
+// minPrefix is the minimum length of an id's prefix in a lookup, as in engines with the containerd image store.
 const minPrefix = 4
 
 // idAlgorithm begins the id of each image.
 const idAlgorithm = "sha256:"
 
-// snapshot are the images at one time. It is immutable.
+// snapshot has the images at one time. It is immutable.
 type snapshot struct {
 	// complete is false until the first list: images may be missing.
 	complete bool

@@ -75,7 +75,7 @@ func TestNameMovesToTheNewestImage(t *testing.T) {
 	got := after.lookup("app:2")
 	testutil.Assert(t, got.id() == idOf("3"), "the name belongs to %s", got.id())
 	if got := before.lookup("app:2"); got.id() != idOf("1") || len(got.img.GetRepoTags()) != 2 {
-		t.Errorf("the snapshot before has changed: %v", got.img)
+		t.Errorf("the earlier snapshot has changed: %v", got.img)
 	}
 	if gone := after.without(idOf("3")); gone.lookup("app:2") != nil || len(gone.byID) != 2 || len(after.byID) != 3 {
 		t.Errorf("without the newest there are %d images", len(gone.byID))

@@ -55,7 +55,8 @@ func (s *Service) Status(
 
 // Resolve returns the id of the image that ref names. It fails with ErrNotFound if the image is not present. It answers
 // a known image from memory. If the image was removed outside of this service a moment ago, the engine refuses the
-// creation of the container. It asks the engine about an unknown image, which may have come without an event.
+// creation of the container. It asks the engine about an unknown image, because the image may have arrived without an
+// event.
 func (s *Service) Resolve(ctx context.Context, ref string) (string, error) {
 	lookup, err := lookupReference(&runtimeapi.ImageSpec{Image: ref})
 	if err != nil {
@@ -74,8 +75,8 @@ func (s *Service) Resolve(ctx context.Context, ref string) (string, error) {
 	return e.id(), nil
 }
 
-// IsArtifact reports whether the image with this id is an OCI artifact. A container cannot be made of it. A container
-// can mount it. IsArtifact fails with ErrNotFound if the image is not present.
+// IsArtifact reports whether the image with this id is an OCI artifact. A container can mount an artifact, but cannot
+// run it. IsArtifact fails with ErrNotFound if the image is not present.
 func (s *Service) IsArtifact(ctx context.Context, id string) (bool, error) {
 	e, err := s.ofID(ctx, id)
 	return e != nil && e.artifact, err

@@ -106,7 +106,7 @@ func (m *usageMeter) refresh(place storage) (last *usage, underway <-chan struct
 func (m *usageMeter) measure(place storage) {
 	start := time.Now()
 	measured, err := m.walk(m.ctx, place)
-	if err != nil && m.ctx.Err() == nil { // close cancels a walk, which is no fault
+	if err != nil && m.ctx.Err() == nil { // a walk that close cancels is no failure
 		log.G(m.ctx).WithError(err).WithField("paths", place.layers).
 			Warn("cannot measure disk usage of images, keeping the last measurement")
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/moby/sys/mountinfo"
+
+	"github.com/criadapter/criadapter/internal/mountquote"
 )
 
 // layerSizes measures a storage. It measures a committed layer, which never changes, only once. It is not safe for
@@ -75,7 +77,7 @@ func addRegistered(layers map[string]bool, layerdb, dir string) {
 // change. It names layers by numbers and reuses none.
 func addParents(layers map[string]bool, mounts []*mountinfo.Info, snapshots string) {
 	for _, mount := range mounts {
-		if !strings.Contains(mount.VFSOptions, "upperdir="+snapshots+"/") {
+		if !strings.Contains(mountquote.Unquote(mount.VFSOptions), "upperdir="+snapshots+"/") {
 			continue
 		}
 		for option := range strings.SplitSeq(mount.VFSOptions, ",") {

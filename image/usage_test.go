@@ -120,6 +120,12 @@ func TestParentsOfMountedLayers(t *testing.T) {
 		want = append(want, snapshots+"/"+n)
 	}
 	testutil.Assert(t, slices.Equal(got, want), "got %q, want %q", got, want)
+
+	layers = map[string]bool{}
+	addParents(layers, []*mountinfo.Info{
+		{VFSOptions: `rw,lowerdir=/a\040b\054c/1/fs,upperdir=/a\040b\054c/2/fs`},
+	}, "/a b,c")
+	testutil.Assert(t, layers["/a b,c/1"], "below a directory with a blank and a comma: %v", layers)
 }
 
 // Files of two filesystems may have the same inode number.

@@ -132,7 +132,7 @@ func isMissing(path string) bool {
 	return path != "" && errors.Is(err, fs.ErrNotExist) && dirErr == nil
 }
 
-// Print writes the plan, one pod per line.
+// Print writes the plan: a table with one pod per line, and then remarks on pods.
 func (r *Return) Print(to io.Writer) error {
 	out := &printer{to: to}
 	out.line("%d pods are to be handed to cri-dockerd\n", len(r.pods))

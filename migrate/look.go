@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -23,6 +22,7 @@ import (
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/bounded"
 	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/logs"
 )
@@ -32,7 +32,7 @@ const (
 	maxLooks = 8
 	// memberPatience is how long the engine may take to describe a container of a pod.
 	memberPatience = 10 * time.Second
-	// maxFile is the maximum number of bytes read from a checkpoint or resolv.conf.
+	// maxFile is the largest size of a checkpoint or resolv.conf, in bytes.
 	maxFile = 1 << 20
 	// shimDir is the directory of checkpoints below the root directories of cri-dockerd and dockershim.
 	shimDir = "sandbox"
@@ -104,7 +104,7 @@ func (n *Node) unmigrated(ctx context.Context, list []container.Summary) (map[st
 	return ids, nil
 }
 
-// unrecorded reports whether a list has a running sandbox of another shim that has no record.
+// unrecorded reports whether any sandbox in a list is of another shim, runs, and has no record.
 func (n *Node) unrecorded(ctx context.Context, list []container.Summary) bool {
 	return slices.ContainsFunc(list, func(c container.Summary) bool {
 		if c.State != container.StateRunning || translate.KindOf(c) != translate.KindSandbox ||
@@ -266,6 +266,8 @@ func (n *Node) lookAtNetwork(ctx context.Context, s *seen) {
 	}
 	if content, err := readBounded(s.sandbox.ResolvConfPath); err == nil {
 		s.resolvConf = string(content)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		s.resolvErr = err
 	}
 	if s.networkMode() == networkCNI && isRunning(s.sandbox) {
 		s.addresses, s.addressErr = netns.Open(fmt.Sprintf("/proc/%d/ns/net", s.sandbox.State.Pid)).PodAddresses(ctx)
@@ -291,13 +293,14 @@ func (n *Node) readCheckpoint(id string) (*shimCheckpoint, error) {
 	return nil, nil
 }
 
+// readBounded reads a file of at most maxFile bytes, and fails for a longer one.
 func readBounded(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close() // it was only read
-	return io.ReadAll(io.LimitReader(file, maxFile))
+	return bounded.ReadAll(file, path, maxFile)
 }
 
 // grant bounds the log history to convert, by the free space of each file system. It leaves out a pod whose log

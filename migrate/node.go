@@ -72,7 +72,7 @@ func (n *Node) Adopt(ctx context.Context, list []container.Summary) error {
 	}
 	if peer := n.peer(); peer != (shim{}) {
 		if n.unrecorded(ctx, list) {
-			return fmt.Errorf("showing pods of cri-dockerd without their addresses: %w", errPeer(peer))
+			return fmt.Errorf("pods of cri-dockerd would have no addresses: %w", errPeer(peer))
 		}
 		log.G(ctx).WithFields(log.Fields{"shim": peer.name, "pid": peer.pid, "pods": len(ids)}).
 			Warn("leaving pods of a running cri-dockerd alone, stop it and start criadapter again to take them over")

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,8 +42,10 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	store, err := checkpoint.Open(t.TempDir())
 	testutil.Must(t, err)
-	f := &fixture{t: t,
-		engine: dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"app:1"}}}})}
+	features := dockertest.DefaultFeatures(dockertest.Docker20)
+	features.Root = t.TempDir()
+	f := &fixture{t: t, engine: dockertest.New(
+		dockertest.Options{Features: features, Images: []dockertest.Image{{Names: []string{"app:1"}}}})}
 	t.Cleanup(func() { f.engine.Close() })
 	f.opts = Options{
 		Engine: f.engine, Store: store, RootDirectories: []string{t.TempDir(), t.TempDir()},
@@ -176,6 +177,25 @@ func TestWithoutACheckpointTheEngineTells(t *testing.T) {
 				record.NetnsPath != "", "got %v in %+v", config.PortMappings, record)
 		})
 	}
+}
+
+// A file that is too long to be read whole is not used, and a note names it. Its beginning alone could be another valid
+// file.
+func TestFilesThatAreTooLong(t *testing.T) {
+	f := newFixture(t)
+	id := f.sandbox(bound())
+	sandbox, err := f.engine.InspectContainer(t.Context(), id)
+	testutil.Must(t, err)
+	shim := filepath.Join(f.opts.RootDirectories[0], shimDir, id)
+	for path, begin := range map[string]string{sandbox.ResolvConfPath: "nameserver 10.0.0.10\n", shim: "{}"} {
+		testutil.WriteFile(t, path, begin+strings.Repeat("\n", maxFile))
+	}
+	plan := f.plan().pods[0]
+	notes := strings.Join(plan.notes, "\n")
+	for _, path := range []string{sandbox.ResolvConfPath, shim} {
+		testutil.Assert(t, strings.Contains(notes, path+" has more than 1048576 bytes"), "the notes are %q", notes)
+	}
+	testutil.Assert(t, !strings.Contains(string(plan.record.Config), "10.0.0.10"), "recorded %s", plan.record.Config)
 }
 
 func TestNetworksOfThePods(t *testing.T) {
@@ -405,7 +425,7 @@ func TestBesideAShimWithinAnotherProgram(t *testing.T) {
 	list, err := f.node.list(t.Context())
 	testutil.Must(t, err)
 	err = f.node.Adopt(t.Context(), list)
-	testutil.Assert(t, errdefs.IsUnavailable(err) && strings.Contains(err.Error(), "k3s --docker runs on this engine"),
+	testutil.Assert(t, errdefs.IsUnavailable(err) && strings.Contains(err.Error(), "k3s --docker runs on this machine"),
 		"while it runs: %v", err)
 	plan, err := f.node.Plan(t.Context())
 	testutil.Must(t, err)
@@ -428,8 +448,7 @@ func (b broken) InspectContainer(ctx context.Context, id string) (*container.Ins
 	return b.Engine.InspectContainer(ctx, id)
 }
 
-// TestAPodWithABrokenContainer wants the pod taken over, and handed back. The kubelet would replace a pod without a
-// record.
+// TestAPodWithABrokenContainer takes the pod over, and hands it back. The kubelet would replace a pod without a record.
 func TestAPodWithABrokenContainer(t *testing.T) {
 	for name, inspect := range map[string]func(context.Context) error{
 		"that the engine cannot describe": func(context.Context) error { return errdefs.ErrInternal },
@@ -478,15 +497,4 @@ func TestCRIDockerdOfAnotherEngine(t *testing.T) {
 	testutil.WriteFile(t, theirs, "")
 	testutil.Must(t, os.Rename(theirs, filepath.Join(root, ours)))
 	testutil.Assert(t, !drives(root, "unix://"+ours, "unix://"+ours), "the socket of another engine")
-}
-
-func TestParseResolvConf(t *testing.T) {
-	got := parseResolvConf(
-		"# of the cluster\nnameserver 10.0.0.10\nnameserver fd00::10\nsearch a.svc b\noptions ndots:5 " +
-			"edns0\n\nnameserver\n")
-	testutil.Assert(t, slices.Equal(got.GetServers(), []string{"10.0.0.10", "fd00::10"}) &&
-		slices.Equal(got.GetSearches(), []string{"a.svc", "b"}) &&
-		slices.Equal(got.GetOptions(), []string{"ndots:5", "edns0"}), "got %v", got)
-	got = parseResolvConf("\n# nothing\n")
-	testutil.Assert(t, got == nil, "got %v", got)
 }

@@ -25,8 +25,10 @@ type shim struct {
 	pid  int
 }
 
-// runs says in a sentence that the shim runs.
-func (s shim) runs() string { return fmt.Sprintf("%s runs on this engine (process %d)", s.name, s.pid) }
+// runs returns a sentence that says where the shim runs.
+func (s shim) runs() string {
+	return fmt.Sprintf("%s runs on this machine (process %d)", s.name, s.pid)
+}
 
 // errPeer says that a shim still runs.
 func errPeer(peer shim) error {
@@ -100,7 +102,8 @@ func engineOf(args []string) string {
 }
 
 // drives reports whether a cri-dockerd uses our engine, which is at endpoint. used is the address that cri-dockerd has
-// for its engine. root is its root directory: in a container, the same path may be the socket of another engine.
+// for its engine. root is the root directory of cri-dockerd's process. In a container, the same path may be the socket
+// of another engine.
 func drives(root, used, endpoint string) bool {
 	if socketOf(used) != socketOf(endpoint) {
 		return false

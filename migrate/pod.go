@@ -43,8 +43,9 @@ type seen struct {
 	// addresses are the addresses in the pod's namespace. addressErr is why they could not be read.
 	addresses  []string
 	addressErr error
-	// resolvConf is the sandbox's resolv.conf.
+	// resolvConf is the sandbox's resolv.conf. resolvErr is why it could not be read.
 	resolvConf string
+	resolvErr  error
 	// defaultRuntime is the engine's default runtime.
 	defaultRuntime string
 }
@@ -116,6 +117,9 @@ func (p *podPlan) add(c seenContainer, keepLinks bool) error {
 func (s *seen) newRecord(pod *podPlan, netnsDir string) error {
 	if s.shimErr != nil {
 		pod.notes = append(pod.notes, fmt.Sprintf("cri-dockerd's checkpoint is not used: %v", s.shimErr))
+	}
+	if s.resolvErr != nil {
+		pod.notes = append(pod.notes, fmt.Sprintf("its DNS configuration is not recorded: %v", s.resolvErr))
 	}
 	config, err := s.config()
 	if err != nil {

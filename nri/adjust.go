@@ -102,7 +102,7 @@ func fields(
 	return config, process, limits, nil
 }
 
-// newer sets the fields that some runtimes do not know, and the version that a runtime has to know.
+// newer sets the fields that older runtimes ignore, and the OCI version that the runtime must support.
 func newer(note *ocinote.Adjustment, l *api.LinuxContainerAdjustment, linux, process patch) {
 	need := func(version string) { note.OCIVersion = max(note.OCIVersion, version) }
 	if priority := l.GetIoPriority(); priority != nil {

@@ -288,7 +288,7 @@ func showPatch(described *api.Container, patch json.RawMessage) {
 			CgroupsPath string
 		}
 	}
-	if json.Unmarshal(patch, &config) != nil { // it is not one of this package's
+	if json.Unmarshal(patch, &config) != nil { // not a patch of this package
 		return
 	}
 	described.Annotations = patched(described.Annotations, config.Annotations)

@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// RunPod tells the plugins of a new pod. An error means that a plugin refuses it.
+// RunPod tells the plugins about a new pod. An error means that a plugin refuses it.
 func (s *Service) RunPod(ctx context.Context, pod *state.Pod) error {
 	if asks, err := s.asks(ctx); !asks {
 		return err
@@ -25,7 +25,7 @@ func (s *Service) RunPod(ctx context.Context, pod *state.Pod) error {
 	return refused(s.adaptation.RunPodSandbox(forPlugins(ctx), &adaptation.RunPodSandboxRequest{Pod: describePod(pod)}))
 }
 
-// StopPod tells the plugins of a pod whose containers have ended.
+// StopPod tells the plugins about a pod whose containers have ended.
 func (s *Service) StopPod(ctx context.Context, pod *state.Pod) {
 	s.reported.end(ctx, pod.ID, time.Time{}, func(ctx context.Context) {
 		s.tell(ctx, "StopPodSandbox", func() error {
@@ -35,7 +35,7 @@ func (s *Service) StopPod(ctx context.Context, pod *state.Pod) {
 	})
 }
 
-// RemovePod tells the plugins of a pod that is about to be removed.
+// RemovePod tells the plugins about a pod that is about to be removed.
 func (s *Service) RemovePod(ctx context.Context, pod *state.Pod) {
 	s.StopPod(ctx, pod)
 	s.reported.removal(ctx, pod.ID, func(ctx context.Context) {
@@ -46,16 +46,16 @@ func (s *Service) RemovePod(ctx context.Context, pod *state.Pod) {
 	})
 }
 
-// UndoPod tells the plugins of the end and removal of a pod that some of them may know from RunPod. The cache must not
-// have had the pod.
+// UndoPod tells the plugins about the end and removal of a pod that some of them may know from RunPod. Call it only for
+// a pod that the cache never had.
 func (s *Service) UndoPod(ctx context.Context, pod *state.Pod) {
 	if s.hasAsked() {
 		s.RemovePod(ctx, pod)
-		s.reported.forget(pod.ID) // no change will show its removal
+		s.reported.forget(pod.ID) // no change of the cache will show its removal
 	}
 }
 
-// UpdatePod tells the plugins of new limits of a pod, before they apply. An error means that a plugin refuses them.
+// UpdatePod tells the plugins about new limits of a pod, before they apply. An error means that a plugin refuses them.
 func (s *Service) UpdatePod(
 	ctx context.Context, pod *state.Pod, overhead, resources *runtimeapi.LinuxContainerResources,
 ) error {
@@ -101,19 +101,19 @@ func (s *Service) CreateContainer(
 	return note, limits, s.apply(ctx, answer.GetUpdate())
 }
 
-// missing returns the names of variables that are not in now.
-func missing(env, now []string) []string {
+// missing returns the names of variables in env that are not in kept.
+func missing(env, kept []string) []string {
 	name := func(variable string) string { name, _, _ := strings.Cut(variable, "="); return name }
 	var names []string
 	for _, variable := range env {
-		if !slices.ContainsFunc(now, func(other string) bool { return name(other) == name(variable) }) {
+		if !slices.ContainsFunc(kept, func(other string) bool { return name(other) == name(variable) }) {
 			names = append(names, name(variable))
 		}
 	}
 	return names
 }
 
-// ContainerCreated tells the plugins of a container with its adjustments.
+// ContainerCreated tells the plugins about a container with its adjustments.
 func (s *Service) ContainerCreated(ctx context.Context, pod *state.Pod, c *state.Container) {
 	s.tellOf(ctx, "PostCreateContainer", c, func(described *api.Container) error {
 		return s.adaptation.PostCreateContainer(forPlugins(ctx),
@@ -121,7 +121,7 @@ func (s *Service) ContainerCreated(ctx context.Context, pod *state.Pod, c *state
 	})
 }
 
-// StartContainer tells the plugins of a container that is about to start. An error means that a plugin refuses it.
+// StartContainer tells the plugins about a container that is about to start. An error means that a plugin refuses it.
 func (s *Service) StartContainer(ctx context.Context, pod *state.Pod, c *state.Container) error {
 	if asks, err := s.asks(ctx); !asks {
 		return err
@@ -134,7 +134,7 @@ func (s *Service) StartContainer(ctx context.Context, pod *state.Pod, c *state.C
 		&adaptation.StartContainerRequest{Pod: describePod(pod), Container: described}))
 }
 
-// ContainerStarted tells the plugins of a container that runs.
+// ContainerStarted tells the plugins about a container that runs.
 func (s *Service) ContainerStarted(ctx context.Context, pod *state.Pod, c *state.Container) {
 	s.tellOf(ctx, "PostStartContainer", c, func(described *api.Container) error {
 		return s.adaptation.PostStartContainer(forPlugins(ctx),
@@ -188,7 +188,7 @@ func (s *Service) ContainerUpdated(ctx context.Context, pod *state.Pod, c *state
 	})
 }
 
-// containerEnded tells the plugins of a container that has ended, once for each of its runs. run is the start of the
+// containerEnded tells the plugins about a container that has ended, once for each of its runs. run is the start of the
 // run, zero for a container that never ran.
 func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.Container, run time.Time) {
 	var updates []*api.ContainerUpdate
@@ -206,8 +206,8 @@ func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.C
 	}
 }
 
-// RemoveContainer tells the plugins of a container that does not run and is about to be removed. Plugins that have not
-// heard of its end hear of the end first, even if it never ran: many plugins free its CPUs and devices at the end.
+// RemoveContainer tells the plugins about a container that does not run and is about to be removed. Plugins that have
+// not heard of its end hear of the end first, even if it never ran: many plugins free its CPUs and devices at the end.
 func (s *Service) RemoveContainer(ctx context.Context, pod *state.Pod, c *state.Container) {
 	s.containerEnded(ctx, pod, c, c.Status.StartedAt)
 	s.reported.removal(ctx, c.ID, func(ctx context.Context) {
@@ -217,15 +217,15 @@ func (s *Service) RemoveContainer(ctx context.Context, pod *state.Pod, c *state.
 	})
 }
 
-// UndoContainer tells the plugins of the end and removal of a container that CreateContainer has asked them about. The
-// cache may have the container. Call it before the container is removed.
+// UndoContainer tells the plugins about the end and removal of a container that CreateContainer has asked them about.
+// The cache may have the container. Call it before the container is removed.
 func (s *Service) UndoContainer(ctx context.Context, pod *state.Pod, c *state.Container) {
 	if !s.hasAsked() {
 		return
 	}
 	s.RemoveContainer(ctx, pod, c)
 	if _, err := s.opts.Cache.Snapshot().Container(c.ID); err != nil {
-		s.reported.forget(c.ID) // no change will show its removal
+		s.reported.forget(c.ID) // no change of the cache will show its removal
 	}
 }
 
@@ -234,7 +234,7 @@ func (s *Service) removed(ctx context.Context, pod *state.Pod, c *api.Container)
 		&adaptation.RemoveContainerRequest{Pod: describePod(pod), Container: c})
 }
 
-// tell tells the plugins of something that has happened. An error is logged: nothing can be refused any more.
+// tell tells the plugins about something that has happened. An error is logged: nothing can be refused any more.
 func (s *Service) tell(ctx context.Context, event string, send func() error) {
 	asks, err := s.asks(ctx)
 	if asks {

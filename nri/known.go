@@ -52,10 +52,10 @@ func (k known) missing(now known) map[string]bool {
 	return ids
 }
 
-// until returns the ends and removals until now, containers first. It misses a pod or container that came and went
-// meanwhile, and repeats the ends of containers that had ended before. A container of an unknown pod has no end, as in
-// the changes of a subscription.
-func (k known) until(now known) []state.Change {
+// changesTo returns the ends and removals between the states k and now, containers first. It misses a pod or container
+// that came and went meanwhile, and repeats the ends of containers that had ended before. It leaves out the end of a
+// container whose pod is unknown, as a subscription does.
+func (k known) changesTo(now known) []state.Change {
 	var changes []state.Change
 	for id, c := range now.containers {
 		if pod := now.pods[c.SandboxID]; pod != nil && c.Status.State() == stateExited {

@@ -14,7 +14,7 @@ import (
 func wantUntil(t *testing.T, before, now *state.Snapshot, want ...string) {
 	t.Helper()
 	var got []string
-	for _, change := range knownOf(before).until(knownOf(now)) {
+	for _, change := range knownOf(before).changesTo(knownOf(now)) {
 		got = append(got, fmt.Sprintf("%v %s of %q", change.Type, change.ID, describePod(change.Pod).GetId()))
 	}
 	slices.Sort(got)

@@ -23,7 +23,7 @@ import (
 // runtimeName is the runtime's name for plugins.
 const runtimeName = "criadapter"
 
-// Engine is the part of the engine that this package uses; docker.Engine is one.
+// Engine is the part of docker.Engine that this package uses.
 type Engine interface {
 	InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error)
 	UpdateContainer(ctx context.Context, id string, resources container.Resources) error
@@ -109,7 +109,7 @@ func (s *Service) Run(ctx context.Context, containers Containers) {
 // ready waits until plugins can be asked.
 func (s *Service) ready(ctx context.Context) error {
 	select {
-	case <-s.started: // also if ctx has ended
+	case <-s.started: // even if ctx has ended
 		return s.failed
 	default:
 	}
@@ -127,7 +127,7 @@ func (s *Service) asks(ctx context.Context) (bool, error) {
 	return err == nil && s.plugins.Load() > 0, err
 }
 
-// hasAsked reports whether plugins can have been asked anything. It does not wait for their start.
+// hasAsked reports whether the service may have asked a plugin anything. It does not wait for the start of the plugins.
 func (s *Service) hasAsked() bool {
 	select {
 	case <-s.started:

@@ -57,14 +57,15 @@ func (s *Service) describeAll(ctx context.Context, containers []*state.Container
 	return described
 }
 
-// update applies the updates that a plugin asks for at any time. It returns the failed ones.
+// update applies the updates that a plugin asks for at any time. It returns the failed updates whose failure the plugin
+// does not ignore.
 func (s *Service) update(ctx context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
 	return each(ctx, updates, s.limit)
 }
 
 // apply applies the updates of an answer. It leaves out containers that have ended or are gone, because the plugin may
-// not have heard of their end yet. The answer mostly belongs to a request about another container. That request must
-// not fail because of them.
+// not have heard of their end yet. The answer usually belongs to a request about another container, which must not fail
+// because of these containers.
 func (s *Service) apply(ctx context.Context, updates []*api.ContainerUpdate) error {
 	_, err := each(ctx, updates, func(ctx context.Context, update *api.ContainerUpdate) error {
 		if s.isOver(ctx, update.GetContainerId()) { // its removal may hold its lock
@@ -88,16 +89,17 @@ func (s *Service) isOver(ctx context.Context, id string) bool {
 	return errdefs.IsNotFound(err)
 }
 
-// each calls do for each update and returns the failed ones.
+// each applies each update by a call of applyOne. It returns the failed updates whose failure the plugin does not
+// ignore.
 func each(
-	ctx context.Context, updates []*api.ContainerUpdate, do func(context.Context, *api.ContainerUpdate) error,
+	ctx context.Context, updates []*api.ContainerUpdate, applyOne func(context.Context, *api.ContainerUpdate) error,
 ) ([]*api.ContainerUpdate, error) {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout) // a container may be locked by a request that waits for us
 	defer cancel()
 	var failed []*api.ContainerUpdate
 	var errs []error
 	for _, update := range updates {
-		err := do(ctx, update)
+		err := applyOne(ctx, update)
 		if err == nil {
 			continue
 		}

@@ -43,7 +43,7 @@ func (l limiter) Limit(_ context.Context, id string, _ *runtimeapi.LinuxContaine
 }
 
 // An answer of a plugin may change the limits of a container that has ended meanwhile. The request succeeds. But an
-// update of a container that is just being made is not lost. UpdateContainers tells the plugin of each failure.
+// update of a container that is just being made is not lost. UpdateContainers tells the plugin about each failure.
 func TestUpdateOfContainerThatIsOver(t *testing.T) {
 	for id, test := range map[string]struct {
 		// before happens before the limits change.

@@ -124,7 +124,7 @@ func (s *Service) catchUp(ctx context.Context, seen known) (now known, gone map[
 	ids := s.reported.ids() // read before the snapshot, so an id that the snapshot lacks was removed
 	now = knownOf(s.opts.Cache.Snapshot())
 	gone = seen.missing(now)
-	for _, change := range seen.until(now) {
+	for _, change := range seen.changesTo(now) {
 		if ctx.Err() != nil {
 			return now, gone
 		}

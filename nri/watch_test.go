@@ -52,7 +52,7 @@ func TestReportOutlastsItsCaller(t *testing.T) {
 	})
 }
 
-// follower is a plugin that notes ends and removals.
+// follower is a plugin that records ends and removals.
 type follower struct {
 	mu     sync.Mutex
 	events []string

@@ -43,7 +43,7 @@ func TestCgroupDir(t *testing.T) {
 	}
 }
 
-// A process that cannot be looked at is not gone: its limits must not be left out silently.
+// A process whose cgroup cannot be read is not gone: its limits must not be left out silently.
 func TestCgroupDirOfAnUnreadableProcess(t *testing.T) {
 	proc := t.TempDir()
 	testutil.Must(t, os.MkdirAll(filepath.Join(proc, "7", "cgroup"), 0o700)) // a directory cannot be read as a file

@@ -120,7 +120,7 @@ type sample struct {
 	nanoCores *uint64
 }
 
-// sample reads one target. It locks the entry, so that two calls do not mix their samples.
+// sample reads one target. It locks the target's entry, so that two calls do not mix their samples.
 func (c *Collector) sample(ctx context.Context, r *reader, t target, want statSet) sample {
 	e := c.entry(t)
 	e.mu.Lock()

@@ -3,7 +3,8 @@ package stats
 import "time"
 
 const (
-	// minWindow is the shortest time for a meaningful rate, because the kernel updates counts at its ticks.
+	// minWindow is the shortest time between the two samples that cpuRate keeps, because the kernel updates counts at
+	// its ticks.
 	minWindow = 500 * time.Millisecond
 	// maxWindow is the longest time over which a rate still shows the present load.
 	maxWindow = time.Minute

@@ -89,8 +89,9 @@ func (c *Collector) netDev(ctx context.Context, r *reader, pod *state.Pod) (cont
 	return r.read(c.procFile(pod.Status.PID, "net/dev"))
 }
 
-// interfaces returns the network interfaces of a pod, the default one first. It returns nil for a pod on the node's
-// network, and if the sandbox process is not in the pod's namespace.
+// interfaces returns the network interfaces of a pod, the default one first. Without eth0, the kernel's first interface
+// counts as the default. It returns nil for a pod on the node's network, and if the sandbox process is not in the pod's
+// namespace.
 func (c *Collector) interfaces(ctx context.Context, r *reader, pod *state.Pod) []netInterface {
 	content, err := c.netDev(ctx, r, pod)
 	if err != nil {

@@ -7,7 +7,7 @@ func sum(sandbox sample, containers []sample) sample {
 	total.cgroup, total.taken = sandbox.cgroup, sandbox.taken
 	total.add(sandbox)
 	for _, container := range containers {
-		if !container.sandboxed { // the sandbox's sample has it
+		if !container.sandboxed { // the sandbox's sample includes its usage
 			total.add(container)
 		}
 	}

@@ -26,8 +26,8 @@ func (c *Collector) Pods(
 	return all
 }
 
-// Pod returns the stats of one pod, with 0 if its sandbox does not run. The usage of a running pod is left out if its
-// cgroup is gone or unreadable.
+// Pod returns the stats of one pod. Its usage is 0 if its sandbox does not run. The usage of a running pod is left out
+// if its cgroup is gone or unreadable.
 func (c *Collector) Pod(ctx context.Context, snapshot *state.Snapshot, pod *state.Pod) *runtimeapi.PodSandboxStats {
 	podSamples := c.samplePods(ctx, snapshot, []*state.Pod{pod}, criStats|statProcesses)
 	if len(podSamples) == 0 {

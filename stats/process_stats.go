@@ -79,7 +79,7 @@ func walkMembers(r *reader, dir, file string, ids *[]string) error {
 	}
 	for _, entry := range entries {
 		if entry.IsDir() {
-			_ = walkMembers(r, filepath.Join(dir, entry.Name()), file, ids) // it is gone or threaded
+			_ = walkMembers(r, filepath.Join(dir, entry.Name()), file, ids) // a descendant may be gone or threaded
 		}
 	}
 	return nil

@@ -1,6 +1,6 @@
-// Package artifact has OCI artifacts: content in a registry that is not an image, such as a model or a chart. A pod
-// mounts an artifact as an image volume (KEP-4639). Each layer is one file there. Its name is the layer's annotation
-// org.opencontainers.image.title, or the digest as sha256-….
+// Package artifact pulls and keeps OCI artifacts: registry content that is not an image, such as a model or a chart. A
+// pod mounts an artifact as an image volume (KEP-4639). Each layer is one file there. Its name is the layer's
+// annotation org.opencontainers.image.title, or the digest as sha256-….
 //
 // An engine with the containerd image store pulls, lists and removes artifacts by itself. Other engines refuse them, so
 // Engine keeps them in a Store beside the engine's images:

@@ -21,8 +21,8 @@ import (
 	"github.com/criadapter/criadapter/image/registry"
 )
 
-// Engine is an engine whose images include artifacts. It pulls artifacts into the store if the engine refuses them. If
-// the engine and the store have the same tag, the store's artifact has it, until this Engine pulls an image by the tag.
+// Engine is an engine whose images include artifacts. It pulls artifacts into the store if the engine refuses them. A
+// tag that both the engine and the store have names the store's artifact, until this Engine pulls an image by that tag.
 type Engine struct {
 	docker.Engine
 	Store *Store
@@ -62,7 +62,7 @@ func (e Engine) pullArtifact(ctx context.Context, ref string, opts docker.PullOp
 	return e.Store.pull(ctx, p)
 }
 
-// typed gives the errors of registries the types of docker.Images.
+// typed gives a registry's error one of the error types that docker.Images documents.
 func typed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

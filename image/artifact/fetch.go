@@ -50,7 +50,7 @@ func (s *Store) pull(ctx context.Context, p pull) error {
 	return s.add(making, found.id, namesFor(p.ref, found.named))
 }
 
-// namesFor returns the names that a pull of ref gives an artifact. named is the digest of its manifest or index.
+// namesFor returns the names that an artifact gets from a pull of ref. named is the digest of its manifest or index.
 func namesFor(ref reference.Named, named v1.Hash) names {
 	given := names{Digests: []string{reference.FamiliarName(ref) + "@" + named.String()}}
 	if _, tagged := ref.(reference.Tagged); tagged {
@@ -156,7 +156,7 @@ func fetchBlob(from registry.Repository, file File, dir string, progress func())
 		return err
 	}
 	if bounded.n != file.Size {
-		return fmt.Errorf("it has another size than the %d bytes in the manifest: %w", file.Size, errdefs.ErrDataLoss)
+		return fmt.Errorf("its size is not the %d bytes in the manifest: %w", file.Size, errdefs.ErrDataLoss)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// ErrNotArtifact is the type of content that is an image, or not a manifest.
+// ErrNotArtifact means that the content is an image, or not a manifest.
 var ErrNotArtifact = errors.New("not an OCI artifact")
 
 // imageConfigs are the media types of the configurations of images.
@@ -31,8 +31,8 @@ type File struct {
 	Size int64
 }
 
-// ParseManifest returns the files of an artifact by its manifest. It fails with ErrNotArtifact for other content, and
-// with ErrInvalidArgument for an artifact whose files have no place in one directory.
+// ParseManifest returns the files that an artifact's manifest lists. It fails with ErrNotArtifact for other content. It
+// fails with ErrInvalidArgument if the titles of the files conflict, or lead out of the directory.
 func ParseManifest(raw []byte) ([]File, error) {
 	var manifest ocispec.Manifest
 	if err := json.Unmarshal(raw, &manifest); err != nil {

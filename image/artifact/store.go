@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/internal/wholedir"
 )
 
-// minPrefix is the length of the shortest prefix of an id that is looked up.
+// minPrefix is the minimum length of an id's prefix in a lookup.
 const minPrefix = 4
 
 // Store keeps artifacts on the disk. All methods are safe for concurrent use.
@@ -27,9 +27,9 @@ type Store struct {
 	root  string
 	certs string
 
-	// changing serializes changes. They wait for the disk, which readers never do. It is taken before mu.
+	// changing serializes changes, which wait for the disk. Readers never lock it. Lock changing before mu.
 	changing sync.Mutex
-	// mu is held for moments. The blobs of an artifact in byID stay while it is held.
+	// mu is never held while a change waits for the disk. While it is held, the blobs of the artifacts in byID stay.
 	mu sync.Mutex
 	// byID are the artifacts. The map itself never changes: each change replaces it, under both locks.
 	byID map[string]*kept
@@ -37,8 +37,8 @@ type Store struct {
 
 // Options are the options of Open. Root is required.
 type Options struct {
-	// Root is the absolute path of the store. It is made if need be. Volumes with links to the files must be on the
-	// same filesystem.
+	// Root is the absolute path of the store. Open creates it if it does not exist. Volumes with links to the files
+	// must be on the same filesystem.
 	Root string
 	// Certs has a directory with certificates for each registry, as /etc/docker/certs.d. It need not exist.
 	Certs string
@@ -110,7 +110,7 @@ func (s *Store) engineTags(tags []string) []string {
 	return slices.DeleteFunc(slices.Clone(tags), taken)
 }
 
-// find returns the artifact of an id or a name, nil without one.
+// find returns the artifact with an id or a name, nil if there is none.
 func (s *Store) find(ref string) *kept {
 	id, name := idOf(ref), familiar(ref)
 	for _, a := range s.list() {
@@ -143,8 +143,8 @@ func familiar(ref string) string {
 	return reference.FamiliarString(named)
 }
 
-// add publishes the directory making, which has an artifact without names. The artifact gets these names, and other
-// artifacts lose the tags. The directory is gone afterwards.
+// add publishes an artifact without names, and gives it the names in given. Other artifacts lose these tags. making is
+// the artifact's directory, which is gone afterwards.
 func (s *Store) add(making string, id digest.Digest, given names) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -175,7 +175,7 @@ func (s *Store) add(making string, id digest.Digest, given names) error {
 func (s *Store) name(a *kept, given names) error {
 	next := maps.Clone(s.byID)
 	next[a.id.String()] = a
-	defer s.replace(next) // after a failure, too: next is what the disk has
+	defer s.replace(next) // also after a failure, because next is the state on the disk
 	if err := take(next, given.Tags, a); err != nil {
 		return err
 	}
@@ -187,11 +187,11 @@ func (s *Store) name(a *kept, given names) error {
 	return nil
 }
 
-// take removes tags from all artifacts but one.
-func take(byID map[string]*kept, tags []string, but *kept) error {
+// take removes tags from all artifacts except spared, which may be nil.
+func take(byID map[string]*kept, tags []string, spared *kept) error {
 	for id, a := range byID {
 		for _, tag := range tags {
-			if but != nil && a.id == but.id || !slices.Contains(a.Tags, tag) {
+			if spared != nil && a.id == spared.id || !slices.Contains(a.Tags, tag) {
 				continue
 			}
 			next, err := a.named(a.names.without(tag))
@@ -205,7 +205,7 @@ func take(byID map[string]*kept, tags []string, but *kept) error {
 	return nil
 }
 
-// replace shows the readers other artifacts. The caller holds changing.
+// replace publishes byID to the readers. The caller holds changing.
 func (s *Store) replace(byID map[string]*kept) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,7 +2,7 @@ package registry
 
 import "strings"
 
-// DockerHub is the host of references without one.
+// DockerHub is the host of references that name no host.
 const DockerHub = "docker.io"
 
 // CanonicalHost returns the only spelling of a registry's host, without its port: in lower case, and DockerHub for all

@@ -57,7 +57,7 @@ func (e evidence) verify(image digest.Digest, keys []signature.Verifier) error {
 	return sameDigest(payload.Critical.Image.Digest, image)
 }
 
-var errOtherKey = errors.New("it is not by a key of the rule")
+var errOtherKey = errors.New("it was not made by a key of the rule")
 
 func signedBy(keys []signature.Verifier, sig, message []byte) bool {
 	for _, key := range keys {

@@ -49,8 +49,8 @@ func (k kept) load(image digest.Digest) ([]evidence, error) {
 	return found, nil
 }
 
-// settled is the age at which the image of kept signatures is listed, or its pull has failed. A pull whose caller has
-// gone may still bring the image a moment later.
+// settled is the age of kept signatures at which their pull has ended: it has failed, or the engine lists the image. A
+// pull may end after its caller has left.
 const settled = time.Hour
 
 // sweep forgets the settled signatures of all images but these.
@@ -69,7 +69,7 @@ func (k kept) sweep(images map[digest.Digest]bool) error {
 	var errs []error
 	for _, entry := range entries {
 		name := entry.Name()
-		if needed[name] || strings.HasPrefix(name, ".") || filepath.Ext(name) != ".json" { // save has hidden files
+		if needed[name] || strings.HasPrefix(name, ".") || filepath.Ext(name) != ".json" { // save renames hidden files
 			continue
 		}
 		info, err := entry.Info()

@@ -3,11 +3,12 @@ package trust
 import (
 	"crypto"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 	"github.com/sigstore/sigstore/pkg/signature"
+
+	"github.com/criadapter/criadapter/internal/bounded"
 )
 
 // maxKey bounds the size of a key file, in bytes.
@@ -33,7 +34,7 @@ func readKey(path string) (signature.Verifier, error) {
 		return nil, err
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxKey))
+	text, err := bounded.ReadAll(file, path, maxKey)
 	if err != nil {
 		return nil, err
 	}

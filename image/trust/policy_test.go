@@ -81,6 +81,9 @@ func TestCheck(t *testing.T) {
 	s.write("prod.pub", "no key")
 	err := Check(s.policy)
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "prod.pub is not a public key"), "got %v", err)
+	s.write("prod.pub", s.key.public+strings.Repeat("#", maxKey))
+	err = Check(s.policy)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "prod.pub has more than 65536 bytes"), "got %v", err)
 	err = Check(filepath.Join(s.dir, "absent"))
 	testutil.Assert(t, err != nil, "a missing policy is valid")
 }

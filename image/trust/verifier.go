@@ -44,8 +44,8 @@ func New(opts Options) *Verifier {
 }
 
 // Resolve decides on the pull of an image, which has a tag or a digest. For an image that needs a signature it returns
-// the name by the verified digest, which is to be pulled instead of the tag. For other images it returns ref. If the
-// registry does not answer, Resolve fails with the registry's error.
+// the name by the verified digest. The caller must pull that name instead of the tag. For other images it returns ref.
+// If the registry does not answer, Resolve fails with the registry's error.
 func (v *Verifier) Resolve(ctx context.Context, ref reference.Named, auth authn.AuthConfig) (reference.Named, error) {
 	if v == nil {
 		return ref, nil
@@ -72,7 +72,7 @@ func (v *Verifier) Resolve(ctx context.Context, ref reference.Named, auth authn.
 		if unread != nil { // an unread signature may be valid
 			return nil, fmt.Errorf("read signatures of image %s: %w", ref, unread)
 		}
-		return nil, refused(ref.String(), v.by(rule, err))
+		return nil, refused(ref.String(), v.withRule(rule, err))
 	}
 	if err := v.kept.save(image, found); err != nil {
 		return nil, fmt.Errorf("keep signatures of image %s: %w", ref, err)
@@ -94,7 +94,7 @@ func digestFrom(from source, ref reference.Named) (digest.Digest, error) {
 	return "", fmt.Errorf("image %s has neither tag nor digest", ref)
 }
 
-// Image is an image of the engine.
+// Image describes an image of the engine.
 type Image struct {
 	ID string
 	// Name is the name by which a client asks for the image. It may be the id, or empty.
@@ -170,16 +170,16 @@ func (v *Verifier) allow(ctx context.Context, repository string, known []referen
 	}
 	if len(known) == 0 {
 		errs = append(errs,
-			fmt.Errorf("it has no digest of repository %s: build and load do not give it one", repository))
+			fmt.Errorf("it has no digest of repository %s: docker build and docker load give it none", repository))
 	}
-	return v.by(rule, joined(errs))
+	return v.withRule(rule, joined(errs))
 }
 
 // allowDigest decides on a digest by kept signatures, and then by those in the registry.
 func (v *Verifier) allowDigest(ctx context.Context, image reference.Canonical, keys []signature.Verifier) error {
 	found, err := v.kept.load(image.Digest())
 	if err != nil {
-		log.G(ctx).WithError(err).Warn("cannot read kept signatures, the registry is asked")
+		log.G(ctx).WithError(err).Warn("cannot read kept signatures, asking the registry")
 	}
 	if judge(image.Digest(), found, keys) == nil {
 		return nil
@@ -193,7 +193,8 @@ func (v *Verifier) allowDigest(ctx context.Context, image reference.Canonical, k
 	found, unread := from.evidence(image.Digest())
 	if err := judge(image.Digest(), found, keys); err != nil {
 		if unread != nil { // an unread signature may be valid
-			return fmt.Errorf("no signature of %s is kept here, pull it through CRI; its registry: %w", image, unread)
+			return fmt.Errorf("no signature of %s is kept on this node, pull the image through CRI; "+
+				"asking its registry: %w", image, unread)
 		}
 		return err
 	}
@@ -204,7 +205,8 @@ func (v *Verifier) allowDigest(ctx context.Context, image reference.Canonical, k
 }
 
 // Keep drops the kept signatures of all images but these, which are given by their names. It spares signatures that are
-// younger than an hour. No image of Resolve may be on its way, because Resolve keeps its signatures before it arrives.
+// younger than an hour. Do not call Keep between Resolve and the end of its pull: Resolve keeps the signatures before
+// the image is present.
 func (v *Verifier) Keep(ctx context.Context, names []string) {
 	if v == nil {
 		return
@@ -228,7 +230,7 @@ func (v *Verifier) rule(repository string) (rule, []signature.Verifier, error) {
 	}
 	r := p.ruleOf(repository)
 	if r.Policy == reject {
-		return r, nil, v.by(r, errors.New("rejected"))
+		return r, nil, v.withRule(r, errors.New("rejected"))
 	}
 	keys, err := r.verifiers()
 	if err != nil {
@@ -237,8 +239,10 @@ func (v *Verifier) rule(repository string) (rule, []signature.Verifier, error) {
 	return r, keys, nil
 }
 
-// by adds the rule to the error of its decision.
-func (v *Verifier) by(r rule, err error) error { return fmt.Errorf("%s in %s: %w", r, v.policy, err) }
+// withRule adds the rule to the error of its decision.
+func (v *Verifier) withRule(r rule, err error) error {
+	return fmt.Errorf("%s in %s: %w", r, v.policy, err)
+}
 
 // judge returns nil if one of the signatures is valid. Otherwise the error has the fault of each signature.
 func judge(image digest.Digest, found []evidence, keys []signature.Verifier) error {

@@ -161,10 +161,10 @@ func TestAttacksOnPulls(t *testing.T) {
 		"no signature": {func(*site, digest.Digest) {}, "has no signature"},
 		"signature by another key": {func(s *site, image digest.Digest) {
 			s.attach("prod/app", image, newSigner(s.t).simple(image))
-		}, "not by a key"},
+		}, "not made by a key"},
 		"bundle by another key": {func(s *site, image digest.Digest) {
 			s.refer("prod/app", image, newSigner(s.t).bundle(signPredicate, image))
-		}, "not by a key"},
+		}, "not made by a key"},
 		"signature of another image replayed": {func(s *site, image digest.Digest) {
 			s.attach("prod/app", image, s.key.simple(digest.FromString("good")))
 		}, "signature of another image"},
@@ -175,7 +175,7 @@ func TestAttacksOnPulls(t *testing.T) {
 			forged := s.key.simple(digest.FromString("good"))
 			forged.Payload = s.key.simple(image).Payload
 			s.attach("prod/app", image, forged)
-		}, "not by a key"},
+		}, "not made by a key"},
 		"payload of another type": {func(s *site, image digest.Digest) {
 			s.attach("prod/app", image, s.key.simpleOfType("a note", image))
 		}, `type "a note"`},
@@ -197,7 +197,7 @@ func TestAttacksOnPulls(t *testing.T) {
 				return text
 			}
 			s.refer("prod/app", image, []byte(strings.Replace(good, payload(good), payload(bad), 1)))
-		}, "not by a key"},
+		}, "not made by a key"},
 		"bundle that is not JSON": {func(s *site, image digest.Digest) {
 			s.refer("prod/app", image, []byte("{"))
 		}, "not a bundle"},

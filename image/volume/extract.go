@@ -21,8 +21,8 @@ import (
 
 // extract makes the directory of an image. The directory gets its final name when it is complete and on the disk.
 //
-// The files come from the archive of docker save. The export of a container is not used: it has the engine's own files
-// in /etc and /dev, and few extended attributes.
+// The files come from the archive of docker save. An export of a container would not do: it has the engine's own files
+// in /etc and /dev, and only few extended attributes.
 func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
 	defer step.At("image volume: extract")()
 	start := time.Now()

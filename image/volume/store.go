@@ -140,8 +140,8 @@ func dirName(imageID string) (string, error) {
 // imageID returns the id of the image whose directory has this name.
 func imageID(name string) string { return digest.NewDigestFromEncoded(digest.SHA256, name).String() }
 
-// at returns the state of a directory. The caller holds the lock.
-func (s *Store) at(name string) *imageDir {
+// stateOf returns the state of a directory. The caller holds the lock.
+func (s *Store) stateOf(name string) *imageDir {
 	f := s.dirs[name]
 	if f == nil {
 		f = &imageDir{}
@@ -153,13 +153,13 @@ func (s *Store) at(name string) *imageDir {
 func (s *Store) hold(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at(name).holders++
+	s.stateOf(name).holders++
 }
 
 func (s *Store) release(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.at(name)
+	f := s.stateOf(name)
 	f.holders--
 	s.uses++
 	f.used = s.uses
@@ -188,7 +188,7 @@ func (s *Store) ensure(ctx context.Context, name, imageID string) error {
 func (s *Store) join(name, imageID string) (*extraction, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.at(name)
+	f := s.stateOf(name)
 	if f.making != nil {
 		return f.making, nil
 	}
