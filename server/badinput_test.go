@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/pace"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -47,6 +48,7 @@ func TestBadRequestsAtScale(t *testing.T) {
 	w := newStackWithPod(t)
 	f := &flood{t: t, stack: w, rpcs: map[string]rpc{}, host: t.TempDir(), recorded: recorded(t),
 		codes: map[codes.Code]*atomic.Int64{}}
+	f.endStuck()
 	for _, r := range allRPCs(t) {
 		f.rpcs["/"+r.service+"/"+r.name] = r
 		f.names = append(f.names, "/"+r.service+"/"+r.name)
@@ -100,8 +102,28 @@ type flood struct {
 	// host is the directory below which requests make files and directories of the host.
 	host     string
 	recorded []request
+	// ctx is the context of all requests, see endStuck.
+	ctx      context.Context
+	answered atomic.Int64
 	failures atomic.Int64
 	codes    map[codes.Code]*atomic.Int64
+}
+
+// endStuck makes a context that ends when no request is answered for a minute. A request that hangs then fails. The
+// time for one request would depend on the machine's load.
+func (f *flood) endStuck() {
+	ctx, cancel := context.WithCancel(f.t.Context())
+	f.ctx = ctx
+	testutil.Background(f.t, func(ctx context.Context) error {
+		defer cancel()
+		for before := int64(-1); before != f.answered.Load(); {
+			before = f.answered.Load()
+			if err := pace.Sleep(ctx, time.Minute); err != nil {
+				return nil // the test ends
+			}
+		}
+		return nil
+	})
 }
 
 // run sends total requests, several at a time. After each batch it removes all pods, and makes the pod and the image
@@ -191,9 +213,8 @@ func (f *flood) confine(message protoreflect.Message) {
 
 // send sends a request and judges the answer.
 func (f *flood) send(made request) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	err := f.rpcs[made.rpc].call(ctx, f.stack.conn, made.message)
+	err := f.rpcs[made.rpc].call(f.ctx, f.stack.conn, made.message)
+	f.answered.Add(1)
 	code := status.Code(err)
 	f.codes[code].Add(1)
 	if understandable[code] || knownToKubelets(err) || timedOut(made, code) {
@@ -223,16 +244,15 @@ func knownToKubelets(err error) bool {
 
 // tidy removes all pods, as a kubelet does.
 func (f *flood) tidy() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	pods, err := f.stack.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	pods, err := f.stack.runtime.ListPodSandbox(f.ctx, &runtimeapi.ListPodSandboxRequest{})
 	testutil.Assert(f.t, err == nil, "after bad requests: %v", err)
 	for _, pod := range pods.GetItems() {
-		if _, err := f.stack.runtime.StopPodSandbox(ctx,
+		f.answered.Add(1)
+		if _, err := f.stack.runtime.StopPodSandbox(f.ctx,
 			&runtimeapi.StopPodSandboxRequest{PodSandboxId: pod.GetId()}); err != nil {
 			f.t.Errorf("after bad requests: %v", err)
 		}
-		if _, err := f.stack.runtime.RemovePodSandbox(ctx,
+		if _, err := f.stack.runtime.RemovePodSandbox(f.ctx,
 			&runtimeapi.RemovePodSandboxRequest{PodSandboxId: pod.GetId()}); err != nil {
 			f.t.Errorf("after bad requests: %v", err)
 		}
@@ -241,12 +261,10 @@ func (f *flood) tidy() {
 
 // refill makes the pod, the container and the image that the next requests name. It checks that good requests work.
 func (f *flood) refill() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	_, err := f.stack.images.PullImage(ctx,
+	_, err := f.stack.images.PullImage(f.ctx,
 		&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}})
 	testutil.Check(f.t, err, "a good request after bad ones")
-	testutil.Check(f.t, f.stack.runPod(ctx), "a good request after bad ones")
+	testutil.Check(f.t, f.stack.runPod(f.ctx), "a good request after bad ones")
 }
 
 // change changes one field, of the message or of a message below it.

@@ -28,17 +28,17 @@ func (s *Server) bound(ctx context.Context, req any) (context.Context, context.C
 		if r.GetTimeout() == 0 {
 			return ctx, func() {}
 		}
-		limit = longer(limit, r.GetTimeout())
+		limit = extended(limit, r.GetTimeout())
 	case *runtimeapi.CheckpointContainerRequest:
-		limit = longer(limit, r.GetTimeout())
+		limit = extended(limit, r.GetTimeout())
 	case *runtimeapi.StopContainerRequest:
-		limit = longer(limit, r.GetTimeout())
+		limit = extended(limit, r.GetTimeout())
 	}
 	return context.WithTimeout(ctx, limit)
 }
 
-// longer adds n seconds to limit. It ignores a value that the handler refuses.
-func longer(limit time.Duration, n int64) time.Duration {
+// extended returns limit plus n seconds. It ignores a value that the handler refuses.
+func extended(limit time.Duration, n int64) time.Duration {
 	extra, err := seconds("timeout", n)
 	if err != nil || extra > math.MaxInt64-limit {
 		return limit

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -34,7 +37,14 @@ func (s *Server) GetContainerEvents(
 	defer cancel()
 	// A send blocks while the client does not read. The sender may outlive this call until gRPC ends the stream.
 	sent := make(chan error, 1)
-	go func() { sent <- s.sendEvents(ctx, events, stream) }()
+	go func() {
+		defer func() {
+			if cause := recover(); cause != nil { // the interceptor recovers only its own goroutine
+				sent <- panicked(log.G(ctx), "GetContainerEvents", cause)
+			}
+		}()
+		sent <- s.sendEvents(ctx, events, stream)
+	}()
 	select {
 	case err := <-sent:
 		return err
@@ -78,10 +88,17 @@ func describingNewest(change state.Change, now *state.Snapshot) state.Change {
 		return change
 	}
 	removed := change.Type == state.Deleted && change.Pod.ID == change.ID
-	if newest := pods[0]; removed || newest.Meta.CreatedAt.After(change.Pod.Meta.CreatedAt) {
+	if newest := slices.MaxFunc(pods, byAttempt); removed || byAttempt(newest, change.Pod) > 0 {
 		change.Pod, change.Containers = newest, now.ContainersOf(newest.ID)
 	}
 	return change
+}
+
+// byAttempt orders the sandboxes of a pod, the newest last. Time alone is not enough, because the clock may have been
+// set back between two attempts.
+func byAttempt(a, b *state.Pod) int {
+	attempt := func(p *state.Pod) uint32 { return p.Meta.Config.GetMetadata().GetAttempt() }
+	return cmp.Or(cmp.Compare(attempt(a), attempt(b)), a.Meta.CreatedAt.Compare(b.Meta.CreatedAt))
 }
 
 var eventTypes = map[state.ChangeType]runtimeapi.ContainerEventType{

@@ -86,20 +86,35 @@ func TestEventsOfAPodsLife(t *testing.T) {
 	}
 }
 
-// A kubelet replaces its status of a pod with the described one, and forgets the pod with a removed sandbox. It must
-// keep the status of the pod's newest sandbox.
+// A kubelet replaces its status of a pod with the described one. It forgets the pod after an event that describes the
+// removed sandbox. It must keep the status of the pod's newest sandbox, even if the clock was set back before that
+// sandbox was made.
 func TestEventsOfAnOldAttemptDescribeTheNewOne(t *testing.T) {
-	n := newNode()
-	for attempt, id := range []string{"old", "new"} {
-		n.cache.PutPod(state.Pod{ID: id, Meta: state.PodMeta{
-			CreatedAt: time.Unix(int64(attempt), 0),
-			Config: &runtimeapi.PodSandboxConfig{
-				Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Uid: "u1", Attempt: uint32(attempt)},
-				Labels:   map[string]string{state.LabelPodUID: "u1"},
-			}}, Status: state.PodStatus{Running: true, NetworkReady: true}})
-		n.cache.PutContainer(state.Container{ID: id + "-main", SandboxID: id,
-			Status: state.ContainerStatus{Running: true}})
+	for name, created := range map[string]time.Time{"later": time.Unix(1, 0), "earlier": time.Unix(-1, 0)} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode()
+			putAttempt(n, 0, "old", time.Unix(0, 0))
+			putAttempt(n, 1, "new", created)
+			describesNewAttempt(t, n)
+		})
 	}
+}
+
+// putAttempt adds a sandbox of one pod, and its container.
+func putAttempt(n *node, attempt uint32, id string, created time.Time) {
+	n.cache.PutPod(state.Pod{ID: id, Meta: state.PodMeta{
+		CreatedAt: created,
+		Config: &runtimeapi.PodSandboxConfig{
+			Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Uid: "u1", Attempt: attempt},
+			Labels:   map[string]string{state.LabelPodUID: "u1"},
+		}}, Status: state.PodStatus{Running: true, NetworkReady: true}})
+	n.cache.PutContainer(state.Container{ID: id + "-main", SandboxID: id,
+		Status: state.ContainerStatus{Running: true}})
+}
+
+// describesNewAttempt ends both sandboxes, and checks that each event describes the new one.
+func describesNewAttempt(t *testing.T, n *node) {
+	t.Helper()
 	stream := subscribe(t.Context(), t, n.dial(t))
 	for _, c := range []struct {
 		change            func()

@@ -8,7 +8,7 @@ import (
 )
 
 // Exec returns a URL at which a command runs in a container with the client's streams. It checks that the container
-// runs, and the use of the URL checks it again.
+// runs. The container is checked again when the client uses the URL.
 func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	if err := require(
 		need{"container_id", req.GetContainerId() != ""},

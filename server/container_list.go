@@ -79,9 +79,9 @@ func containerItem(c *state.Container) *runtimeapi.Container {
 }
 
 // imageOf names the image as the user did, if the cache has that name. The kubelet sends the image's id, and the name
-// in another field. It shows the name that it gets back. It compares the runtime handler with the handler of the image
-// in ListImages (KEP-4216). That is empty, because all handlers share the images. With another handler here, the
-// kubelet's collection of images would take the image for unused.
+// in another field. It shows the name that it gets back. The runtime handler is empty, as in ListImages, because all
+// handlers share the images. The kubelet compares both handlers (KEP-4216). If they differed, its image garbage
+// collection would take the image for unused.
 func imageOf(c *state.Container) *runtimeapi.ImageSpec {
 	spec := c.Meta.Config.GetImage()
 	return &runtimeapi.ImageSpec{

@@ -9,8 +9,9 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// containerUser returns the identity with which the container's first process began. It comes from the OCI runtime's
-// configuration, if it was seen. Otherwise it comes from the container's configuration, if that is unambiguous.
+// containerUser returns the identity with which the container's first process began. The identity comes from the OCI
+// runtime's configuration, if criadapter has read that. Otherwise it comes from the container's configuration, if that
+// is unambiguous.
 func containerUser(c *state.Container) *runtimeapi.ContainerUser {
 	identity := c.Status.Identity
 	if identity == nil {

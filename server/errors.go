@@ -74,7 +74,7 @@ type grpcError interface {
 	GRPCStatus() *status.Status
 }
 
-// wrapped returns the status of known, which err is or wraps, with the whole text of err. The text has the status's
+// wrapped returns the status of known with the whole text of err. err is known or wraps it. The text has the status's
 // message without "rpc error: code = …".
 func wrapped(err error, known grpcError) error {
 	answer := known.GRPCStatus().Proto()

@@ -248,12 +248,14 @@ type containers struct{ *services }
 
 func (c containers) Checkpoint(ctx context.Context, _, _ string) error { return c.enter(ctx) }
 
-// CheckpointAll, LeavePod and Restore are called by sandbox.Service.
+// CheckpointAll, LeavePod, RemoveUnfinished and Restore are called by sandbox.Service.
 func (c containers) CheckpointAll(ctx context.Context, _ string, _ []string, _ string) error {
 	return c.enter(ctx)
 }
 
 func (c containers) LeavePod(*state.Pod) func(bool) { return func(bool) {} }
+
+func (c containers) RemoveUnfinished(ctx context.Context, _ string) error { return c.enter(ctx) }
 
 func (c containers) Restore(
 	ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig,

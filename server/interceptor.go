@@ -26,7 +26,7 @@ func (s *Server) unaryInterceptor(
 	call := s.begin(info.FullMethod)
 	defer func() {
 		if cause := recover(); cause != nil {
-			resp, err = nil, call.panicked(cause)
+			resp, err = nil, panicked(call.log(), call.method, cause)
 		}
 		err = toStatus(err)
 		call.end(resp, err)
@@ -48,7 +48,7 @@ func (s *Server) streamInterceptor(
 	call := s.begin(info.FullMethod)
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = call.panicked(cause)
+			err = panicked(call.log(), call.method, cause)
 		}
 		err = toStatus(err)
 		call.end(nil, err)
@@ -132,10 +132,10 @@ func (c *call) log() *log.Entry {
 	return c.logger
 }
 
-// panicked logs a panic with its stack. The error that it returns for the client has neither.
-func (c *call) panicked(cause any) error {
-	c.log().WithFields(log.Fields{"panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).Error("request panicked")
-	return fmt.Errorf("%s failed unexpectedly, see the log of criadapter: %w", c.method, errdefs.ErrInternal)
+// panicked logs a panic of a method with its stack. The error that it returns for the client has neither.
+func panicked(logger *log.Entry, method string, cause any) error {
+	logger.WithFields(log.Fields{"panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).Error("request panicked")
+	return fmt.Errorf("%s failed unexpectedly, see the log of criadapter: %w", method, errdefs.ErrInternal)
 }
 
 // end counts and logs a finished request. It makes no log line of a disabled level, because the kubelet sends many

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/state"
 )
 
 // logged collects the log of a test at all levels. Tests that use it must not run in parallel.
@@ -63,6 +65,32 @@ func TestPanicInAStreamBecomesInternal(t *testing.T) {
 		&runtimeapi.StreamContainersRequest{})
 	testutil.Must(t, err)
 	_, err = stream.Recv()
+	testutil.Assert(t, status.Code(err) == codes.Internal, "got %v, want Internal", err)
+}
+
+// brokenCache panics in Snapshot once it is broken.
+type brokenCache struct {
+	*cache
+	broken atomic.Bool
+}
+
+func (c *brokenCache) Snapshot() *state.Snapshot {
+	if c.broken.Load() {
+		panic("a defect")
+	}
+	return c.cache.Snapshot()
+}
+
+// An event whose description panics ends its stream alone.
+func TestPanicInAnEventBecomesInternal(t *testing.T) {
+	logged(t)
+	n := newNode()
+	defective := &brokenCache{cache: n.cache}
+	n.opts.Cache = defective
+	stream := subscribe(t.Context(), t, n.dial(t))
+	defective.broken.Store(true)
+	n.cache.PutPod(state.Pod{ID: podID})
+	_, err := stream.Recv()
 	testutil.Assert(t, status.Code(err) == codes.Internal, "got %v, want Internal", err)
 }
 

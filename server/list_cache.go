@@ -13,7 +13,8 @@ import (
 )
 
 // listCache keeps the last answer to a list without a filter, and its encoding. The kubelet sends such a list every
-// second, and mostly nothing has changed. Encoding is the most expensive part of a list. It is safe for concurrent use.
+// second, and usually nothing has changed. Encoding is the most expensive part of a list. It is safe for concurrent
+// use.
 type listCache struct{ last atomic.Pointer[listAnswer] }
 
 // listAnswer is the list of one snapshot. The response is shared and immutable.

@@ -73,11 +73,11 @@ func checkFilters[F any](t *testing.T, cases map[string]filterCase[F], list func
 	}
 }
 
-// each returns of's result for every item.
-func each[T any](items []T, of func(T) string) []string {
+// each returns the text of every item.
+func each[T any](items []T, text func(T) string) []string {
 	var all []string
 	for _, item := range items {
-		all = append(all, of(item))
+		all = append(all, text(item))
 	}
 	return all
 }

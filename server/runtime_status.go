@@ -49,7 +49,7 @@ func (s *Server) networkError(ctx context.Context) error {
 	return s.opts.Network.Status(ctx)
 }
 
-// runtimeCondition is RuntimeReady. Its reasons are shown in the node's condition.
+// runtimeCondition is RuntimeReady. The kubelet shows its reason in the node's condition.
 func runtimeCondition(err error) *runtimeapi.RuntimeCondition {
 	condition := &runtimeapi.RuntimeCondition{Type: runtimeapi.RuntimeReady, Status: err == nil}
 	if err == nil {
@@ -88,7 +88,7 @@ func (s *Server) cannotJoin(runtime string, features docker.Features) bool {
 }
 
 // runtimeHandlers lists the default handler, named "", and the engine's OCI runtimes that can join a CNI network. The
-// default is always listed, and NetworkReady says if it cannot join. Runtimes that read OCI notes are not handlers. The
+// default is always listed. If it cannot join, NetworkReady says so. Runtimes that read OCI notes are not handlers. The
 // kubelet offers recursive read-only mounts and user namespaces only for handlers that announce them. So the default's
 // other names are listed, too. User namespaces need criadapter-oci in front of the default runtime, and a CNI network.
 func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.RuntimeHandler {

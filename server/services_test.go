@@ -195,8 +195,8 @@ func (s *stack) containerRequest(name string) *runtimeapi.CreateContainerRequest
 	}
 }
 
-// understandable are the codes with which a server may answer a request that
-// makes no sense; Unknown and Internal are for its own faults.
+// understandable are the codes with which a server may answer a request that makes no sense. Unknown and Internal are
+// for its own faults.
 var understandable = map[codes.Code]bool{
 	codes.OK: true, codes.InvalidArgument: true, codes.NotFound: true, codes.AlreadyExists: true,
 	codes.FailedPrecondition: true, codes.Unimplemented: true,

@@ -61,7 +61,7 @@ type client struct {
 	upgraded atomic.Bool
 	// lingers runs once, at the first Close of a session.
 	lingers sync.Once
-	// mu is held while ending or a deadline is set.
+	// mu is held to set ending or a deadline.
 	mu sync.Mutex
 	// ending says that the server has written everything and waits for the client to hang up.
 	ending atomic.Bool
@@ -132,7 +132,7 @@ func (c *client) SetDeadline(at time.Time) error {
 }
 
 // Close ends the connection. For a session, it first lets the client read everything. The libraries call it more than
-// once, for example when their own read has ended. Each call waits until the client had its time.
+// once, for example when their own read has ended. A further call waits for the end of the first one.
 func (c *client) Close() error {
 	if c.upgraded.Load() {
 		c.lingers.Do(func() {
@@ -204,8 +204,8 @@ func (c *client) present() bool {
 		return false
 	}
 	// While the server does not read, unread input fills the buffers, and the client's end of the connection waits
-	// behind it. The kernel knows the state of a client on this machine, as the kubelet is. For another machine, the
-	// connection ends after some minutes when the client's kernel gives up.
+	// behind it. The kernel knows the state of a client on this machine, such as the kubelet. The connection of a
+	// client on another machine ends some minutes later, when the client's kernel gives up.
 	if c.reading.Load() > 0 {
 		return true
 	}

@@ -9,12 +9,12 @@
 // handlers let a client decide how many goroutines and how much memory they hold. They do not notice that a client is
 // gone.
 //
-// # Who is let in
+// # Access
 //
 // Any client with the URL may use it. The server returns URLs on the CRI socket only. It listens on loopback unless it
 // is configured otherwise, which needs TLS or AllowPlaintext.
 //
-// # What a client may hold
+// # Limits for a client
 //
 // A connection without a token ends within seconds. A session has a bounded number of streams with bounded headers.
 // SPDY keeps some 8 MiB of input that the process does not read, and WebSocket one message of up to 32 MiB. A session

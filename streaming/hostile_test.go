@@ -37,7 +37,7 @@ func waits() (_ fakeRuntime, begun, ended chan struct{}) {
 	}}, begun, ended
 }
 
-func TestStreamsBeyondTheAskedLeakNothing(t *testing.T) {
+func TestUnrequestedStreamsLeakNothing(t *testing.T) {
 	command, begun, _ := waits()
 	s := serve(t, Options{Runtime: command})
 	check := testutil.NoMoreGoroutines(t)

@@ -17,8 +17,8 @@ import (
 // maxForwardStreams bounds the streams of one port-forward session. A forwarded connection has two.
 const maxForwardStreams = 2000
 
-// serveSPDY forwards connections until the client ends the session. Each has a stream for its data and one for an
-// error.
+// serveSPDY forwards connections until the client ends the session. Each connection has a stream for its data and one
+// for an error.
 func (f forwarder) serveSPDY(w http.ResponseWriter, r *http.Request) {
 	conn, ok := upgradeSPDY(w, r, portforward.SupportedProtocols, maxForwardStreams)
 	if !ok {
@@ -139,8 +139,8 @@ func (p *pairs) end() {
 // forward connects a client to a port until both directions have ended. An error ends the connection, and the session
 // continues. Clients based on client-go show the error and then end the session themselves.
 //
-// The error stream ends as soon as the pod has ended its direction. Clients based on client-go before 1.32 wait for
-// that, and only then end their own direction and hang up.
+// The error stream ends as soon as the pod has ended its direction. Clients based on client-go before v0.32 (Kubernetes
+// 1.32) wait for that. They end their own direction and hang up only afterwards.
 func (p *pairs) forward(data, failure *spdystream.Stream) {
 	defer p.conn.drop(failure)
 	defer p.conn.drop(data)

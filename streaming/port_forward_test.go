@@ -143,8 +143,8 @@ func TestHalfCloseByThePod(t *testing.T) {
 	}
 }
 
-// Clients based on client-go before 1.32 wait for the end of the error stream when the pod has hung up. They end their
-// own direction afterwards.
+// Clients based on client-go before v0.32 (Kubernetes 1.32) wait for the end of the error stream when the pod has hung
+// up. They end their own direction afterwards.
 func TestErrorStreamEndsWithThePod(t *testing.T) {
 	for name, dial := range forwardings {
 		t.Run(name, func(t *testing.T) {

@@ -96,15 +96,15 @@ type connector struct {
 	session *session
 }
 
-// channels are the streams of a client, over any protocol. Streams that the client did not ask for may be set, too.
+// channels are the streams of a client, over any protocol. Streams that the request did not ask for may be set, too.
 type channels struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	resize         <-chan Size
 }
 
-// run connects the client and returns when the process ends or the client is gone. The latter is not an error, because
-// no client is left to report it to.
+// run connects the client and returns when the process ends or the client is gone. A client that is gone is not an
+// error, because no client is left to report it to.
 func (c connector) run(ctx context.Context, of channels) error {
 	asked := c.process.options
 	streams := Streams{TTY: asked.TTY}

@@ -59,7 +59,7 @@ func (c connector) serveSPDY(w http.ResponseWriter, r *http.Request) {
 // openedStreams are the client's streams by kind.
 type openedStreams map[string]*spdystream.Stream
 
-// get returns a stream, nil if the client did not open it.
+// get returns the stream of a kind, nil if the client did not open it.
 func (s openedStreams) get(kind string) io.ReadWriter {
 	if stream, ok := s[kind]; ok {
 		return stream

@@ -21,8 +21,8 @@ const (
 	controlBit      = 1 << 31
 )
 
-// headerSizes has the least payload in bytes of control frames with headers, fixedSizes the payload of all others.
-// spdystream reads that many bytes, even if the frame has another length.
+// headerSizes has the minimum payload of control frames with headers, in bytes. fixedSizes has the payload of all other
+// control frames. spdystream reads that many bytes, even if the frame has another length.
 var (
 	headerSizes = map[spdy.ControlFrameType]int{spdy.TypeSynStream: 10, spdy.TypeSynReply: 4, spdy.TypeHeaders: 4}
 	fixedSizes  = map[spdy.ControlFrameType]int{spdy.TypeRstStream: 8, spdy.TypePing: 4, spdy.TypeGoAway: 8,

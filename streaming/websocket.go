@@ -10,8 +10,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// protocolV5 is the WebSocket protocol of exec and attach that can end the input alone (KEP-4006). The library's
-// handlers do not support it. crictl and kubectl support no other over WebSocket.
+// protocolV5 is the WebSocket protocol of exec and attach in which a client can end only its input (KEP-4006). The
+// library's handlers do not support it. Over WebSocket, crictl and kubectl support no other protocol.
 const protocolV5 = "v5.channel.k8s.io"
 
 // versionV4 precedes the names of the protocols that write the result as JSON.

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/criadapter/criadapter/internal/bounded"
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
@@ -22,8 +22,8 @@ const (
 	maxLinks = 40
 )
 
-// findGroups looks up the groups of the note's GroupsOf in the files of a container that has never started. It saves
-// the note with them, so that commands get the same groups, whatever the container writes into these files.
+// findGroups looks up the groups of a user, the note's GroupsOf, in the files of a container that has never started. It
+// saves the groups in the note. Commands then get the same groups, whatever the container writes into these files.
 func (c *call) findGroups(note *ocinote.Note, config []byte) error {
 	user := note.Process.GroupsOf
 	if user == "" {
@@ -41,8 +41,8 @@ func (c *call) findGroups(note *ocinote.Note, config []byte) error {
 	return c.notes.Save(c.container, *note)
 }
 
-// imageGroups returns the groups with a user among their members in /etc/group below dir. A number is a user id, which
-// /etc/passwd may have a name for. The engine finds the groups of a user without a group in the same way.
+// imageGroups returns the groups with user among their members in /etc/group below dir. user is a name, or an id whose
+// name imageGroups looks up in /etc/passwd. The engine does the same for a user without a group.
 func imageGroups(dir, user string) ([]uint32, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -98,7 +98,7 @@ func entries(text string, count int) (all [][]string) {
 	return all
 }
 
-// readAccounts reads a file of a container, as empty if it is missing.
+// readAccounts reads a file of a container. A missing file counts as empty.
 func readAccounts(root *os.Root, name string) (string, error) {
 	path, err := resolve(root, name)
 	if err != nil {
@@ -115,22 +115,19 @@ func readAccounts(root *os.Root, name string) (string, error) {
 	if stat, err := file.Stat(); err != nil || !stat.Mode().IsRegular() {
 		return "", errors.Join(fmt.Errorf("/%s is not a file", name), err)
 	}
-	text, err := io.ReadAll(io.LimitReader(file, maxAccounts+1))
-	if len(text) > maxAccounts {
-		return "", fmt.Errorf("/%s has more than %d bytes", name, maxAccounts)
-	}
+	text, err := bounded.ReadAll(file, "/"+name, maxAccounts)
 	return string(text), err
 }
 
-// resolve returns a path of a container without links, or a missing one. A link's target begins at root if it is
-// absolute, and nothing leads out of root. os.Root alone would refuse both.
+// resolve returns a path of a container with all links followed. The path may be missing. An absolute link begins at
+// root, and no link leaves root. os.Root alone would refuse such links.
 func resolve(root *os.Root, path string) (string, error) {
 	done, rest := "", strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {
 		next := filepath.Join("/", done, rest[0])[1:]
 		rest = rest[1:]
 		target, err := root.Readlink(next)
-		if err != nil { // it is no link, or missing
+		if err != nil { // not a link, or missing
 			done = next
 			continue
 		}

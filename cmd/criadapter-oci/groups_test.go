@@ -78,7 +78,7 @@ func TestImageGroupsBehindLinks(t *testing.T) {
 	}
 }
 
-// A file that is none, or too large, is refused.
+// A path that is not a regular file, or a file that is too large, is refused.
 func TestAccountsThatCannotBeRead(t *testing.T) {
 	for name, replace := range map[string]func(path string) error{
 		"is not a file": func(path string) error { return syscall.Mkfifo(path, 0o600) },
@@ -127,7 +127,7 @@ func TestGroupsOfTheImage(t *testing.T) {
 	testutil.Assert(t, err == nil && note.Process.GroupsOf == "", "the note is %+v, %v", note, err)
 }
 
-// A container whose groups cannot be found does not start, and the reason is its error.
+// A container whose groups cannot be found does not start, and the error has the reason.
 func TestGroupsThatCannotBeFound(t *testing.T) {
 	p := newPlace(t)
 	testutil.Must(t, p.notes.Save(someID, ocinote.Note{Process: ocinote.Process{GroupsOf: "1000"}}))

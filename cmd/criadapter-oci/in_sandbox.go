@@ -110,12 +110,13 @@ type (
 	startAnswer  struct{ Code int }
 )
 
-// deleteInSandbox removes the container, even if it runs: the shim has seen the waiter end.
+// deleteInSandbox removes the container, even if it still runs: for the shim it has ended with its waiter.
 func deleteInSandbox(c call, real ocinote.Runtime, environ []string) (int, error) {
 	remove := command(real, environ, c.ofContainer("delete", "--force"))
 	remove.Stdout, remove.Stderr = os.Stdout, os.Stderr
 	code, err := exitCode(remove.Run())
-	if conn, dialErr := c.dial(); dialErr == nil { // a connection without a request ends a waiter that has not started
+	// A connection without a request ends a waiter whose container has not started.
+	if conn, dialErr := c.dial(); dialErr == nil {
 		_ = conn.Close()
 	}
 	if removeErr := os.Remove(c.notes.WaiterSocket(c.container)); !errors.Is(removeErr, fs.ErrNotExist) {

@@ -115,8 +115,8 @@ func (m mounted) layers() (layers, error) {
 	}
 	if filepath.Dir(upper) != filepath.Dir(work) {
 		return layers{}, fmt.Errorf(
-			"the overlay at %s has its writable layer at %s and its work at %s, which is not beside it", m.point, upper,
-			work)
+			"the overlay at %s has its writable layer at %s, and its work directory at %s is not beside it", m.point,
+			upper, work)
 	}
 	upper = ocinote.Under(all, upper)
 	l.home, l.upper = filepath.Dir(upper), filepath.Base(upper)

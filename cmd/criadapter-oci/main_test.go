@@ -149,17 +149,17 @@ func TestRefuses(t *testing.T) {
 		args   []string
 		want   string
 	}{
-		"no note":            {func() {}, create, "has no note of criadapter"},
-		"a command":          {func() {}, command, "has no note of criadapter"},
-		"no id":              {func() {}, []string{"create", "--bundle", p.bundle, "../x"}, "not a container id"},
-		"a damaged note":     {damage(`{"version":1,"sha256":"00"}` + "\n{}"), create, "checksum"},
-		"a note of a sequel": {damage(`{"version":2}` + "\n{}"), create, "one release"},
-		"no bundle":          {damage(""), []string{"create", "--bundle", "/nonesuch", someID}, "no header"},
+		"no note":                {func() {}, create, "has no note of criadapter"},
+		"a command":              {func() {}, command, "has no note of criadapter"},
+		"no id":                  {func() {}, []string{"create", "--bundle", p.bundle, "../x"}, "not a container id"},
+		"a damaged note":         {damage(`{"version":1,"sha256":"00"}` + "\n{}"), create, "checksum"},
+		"a later version's note": {damage(`{"version":2}` + "\n{}"), create, "one release"},
+		"no bundle":              {damage(""), []string{"create", "--bundle", "/nonesuch", someID}, "no header"},
 		"an unknown command": {func() {}, []string{"make", someID},
 			`"make" is not a known command of OCI runtimes`},
 		"an unknown option": {func() {}, append([]string{"--colour", "red"}, create...),
 			`"red" is not a known command`},
-		"nothing is the note": {damage(""), command, "no header"},
+		"an empty note": {damage(""), command, "no header"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testutil.Must(t, p.notes.Remove(someID))
@@ -228,7 +228,8 @@ func TestSuccessorIsNotTheRuntime(t *testing.T) {
 	}
 }
 
-// A container whose runtime has moved can be stopped and removed, but no container is created with that runtime.
+// A container whose runtime has moved can still be stopped and removed. No container is created with a runtime that has
+// moved.
 func TestRuntimeThatHasMoved(t *testing.T) {
 	p := newPlace(t)
 	runtime, err := p.notes.LoadRuntime()

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// prepare edits the files that the real runtime will read. It refuses an unknown verb, which may be the value of an
-// unknown flag. The real verb, behind it, may be create.
+// prepare edits the files that the real runtime will read. It refuses an unknown verb: the word may be the value of an
+// unknown flag, and the verb after it may be create.
 func prepare(c *call) error {
 	switch {
 	case c.makes():
@@ -119,7 +119,7 @@ func rewrite(path string, text []byte, note ocinote.Note, edit func([]byte, ocin
 	if err != nil {
 		return err
 	}
-	// A command's process file may lie in a directory where every user may make files.
+	// A command's process file may be in a directory in which every user may make files.
 	unfinished, err := os.CreateTemp(filepath.Dir(path), ".criadapter-*")
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func TestShim(t *testing.T) {
 	}
 }
 
-// A shim that runs while this program is removed finds no other runc. With another runc, a command would get the groups
+// A shim that still runs when this program is removed finds no other runc. Another runc would give a command the groups
 // of the image.
 func TestShimHasNoOtherRunc(t *testing.T) {
 	p := newPlace(t)

@@ -24,8 +24,9 @@ const (
 	stageDir = filesDir + "/stage"
 )
 
-// mapFiles mounts the files of a container in a user namespace and returns its configuration with them. The calling
-// goroutine stays on its thread, the only one that is in the new mount namespace: it has to become the real runtime.
+// mapFiles mounts the files of a container in a user namespace and returns the container's configuration with the
+// mounts. The calling goroutine stays locked to its thread, because only this thread is in the new mount namespace. It
+// must become the real runtime.
 func mapFiles(config []byte, bundle string, note ocinote.Note) ([]byte, error) {
 	files, err := ocinote.FilesOf(config, bundle, note)
 	if err != nil {
@@ -142,7 +143,7 @@ func (s *stage) cloneVolume(source string, readOnly bool) (string, error) {
 	return filepath.Join(dir, m.root, rest), err
 }
 
-// mountReadOnly mounts the layers of an overlay, each with mapped owners, to be read.
+// mountReadOnly mounts the layers of an overlay read-only, each with mapped owners.
 func (s *stage) mountReadOnly(layers layers) (string, error) {
 	dirs := layers.readable()
 	if len(dirs) == 1 {
@@ -169,8 +170,8 @@ func (s *stage) mountRoot(root string) error {
 	if err != nil {
 		return err
 	}
-	// Layers are writable in one overlay at a time, and so is the work directory. The layer's own work directory
-	// belongs to the engine, whose overlay is mounted but not used.
+	// Only one overlay at a time may write to a layer or use a work directory. The layer's own work directory belongs
+	// to the engine, whose overlay is mounted but not used.
 	if err := os.MkdirAll(filepath.Join(layers.home, workName), 0o700); err != nil {
 		return err
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// checkVersion refuses a runtime that does not know a version of the OCI runtime specification: runtimes ignore fields
-// that they do not know. The command `features` reports the newest version that a runtime knows. runc has it since 1.1.
+// checkVersion refuses a runtime that does not know the version want of the OCI runtime specification: runtimes ignore
+// unknown fields. The command `features` reports the newest version that a runtime knows. runc has had this command
+// since 1.1.
 func checkVersion(runtime ocinote.Runtime, environ []string, want string) error {
 	if want == "" {
 		return nil

@@ -99,7 +99,8 @@ type acceptedStart struct {
 	conn *os.File
 }
 
-// acceptStart waits for the request to start the container. It returns false if the container is deleted before.
+// acceptStart waits for the request to start the container. It returns false if the container is deleted before its
+// start.
 func acceptStart() (acceptedStart, bool) {
 	syscall.CloseOnExec(waiterSocket)
 	defer func() { _ = syscall.Close(waiterSocket) }()

@@ -62,7 +62,7 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"version.txt": "criadapter unknown", "settings.json": `"origin": "flag --root-directory"`,
-		"check.txt":   "to mend (fail)",
+		"check.txt":   "to fix (fail)",
 		"status.json": `"pid": `, "pods.json": "not collected: ", "metrics.txt": "criadapter_cache_fresh 0",
 		"log.txt":             "last line",
 		"cni/10-net.conflist": `"mtu": 1440`, "cni/calico-kubeconfig": "REDACTED", "node/version.txt": "Linux",

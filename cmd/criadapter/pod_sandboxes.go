@@ -15,9 +15,9 @@ import (
 // podSandboxes finds a pod's sandbox, for runtimes that run all containers of a pod in one sandbox (gVisor).
 type podSandboxes struct{ engine docker.Engine }
 
-// of returns the sandbox of a running pod. It returns nil for a pod of another runtime. It also returns nil for a
-// runtime with its own shim, because criadapter cannot query a sandbox of such a shim.
-func (s podSandboxes) of(ctx context.Context, pod *state.Pod) (*ociexec.Sandbox, error) {
+// sandboxOf returns the sandbox of a running pod. It returns nil for a pod of another runtime. It also returns nil for
+// a runtime with its own shim, because criadapter cannot query a sandbox of such a shim.
+func (s podSandboxes) sandboxOf(ctx context.Context, pod *state.Pod) (*ociexec.Sandbox, error) {
 	features, err := s.engine.Features(ctx)
 	if err != nil || features.OwnShims[pod.Meta.Runtime] != "" ||
 		!slices.Contains(features.PodSandboxRuntimes, pod.Meta.Runtime) {
@@ -28,7 +28,7 @@ func (s podSandboxes) of(ctx context.Context, pod *state.Pod) (*ociexec.Sandbox,
 
 // Usage implements stats.Sandboxes.
 func (s podSandboxes) Usage(ctx context.Context, pod *state.Pod, container string) (stats.Usage, error) {
-	sandbox, err := s.of(ctx, pod)
+	sandbox, err := s.sandboxOf(ctx, pod)
 	if err != nil || sandbox == nil {
 		return stats.Usage{}, err
 	}
@@ -40,7 +40,7 @@ func (s podSandboxes) Usage(ctx context.Context, pod *state.Pod, container strin
 func (s podSandboxes) Signal(
 	ctx context.Context, pod *state.Pod, container string, pid int, signal unix.Signal,
 ) (bool, error) {
-	sandbox, err := s.of(ctx, pod)
+	sandbox, err := s.sandboxOf(ctx, pod)
 	if err != nil || sandbox == nil {
 		return false, err
 	}

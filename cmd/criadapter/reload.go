@@ -20,8 +20,8 @@ import (
 // reloadable are the settings that a reload changes. The others need a restart, which ends no pod. It is constant.
 var reloadable = map[string]bool{"log-level": true, "log-format": true}
 
-// followReloads reloads at each SIGHUP until ctx ends. systemd does not learn of a reload before it knows the server as
-// ready. The end of such a reload would report the server as ready.
+// followReloads reloads at each SIGHUP until ctx ends. It does not report a reload to systemd before the server is
+// ready, because the end of a reload reports READY.
 func followReloads(ctx context.Context, hangups <-chan os.Signal, settings command.Settings, services *services) {
 	for {
 		select {
@@ -31,7 +31,7 @@ func followReloads(ctx context.Context, hangups <-chan os.Signal, settings comma
 				sdnotify.Reloading(ctx)
 			}
 			if err := reload(ctx, &settings, services); err != nil {
-				log.G(ctx).WithError(err).Error("reloaded in part only: mend the error and reload again")
+				log.G(ctx).WithError(err).Error("reloaded in part only: fix the error and reload again")
 			} else {
 				log.G(ctx).Info("reloaded")
 			}

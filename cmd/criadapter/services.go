@@ -45,9 +45,9 @@ type services struct {
 	inForce    atomic.Pointer[config.Config]
 	engine     *docker.Client
 	store      *checkpoint.Store
-	migration  *migrate.Node // of pods that cri-dockerd has made
+	migration  *migrate.Node // takes pods of cri-dockerd over
 	cache      *state.Cache
-	network    *cni.Network // on Docker's bridge it only removes pods
+	network    *cni.Network // on Docker's bridge it runs DEL alone
 	volumes    *volume.Store
 	commands   *ociexec.Runner // nil with --exec-through-engine
 	images     *image.Service

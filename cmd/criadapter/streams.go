@@ -41,7 +41,7 @@ func (r streamRuntime) Network(ctx context.Context, sandboxID string) (streaming
 	case pod.Meta.HostNetwork:
 		return streaming.Network{Host: true}, nil
 	}
-	sandbox, err := r.sandboxes.of(ctx, pod)
+	sandbox, err := r.sandboxes.sandboxOf(ctx, pod)
 	switch {
 	case err != nil:
 		return streaming.Network{}, err

@@ -118,8 +118,8 @@ func getUnix(t *testing.T, socket, path string) string {
 	return string(body)
 }
 
-// TestMessagesToSystemd checks the messages from start to end. The program is ready although the engine is away, and
-// gives the reason. Then it feeds the watchdog, reloads and stops.
+// TestMessagesToSystemd checks the messages from start to end. The program reports that it is ready although the engine
+// is away. Its status has the error of the connection. Then it feeds the watchdog, reloads and stops.
 func TestMessagesToSystemd(t *testing.T) {
 	u := newUnit(t, "WATCHDOG_USEC=1000000")
 	var output testutil.Buffer
@@ -206,7 +206,7 @@ func TestCheckSelf(t *testing.T) {
 	p := u.start(t, "", &output)
 	stuck := errors.New("stuck")
 	err = checkSelf(t.Context(), p.socket, func() error { return stuck })
-	testutil.Assert(t, errors.Is(err, stuck), "a cache that does not get on: %v", err)
+	testutil.Assert(t, errors.Is(err, stuck), "a cache that makes no progress: %v", err)
 	testutil.Check(t, checkSelf(t.Context(), p.socket, func() error { return nil }))
 	// A stopped process does not answer, and does not feed the watchdog.
 	testutil.Must(t, p.Process.Signal(syscall.SIGSTOP))

@@ -3,8 +3,9 @@
 //
 //	go run ./packaging/manuals -to build/share -version v1.0.0 -date 2026-01-31
 //
-// It writes man/man1, bash-completion/completions, zsh/site-functions and fish/vendor_completions.d, as below
-// /usr/share. It is a separate program, so that the generator of man pages is not a part of the programs.
+// It writes man/man1, bash-completion/completions, zsh/site-functions and fish/vendor_completions.d. The directories
+// have the same names below /usr/share. It is a separate program, so that the generator of man pages is not a part of
+// the programs.
 package main
 
 import (

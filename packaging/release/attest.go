@@ -22,7 +22,8 @@ const (
 	vexType          = "https://openvex.dev/ns/v0.2.0"
 
 	homepage = "https://github.com/criadapter/criadapter"
-	// buildType names the build: `make release` of a commit, with the parameters of a provenance.
+	// buildType identifies the way to build a release: `make release` of a commit, with the parameters in the
+	// provenance.
 	buildType = homepage + "/packaging/release"
 
 	provenanceFile = "provenance" + attestationEnd

@@ -32,13 +32,11 @@ func signedRelease(t *testing.T) (out, keys string) {
 		text, err := cmd.CombinedOutput()
 		testutil.Require(t, err == nil, "git %q: %v: %s", args, err, text)
 	}
-	for _, name := range []string{"cosign", "other"} {
-		private, public, err := cryptoutils.GeneratePEMEncodedECDSAKeyPair(elliptic.P256(),
-			cryptoutils.StaticPasswordFunc([]byte("secret")))
-		testutil.Must(t, err)
-		testutil.WriteFile(t, filepath.Join(keys, name+".key"), string(private))
-		testutil.WriteFile(t, filepath.Join(keys, name+".pub"), string(public))
-	}
+	private, public, err := cryptoutils.GeneratePEMEncodedECDSAKeyPair(elliptic.P256(),
+		cryptoutils.StaticPasswordFunc([]byte("secret")))
+	testutil.Must(t, err)
+	testutil.WriteFile(t, filepath.Join(keys, "cosign.key"), string(private))
+	testutil.WriteFile(t, filepath.Join(keys, "cosign.pub"), string(public))
 	for name, text := range map[string]string{"a_1_amd64.deb": "deb", "a-1.aarch64.rpm": "rpm",
 		"a_1_linux_arm64.spdx.json": `{"spdxVersion": "SPDX-2.3"}`} {
 		testutil.WriteFile(t, filepath.Join(out, name), text)
@@ -87,40 +85,42 @@ func TestSignedReleaseIsVerified(t *testing.T) {
 }
 
 func TestChangedReleaseIsNotVerified(t *testing.T) {
+	signed, keys := signedRelease(t) // once, because encrypting a key takes long
+	otherSigned, otherKeys := signedRelease(t)
 	for name, test := range map[string]struct {
 		change func(t *testing.T, out string)
-		key    string
+		keys   string
 		want   string
 	}{
 		"a byte of a package": {func(t *testing.T, out string) {
 			testutil.WriteFile(t, filepath.Join(out, "a_1_amd64.deb"), "Deb")
-		}, "cosign", "a_1_amd64.deb is not the file that was released"},
+		}, keys, "a_1_amd64.deb is not the file that was released"},
 		"a missing package": {func(t *testing.T, out string) {
 			testutil.Must(t, os.Remove(filepath.Join(out, "a_1_amd64.deb")))
-		}, "cosign", "a_1_amd64.deb: no such file"},
+		}, keys, "a_1_amd64.deb: no such file"},
 		"one more file": {func(t *testing.T, out string) {
 			testutil.WriteFile(t, filepath.Join(out, "more.deb"), "")
-		}, "cosign", "more.deb is not part of the release"},
+		}, keys, "more.deb is not part of the release"},
 		"the list of another release": {func(t *testing.T, out string) {
 			testutil.Must(t, release{out: out}.checksums())
-		}, "cosign", "not a signature of SHA256SUMS by this key"},
+		}, keys, "not a signature of SHA256SUMS by this key"},
 		"no signature": {func(t *testing.T, out string) {
 			testutil.Must(t, os.Remove(filepath.Join(out, signatureFile)))
-		}, "cosign", "SHA256SUMS.sig: no such file"},
-		"another key": {func(*testing.T, string) {}, "other", "not a signature of SHA256SUMS by this key"},
+		}, keys, "SHA256SUMS.sig: no such file"},
+		"another key": {func(*testing.T, string) {}, otherKeys, "not a signature of SHA256SUMS by this key"},
 		"no provenance": {func(t *testing.T, out string) {
 			testutil.Must(t, os.Remove(filepath.Join(out, provenanceFile)))
-		}, "cosign", "no attestation is a provenance"},
+		}, keys, "no attestation is a provenance"},
 		"a provenance of another key": {func(t *testing.T, out string) {
-			other, _ := signedRelease(t)
-			text := testutil.ReadFile(t, filepath.Join(other, provenanceFile))
+			text := testutil.ReadFile(t, filepath.Join(otherSigned, provenanceFile))
 			testutil.WriteFile(t, filepath.Join(out, provenanceFile), text)
-		}, "cosign", "provenance.intoto.jsonl: not signed by this key"},
+		}, keys, "provenance.intoto.jsonl: not signed by this key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, keys := signedRelease(t)
+			out := t.TempDir()
+			testutil.Must(t, os.CopyFS(out, os.DirFS(signed)))
 			test.change(t, out)
-			_, err := verify(t.Context(), out, filepath.Join(keys, test.key+".pub"))
+			_, err := verify(t.Context(), out, filepath.Join(test.keys, "cosign.pub"))
 			testutil.Require(t, err != nil, "verified, want error %q", test.want)
 			testutil.Assert(t, strings.Contains(err.Error(), test.want), "error %q, want %q", err, test.want)
 		})

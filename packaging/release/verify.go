@@ -46,7 +46,7 @@ func verify(ctx context.Context, dir, keyFile string) (string, error) {
 	for _, path := range attestations {
 		s, err := openAttestation(ctx, path, key)
 		if err == nil {
-			err = s.about(sums)
+			err = s.checkSubjects(sums)
 		}
 		if err == nil && s.PredicateType == provenanceType {
 			made, err = s.origin(len(sums))
@@ -166,8 +166,8 @@ func openAttestation(ctx context.Context, path string, key signature.Verifier) (
 	return s, nil
 }
 
-// about fails if a subject is not the file of that name in the release.
-func (s statement) about(sums map[string]string) error {
+// checkSubjects fails if a subject is not the file of that name in the release.
+func (s statement) checkSubjects(sums map[string]string) error {
 	for _, of := range s.Subject {
 		if sums[of.Name] == "" || of.Digest["sha256"] != sums[of.Name] {
 			return fmt.Errorf("it is about another file %s", of.Name)

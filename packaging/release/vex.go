@@ -9,8 +9,8 @@ import (
 // vexFile is the attestation with the vulnerabilities of linked modules that do not affect the release.
 const vexFile = "vex" + attestationEnd
 
-// readVEX reads an OpenVEX document of govulncheck (`make vex`), which knows neither the author nor the product, and
-// fills both in.
+// readVEX reads an OpenVEX document of govulncheck (`make vex`). It fills in the author and the product, which
+// govulncheck leaves open.
 func (r release) readVEX(path string) (json.RawMessage, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

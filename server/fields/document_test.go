@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write the table of fields into docs/fie
 func markdown() string {
 	var text strings.Builder
 	text.WriteString(
-		"| field | | what becomes of it | refused | engine or runtime that supports it |\n|---|---|---|---|---|\n")
+		"| field | | effect | refused | engine or runtime that supports it |\n|---|---|---|---|---|\n")
 	for _, row := range table() {
 		names := make([]string, len(row.fields))
 		for i, field := range row.fields {

@@ -47,7 +47,7 @@ func containerRows() []row {
 		},
 		{
 			fields: of("ContainerConfig", "working_dir"),
-			says:   "The process begins there, or where the image says.",
+			says:   "The process starts in it, or in the image's directory.",
 			seen:   []string{appFields + "/process"},
 			containers: []refusal{
 				{"relative working directory", invalid, "config.working_dir",
@@ -56,7 +56,7 @@ func containerRows() []row {
 		},
 		{
 			fields: append(of("ContainerConfig", "envs"), of("KeyValue", "key", "value")...),
-			says:   "They are added to the image's environment and win over it.",
+			says:   "They are added to the image's environment and override its variables.",
 			seen:   []string{appFields + "/process"},
 			containers: []refusal{
 				{"variable without a name", invalid, "config.envs[1].key", envs(&runtimeapi.KeyValue{Key: "a"}, nil)},
@@ -104,8 +104,8 @@ func containerRows() []row {
 			seen:   []string{appFields + "/process"},
 			containers: []refusal{
 				{"absolute log path", invalid, "config.log_path", logPathOf("/var/log/app.log")},
-				{"log path that climbs", invalid, "config.log_path", logPathOf("../app.log")},
-				{"log path that climbs later", invalid, "config.log_path", logPathOf("a/../../app.log")},
+				{"log path that begins with two dots", invalid, "config.log_path", logPathOf("../app.log")},
+				{"log path that leaves the log directory", invalid, "config.log_path", logPathOf("a/../../app.log")},
 				{"log path that is the directory", invalid, "config.log_path", logPathOf(".")},
 				{"log path with a line break", invalid, "config.log_path", logPathOf("a\n")},
 				{"long log path", invalid, "config.log_path", logPathOf(strings.Repeat("x", 4096))},
@@ -123,7 +123,7 @@ func containerRows() []row {
 		},
 		{
 			fields: of("ContainerConfig", "stop_signal"),
-			says:   "A stop sends it in place of the image's signal.",
+			says:   "A stop sends it instead of the image's signal.",
 			seen:   []string{appFields + "/stop signal", kindsTest + "/a real-time stop signal"},
 			containers: []refusal{
 				{"unknown stop signal", invalid, "config.stop_signal",
@@ -132,8 +132,8 @@ func containerRows() []row {
 		},
 		{
 			fields: of("Device", "container_path", "host_path", "permissions"),
-			says: "The device, or each one below a directory, is made in the container, and its cgroup allows " +
-				"what permissions name.",
+			says: "The device, or each device below a directory, is made in the container. The container's cgroup " +
+				"allows the access in permissions.",
 			seen: []string{appFields + "/devices", kindsTest + "/devices"},
 			containers: []refusal{
 				{"relative device in the container", invalid, "config.devices[0].container_path",
@@ -305,7 +305,7 @@ func mountRows() []row {
 			fields: of("Mount", "uidMappings", "gidMappings"),
 			says: "Inside the pod's user namespace, files keep the owners that they have on the node (idmapped " +
 				"mounts).",
-			refuses: "mappings that differ from the pod's user namespace, which maps the files",
+			refuses: "mappings other than the mappings of the pod's user namespace",
 			seen:    []string{usersTest},
 			uses: []use{
 				{"Mount.uidMappings", func(r *request) {
@@ -318,9 +318,9 @@ func mountRows() []row {
 		},
 		{
 			fields: of("Mount", "mount_options"),
-			says: "nodev, noexec, nosuid, noatime, nodiratime, relatime and strictatime hold for the topmost " +
+			says: "nodev, noexec, nosuid, noatime, nodiratime, relatime and strictatime apply to the topmost " +
 				"mount, other options are refused; Status announces the supported ones.",
-			refuses: "any, without that runtime: the Docker API has no options of bind mounts",
+			refuses: "any, without `criadapter-oci`: the Docker API has no options of bind mounts",
 			seen:    []string{noteFields + "/mount options"},
 			uses: []use{
 				{"Mount.mount_options", func(r *request) { r.container.Mounts[0].MountOptions = []string{"noexec"} }},

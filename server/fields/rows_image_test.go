@@ -41,8 +41,8 @@ func imageRows() []row {
 		{
 			fields: of("ImageSpec", "image_ref"),
 			by:     "container",
-			says: "A container's status shows each mounted image here, by its name with the digest or by its id; a " +
-				"value from a client is not read.",
+			says: "A container's status shows each mounted image here, by its name with the digest or by its id. " +
+				"criadapter ignores a client's value.",
 			seen: []string{"test/e2e.TestImageVolumes"},
 		},
 		{

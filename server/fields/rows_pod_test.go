@@ -28,8 +28,9 @@ func podRows() []row {
 		},
 		{
 			fields: of("PodSandboxConfig", "hostname"),
-			says:   "It is the host name of the pod's containers; on the host's network they have the node's.",
-			seen:   []string{podFields + "/names and DNS", kindsTest + "/sysctls and a host name"},
+			says: "It is the host name of the pod's containers. On the host's network they have the node's host " +
+				"name.",
+			seen: []string{podFields + "/names and DNS", kindsTest + "/sysctls and a host name"},
 			pods: []refusal{
 				{"long host name", invalid, "config.hostname", func(r *request) {
 					r.pod.Hostname = strings.Repeat("a.", 32) + "a"
@@ -51,7 +52,7 @@ func podRows() []row {
 		},
 		{
 			fields: of("PodSandboxConfig", "log_directory"),
-			says:   "Container logs are written below it; it is made where it is missing.",
+			says:   "Container logs are written below it; criadapter creates it if it is missing.",
 			seen:   []string{appFields + "/process"},
 			pods: []refusal{
 				{"relative log directory", invalid, "config.log_directory",
@@ -98,13 +99,13 @@ func podRows() []row {
 					ports(&runtimeapi.PortMapping{ContainerPort: -1})},
 				{"large container port", invalid, "config.port_mappings[0].container_port",
 					ports(&runtimeapi.PortMapping{ContainerPort: 65536})},
-				{"host port to nowhere", invalid, "config.port_mappings[0].container_port",
+				{"host port without a container port", invalid, "config.port_mappings[0].container_port",
 					ports(&runtimeapi.PortMapping{HostPort: 80})},
 				{"negative host port", invalid, "config.port_mappings[0].host_port",
 					ports(&runtimeapi.PortMapping{ContainerPort: 80, HostPort: -1})},
 				{"large host port", invalid, "config.port_mappings[0].host_port",
 					ports(&runtimeapi.PortMapping{ContainerPort: 80, HostPort: 65536})},
-				{"host IP that is none", invalid, "config.port_mappings[0].host_ip",
+				{"host IP that is not an address", invalid, "config.port_mappings[0].host_ip",
 					ports(&runtimeapi.PortMapping{ContainerPort: 80, HostPort: 80, HostIp: "localhost"})},
 			},
 		},
@@ -114,7 +115,7 @@ func podRows() []row {
 				"engine's driver is systemd.",
 			seen: []string{podFields + "/the pod's cgroup"},
 			pods: []refusal{
-				{"cgroup parent that climbs", invalid, "config.linux.cgroup_parent",
+				{"cgroup parent with two dots", invalid, "config.linux.cgroup_parent",
 					func(r *request) { r.pod.Linux.CgroupParent = "/kubepods/../.." }},
 				{"cgroup parent for the other driver", invalid, "config.linux.cgroup_parent", func(r *request) {
 					r.features, r.pod.Linux.CgroupParent = confined(), "/kubepods/burstable/pod1"
@@ -138,7 +139,7 @@ func podRows() []row {
 				{"sysctl of the node", invalid, "config.linux.sysctls", sysctl("vm.overcommit_memory", "1")},
 				{"kernel sysctl that is not of the IPC namespace", invalid, "config.linux.sysctls",
 					sysctl("kernel.panic", "1")},
-				{"sysctl that climbs", invalid, "config.linux.sysctls", sysctl("net.../../kernel.panic", "1")},
+				{"sysctl with two dots", invalid, "config.linux.sysctls", sysctl("net.../../kernel.panic", "1")},
 				{"sysctl with an empty part", invalid, "config.linux.sysctls", sysctl("net..ipv4", "1")},
 				{"empty sysctl", invalid, "config.linux.sysctls", sysctl("", "1")},
 				{"sysctl with a line break", invalid, "config.linux.sysctls", sysctl("net.core.somaxconn", "1\n2")},
@@ -216,7 +217,7 @@ func podRows() []row {
 			fields: of("NamespaceOption", "userns_options"),
 			says: "With POD the pod has a user namespace of its own, which owns its other namespaces. Root in " +
 				"the pod is another user on the node.",
-			refuses: "mode `POD`, without that runtime, where Status does not announce it, with " +
+			refuses: "mode `POD` without `criadapter-oci`, where Status does not announce it, with " +
 				"`--network-plugin=bridge`, or beside a namespace of the node: the Docker API has no user " +
 				"namespace per pod",
 			seen: []string{usersTest},

@@ -55,7 +55,7 @@ func podRequestRows() []row {
 			fields: slices.Concat(of("StopPodSandboxRequest", "pod_sandbox_id"),
 				of("RemovePodSandboxRequest", "pod_sandbox_id"),
 				of("PodSandboxStatusRequest", "pod_sandbox_id"), of("PodSandboxStatsRequest", "pod_sandbox_id")),
-			says: "It is the sandbox's id or its beginning.",
+			says: "It is the sandbox's id or a prefix of it.",
 			seen: []string{"test/e2e.TestCrictlPod", "test/e2e.TestStatsOfAPodsOwnCgroup"},
 		},
 		{
@@ -79,7 +79,7 @@ func podRequestRows() []row {
 				of("ListPodSandboxStatsRequest", "filter"), of("StreamPodSandboxStatsRequest", "filter"),
 				of("PodSandboxFilter", "id", "state", "label_selector"), of("PodSandboxStateValue", "state"),
 				of("PodSandboxStatsFilter", "id", "label_selector")),
-			says:   "All parts of a filter must hold; an id may be the beginning of one.",
+			says:   "All parts of a filter must match; an id may be a prefix.",
 			unseen: "lists are answered from memory: server's tests of lists show each part of a filter",
 		},
 	}
@@ -126,19 +126,19 @@ func containerRequestRows() []row {
 				of("StopContainerRequest", "container_id"), of("ContainerStatusRequest", "container_id"),
 				of("ContainerStatsRequest", "container_id"), of("ReopenContainerLogRequest", "container_id"),
 				of("UpdateContainerResourcesRequest", "container_id")),
-			says: "It is the container's id or its beginning.",
+			says: "It is the container's id or a prefix of it.",
 			seen: []string{"test/e2e.TestCrictlContainer", appFields + "/stop signal",
 				"container.TestRigStopKillsAfterTheGracePeriod", "test/e2e.TestStatsAreTrue", "container.TestRigUpdate",
 				"container.TestRigUpdateOfTheOOMScore", "test/kubelet.TestLogRotationLosesNothing"},
 		},
 		{
 			fields: of("StopContainerRequest", "timeout"),
-			says:   "After these seconds the container is killed.",
+			says:   "The container is killed after this number of seconds.",
 			seen:   []string{appFields + "/stop signal", "container.TestRigStopKillsAfterTheGracePeriod"},
 		},
 		{
 			fields: of("ContainerStatusRequest", "verbose"),
-			says:   "It adds the process, the configuration and what is known of the runtime's specification.",
+			says:   "It adds the process, the configuration and the known part of the runtime's specification.",
 			seen:   []string{"test/e2e.TestCrictlContainer"},
 		},
 		{
@@ -148,7 +148,7 @@ func containerRequestRows() []row {
 		},
 		{
 			fields: of("ExecSyncRequest", "container_id", "cmd", "timeout"),
-			says:   "The command runs in the container, and is killed with its children after these seconds.",
+			says:   "The command runs in the container, and is killed with its children after that number of seconds.",
 			seen:   []string{"container.TestRigExecSync", "container.TestRigExecSyncTimeoutKillsTheTree"},
 		},
 		{
@@ -164,7 +164,7 @@ func containerRequestRows() []row {
 				of("ContainerFilter", "id", "state", "pod_sandbox_id", "label_selector"),
 				of("ContainerStateValue", "state"),
 				of("ContainerStatsFilter", "id", "pod_sandbox_id", "label_selector")),
-			says:   "All parts of a filter must hold; an id may be the beginning of one.",
+			says:   "All parts of a filter must match; an id may be a prefix.",
 			unseen: "lists are answered from memory: server's tests of lists show each part of a filter",
 		},
 	}
@@ -189,7 +189,7 @@ func checkpointRows() []row {
 		},
 		{
 			fields: of("RestorePodRequest", "checkpoint_path", "config", "runtime_handler", "container_configs"),
-			says: "A pod is made with containers. When they are started, they go on from the checkpoint. " +
+			says: "A pod is made with containers. When they are started, they continue at the checkpoint. " +
 				"If a requirement is missing, the call fails and names it.",
 			unseen: "CRIU does not run on the rig's kernel: the tests of container and sandbox have an engine in " +
 				"memory, the tests of docker recorded answers",

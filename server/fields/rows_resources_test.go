@@ -64,9 +64,9 @@ func resourceRows() []row {
 		},
 		{
 			fields: of(resources, "oom_score_adj"),
-			says: "It is set at the create, and at an update for every process of the container. An engine " +
-				"without CAP_SYS_RESOURCE raises negative values to 0. criadapter without it cannot lower the " +
-				"value at an update, and logs a warning.",
+			says: "It is set when the container is created. An update sets it for every process of the container. " +
+				"An engine without CAP_SYS_RESOURCE raises negative values to 0. criadapter without it cannot lower " +
+				"the value at an update, and logs a warning.",
 			seen: []string{appFields + "/limits", "container.TestRigUpdateOfTheOOMScore"},
 			containers: []refusal{
 				{"low OOM score", invalid, "config.linux.resources.oom_score_adj",
@@ -78,7 +78,7 @@ func resourceRows() []row {
 		{
 			fields: append(of(resources, "hugepage_limits"), of("HugepageLimit", "page_size", "limit")...),
 			by:     "container",
-			says: "With `criadapter-oci` they hold from the container's start on; without it they are written to " +
+			says: "With `criadapter-oci` they apply from the container's start on; without it they are written to " +
 				"the cgroup right after the start. They have no effect without the hugetlb controller.",
 			seen: []string{appFields + "/limits", noteFields + "/limits from the start on"},
 			containers: []refusal{
@@ -92,7 +92,7 @@ func resourceRows() []row {
 		},
 		{
 			fields: of(resources, "unified"),
-			says: "With `criadapter-oci` they hold from the container's start on; without it they are written " +
+			says: "With `criadapter-oci` they apply from the container's start on; without it they are written " +
 				"to the cgroup right after the start.",
 			refuses: "on cgroup v1 every key, except `memory.swap.max`, which the engine limits, and keys with the " +
 				"value `max`",

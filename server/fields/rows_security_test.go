@@ -25,7 +25,7 @@ func userRows() []row {
 		},
 		{
 			fields: append(of(pod, "run_as_user", "run_as_group"), of("Int64Value", "value")...),
-			says:   "The sandbox process runs as them.",
+			says:   "The sandbox process runs as this user and group.",
 			unseen: "the sandbox's program only waits: docker/translate's golden files show what the engine gets",
 			pods: []refusal{
 				{"negative user", invalid, "config.linux.security_context.run_as_user",
@@ -36,7 +36,7 @@ func userRows() []row {
 		},
 		{
 			fields: of(pod, "readonly_rootfs", "supplemental_groups"),
-			says:   "They hold for the sandbox process.",
+			says:   "They apply to the sandbox process.",
 			unseen: "the sandbox's program only waits: docker/translate's golden files show what the engine gets",
 			pods: []refusal{
 				{"large supplemental group", invalid, "config.linux.security_context.supplemental_groups[1]",
@@ -45,7 +45,7 @@ func userRows() []row {
 		},
 		{
 			fields: of(container, "run_as_user", "run_as_username", "run_as_group"),
-			says:   "The process runs as them; without them as the image's user.",
+			says:   "The process runs as this user and group, or else as the image's user.",
 			seen:   []string{openFields, kindsTest + "/user and groups", appFields + "/process"},
 			containers: []refusal{
 				{"large user", invalid, "config.linux.security_context.run_as_user",
@@ -74,9 +74,9 @@ func userRows() []row {
 		},
 		{
 			fields: append(of(pod, "supplemental_groups_policy"), of(container, "supplemental_groups_policy")...),
-			says: "Merge adds the groups of the image, with run_as_group only if that runtime works; Strict leaves " +
-				"them out, and Status reports whether Strict works.",
-			refuses: "`Strict`, without that runtime: the engine adds the groups of the image",
+			says: "Merge adds the groups of the image, with run_as_group only if `criadapter-oci` works. Strict " +
+				"leaves them out, and Status reports whether Strict works.",
+			refuses: "`Strict`, without `criadapter-oci`: the engine adds the groups of the image",
 			seen: []string{noteFields + "/strict groups", noteFields + "/merged groups",
 				noteFields + "/ambient capabilities"},
 			uses: []use{
@@ -141,7 +141,7 @@ func confinementRows() []row {
 		{
 			fields:  of("Capability", "add_ambient_capabilities"),
 			says:    "They are added, and a process that is not root has them, too; ALL is refused.",
-			refuses: "any, without that runtime: the Docker API has no ambient capabilities",
+			refuses: "any, without `criadapter-oci`: the Docker API has no ambient capabilities",
 			seen:    []string{noteFields + "/strict groups", noteFields + "/ambient capabilities"},
 			uses: []use{
 				{"Capability.add_ambient_capabilities", func(r *request) {
@@ -151,8 +151,8 @@ func confinementRows() []row {
 		},
 		{
 			fields: of("SELinuxOption", "user", "role", "type", "level"),
-			says: "They are the process's label. A container without a level has its pod's. Without SELinux there " +
-				"are no labels.",
+			says: "They are the process's label. A container without a level has its pod's level. Without SELinux " +
+				"there are no labels.",
 			unseen: "no SELinux in the rig's kernel; docker/translate's golden files show what the engine gets",
 			pods: []refusal{
 				{"SELinux level with a space", invalid, "config.linux.security_context.selinux_options.level",
@@ -179,7 +179,7 @@ func confinementRows() []row {
 		},
 		{
 			fields: of(container, "masked_paths", "readonly_paths"),
-			says:   "The lists are complete: an empty one means none.",
+			says:   "They replace the engine's lists: an empty list means no path.",
 			seen: []string{appFields + "/paths", openFields, kindsTest + "/masked paths",
 				kindsTest + "/no masked paths"},
 			containers: []refusal{
@@ -192,9 +192,10 @@ func confinementRows() []row {
 		{
 			fields: slices.Concat(of(pod, "seccomp", "seccomp_profile_path"),
 				of(container, "seccomp", "seccomp_profile_path")),
-			says: "RuntimeDefault is the engine's profile, Localhost a file of the node; a container without " +
-				"any is unconfined, a sandbox has the default. The newer field wins. Docker Engine 20.10 leaves " +
-				"out a profile's flags, defaultErrnoRet and listenerPath; `criadapter-oci` puts back the last two.",
+			says: "RuntimeDefault is the engine's profile, Localhost a file of the node. Without a profile, a " +
+				"container is unconfined, and a sandbox has RuntimeDefault. The newer field wins. Docker Engine " +
+				"20.10 leaves out a profile's flags, defaultErrnoRet and listenerPath; `criadapter-oci` puts " +
+				"back the last two.",
 			refuses: "`Localhost` on an engine without seccomp, where the container would run unconfined",
 			seen: []string{appFields + "/process", openFields, kindsTest + "/seccomp default",
 				kindsTest + "/seccomp profile without system calls"},
@@ -239,7 +240,7 @@ func confinementRows() []row {
 		},
 		{
 			fields: append(of(pod, "apparmor"), of(container, "apparmor", "apparmor_profile")...),
-			says:   "RuntimeDefault is the engine's profile, Localhost one that is loaded. The newer field wins.",
+			says:   "RuntimeDefault is the engine's profile, Localhost a loaded profile. The newer field wins.",
 			refuses: "`Localhost` on an engine without AppArmor, where the container would run unconfined; a " +
 				"profile that is " +
 				"not loaded",
@@ -279,7 +280,7 @@ func confinementRows() []row {
 		},
 		{
 			fields: of("SecurityProfile", "profile_type", "localhost_ref"),
-			says:   "The rows of seccomp and apparmor say what they do.",
+			says:   "See the rows of seccomp and apparmor.",
 			unseen: "the fields that lead to them are seen",
 			containers: []refusal{
 				{"unknown AppArmor profile type", invalid, "config.linux.security_context.apparmor.profile_type",
@@ -288,7 +289,7 @@ func confinementRows() []row {
 							Apparmor: &runtimeapi.SecurityProfile{ProfileType: 9}})},
 				{"AppArmor profile without a name", invalid, "config.linux.security_context.apparmor.localhost_ref",
 					containerSC(&runtimeapi.LinuxContainerSecurityContext{Apparmor: localhostAt("")})},
-				{"AppArmor profile name where none goes", invalid,
+				{"AppArmor profile name without the type Localhost", invalid,
 					"config.linux.security_context.apparmor.localhost_ref",
 					containerSC(
 						&runtimeapi.LinuxContainerSecurityContext{

@@ -19,8 +19,8 @@ type testSources struct {
 // directories reads each directory of tests once.
 type directories map[string]testSources
 
-// TestEveryImplementedFieldIsSeen fails for a field without a test that looks at it on a real engine. It fails for a
-// test that is not there, too, and for a field that no source in its tests' directories names.
+// TestEveryImplementedFieldIsSeen fails for a field without a test that looks at it on a real engine. It also fails if
+// a row names a test that does not exist. It fails for a field whose name is missing in the directories of its tests.
 func TestEveryImplementedFieldIsSeen(t *testing.T) {
 	read, counted := directories{}, 0
 	for _, row := range table() {
@@ -29,7 +29,7 @@ func TestEveryImplementedFieldIsSeen(t *testing.T) {
 		}
 		counted += len(row.fields)
 		if seen := len(row.seen)+len(row.unseen) > 0; seen == (row.says == leads) {
-			t.Errorf("%s: the row of %v: name the test in seen that looks into a running container, %s",
+			t.Errorf("%s: the row of %v: its field seen must name a test that looks into a running container, %s",
 				row.file, row.fields, whereToLook)
 		}
 		for _, test := range row.seen {
@@ -46,7 +46,7 @@ func TestEveryImplementedFieldIsSeen(t *testing.T) {
 	t.Logf("%d implemented fields", counted)
 }
 
-// whereToLook is where a new field is looked at.
+// whereToLook is the usual place for the test of a new field.
 const whereToLook = "for example in test/e2e/fields_test.go"
 
 // name reports whether the directories of some tests have the name of a field, in any spelling: stop_signal, stopSignal

@@ -47,7 +47,7 @@ type part struct {
 }
 
 // Write writes an archive (tar, gzip) whose files are all below directory. If a part cannot be collected, the archive
-// has a file with the reason. tell is called with the name of each file, and with the reason if its part cannot be
+// has a file with the reason. Write calls tell with the name of each file, and with the reason if a part cannot be
 // collected.
 func Write(ctx context.Context, to io.Writer, directory string, opts Options, tell func(name string, err error)) error {
 	zipped := gzip.NewWriter(to)
@@ -80,8 +80,8 @@ func end(content []byte) []byte {
 	return content[bytes.IndexByte(content, '\n')+1:]
 }
 
-// parts are the files of the archive. They have nothing of a pod's configuration: its environment, annotations and
-// commands belong to its owner.
+// parts are the files of the archive. They leave out the environment, annotations and commands of pods, which belong to
+// the pods' owners.
 func (o Options) parts() []part {
 	parts := []part{
 		{"version.txt", func(context.Context) ([]byte, error) { return []byte("criadapter " + o.Version + "\n"), nil }},

@@ -54,7 +54,7 @@ func engineAt(t *testing.T, socket, bridge string) (changes func() []string) {
 	return func() []string { mu.Lock(); defer mu.Unlock(); return changing }
 }
 
-// An engine that a connection would start is left alone.
+// The check does not connect to a socket if systemd would then start the engine.
 func TestStoppedEngineIsNotStarted(t *testing.T) {
 	cfg, dir := emptyNode(t)
 	listener, err := net.Listen("unix", dir+"/docker.sock")
@@ -102,7 +102,7 @@ func TestEngine(t *testing.T) {
 					"got %+v", f)
 			}
 			got := changes()
-			testutil.Assert(t, len(got) == 0, "the check did %q", got)
+			testutil.Assert(t, len(got) == 0, "the check sent %q", got)
 		})
 	}
 }

@@ -14,19 +14,19 @@ type facts struct {
 	Kubelet kubeletFacts
 
 	Engine docker.Features
-	// EngineErr is the reason if the engine cannot be used.
+	// EngineErr is why the engine cannot be used.
 	EngineErr error
-	// OCIRuntime is the engine's runtime criadapter-oci, which the check does not test. OCIRuntimeErr is the reason if
-	// it cannot be used.
+	// OCIRuntime is the engine's runtime criadapter-oci, which the check does not test. OCIRuntimeErr is why the engine
+	// cannot use it.
 	OCIRuntime    docker.OCIRuntime
 	OCIRuntimeErr error
 
 	// Mirrors are the registries that have a hosts.toml for Docker Engine. ContainerdMirrors have one for containerd
 	// alone.
 	Mirrors, ContainerdMirrors []string
-	// ImagePolicyErr is the reason if the image policy refuses all images. It is nil without a policy.
+	// ImagePolicyErr is why the image policy refuses all images. It is nil without a policy.
 	ImagePolicyErr error
-	// NRIPlugins are the programs in the directory of NRI plugins. NRIErr is the reason if NRI cannot start.
+	// NRIPlugins are the programs in the directory of NRI plugins. NRIErr is why NRI cannot start.
 	NRIPlugins []string
 	NRIErr     error
 
@@ -44,7 +44,8 @@ type facts struct {
 	Left   leftovers
 }
 
-// kubeletFacts are the relevant settings of a kubelet's configuration file, and of the flags that kubeadm gives it.
+// kubeletFacts are the relevant settings in a kubelet's configuration file and in the flags that kubeadm gives the
+// kubelet.
 type kubeletFacts struct {
 	// File is empty if there is no file.
 	File string
@@ -64,7 +65,7 @@ type kubeletFacts struct {
 type networkFacts struct {
 	// Config is empty on Docker's bridge.
 	Config cni.Config
-	// Err is the reason if pods cannot join it.
+	// Err is why pods cannot join it.
 	Err     error
 	Plugins []cni.Plugin
 }
@@ -121,6 +122,6 @@ type leftovers struct {
 	Pins, Attachments, Records, Leases, Rules []string
 	// Quarantined are corrupt records in the quarantine.
 	Quarantined []string
-	// These are the errors of reading each kind.
+	// These are the errors of the searches that can fail on their own.
 	AttachmentsErr, LeasesErr, RulesErr, QuarantineErr error
 }

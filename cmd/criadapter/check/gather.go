@@ -135,8 +135,8 @@ func (p pods) addListed(list []container.Summary) {
 	}
 }
 
-// addRecorded adds the pods without a sandbox container, which the engine does not list. A record that cannot be read
-// may be of such a pod.
+// addRecorded adds the pods without a sandbox container, which the engine does not list. An unreadable record may
+// belong to such a pod.
 func (p pods) addRecorded(found checkpoint.Found) {
 	for _, record := range found.Records {
 		if record.Namespaces != nil {

@@ -105,8 +105,8 @@ func readKubelet(file string) kubeletFacts {
 	return k
 }
 
-// kubeadmFlags is the file beside kubeadm's configuration of the kubelet that has flags. Before v1.34, kubeadm names
-// the kubelet's runtime there.
+// kubeadmFlags is kubeadm's file with flags of the kubelet, in the directory of the kubelet's configuration. Before
+// v1.34, kubeadm names the kubelet's runtime there.
 const kubeadmFlags = "kubeadm-flags.env"
 
 // runtimeFlag finds the kubelet's runtime among kubeadm's flags.

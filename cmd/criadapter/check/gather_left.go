@@ -106,15 +106,16 @@ func staleLeases(file string, gone func(string) bool) ([]string, error) {
 // ruleOwner finds the pod in the comment of portmap's rules: dnat name: \"net\" id: \"4f6c…\".
 var ruleOwner = regexp.MustCompile(`--comment "(?:dnat|snat)?[^"\\]*name: \\"[^"\\]*\\" id: \\"([0-9a-f]+)\\""`)
 
-// staleRules reads the rules by iptables-save, since portmap writes them by iptables. A node without iptables has none.
-// An error for one address family does not hide the other's rules.
+// staleRules reads the rules with iptables-save, since portmap writes them with iptables. A node without iptables has
+// none. An error for one address family does not hide the other's rules. iptables-save lists the tables that exist.
+// With the option -t nat, its legacy variant would make the kernel load a module and create the table.
 func staleRules(ctx context.Context, gone func(string) bool) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, pluginTime)
 	defer cancel()
 	var ids []string
 	var errs []error
 	for _, program := range []string{"iptables-save", "ip6tables-save"} {
-		output, err := exec.CommandContext(ctx, program, "-t", "nat").Output()
+		output, err := exec.CommandContext(ctx, program).Output()
 		if errors.Is(err, exec.ErrNotFound) {
 			continue
 		}

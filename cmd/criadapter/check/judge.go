@@ -114,7 +114,7 @@ func judgeSandboxedRuntimes(j *checklist.Group, f facts) {
 
 // readsHosts reports whether an engine reads hosts.toml, as Docker Engine 28.5 and newer do with the containerd image
 // store. API version 1.51 does not show it, because Docker Engine 28.3 has that API version, too. API version 1.52
-// shows it even if the engine's own version does not, such as for a build from a branch.
+// shows it even if the engine's own version does not, for example in a build from a branch.
 func readsHosts(e docker.Features) bool {
 	return e.ContainerdImageStore && (atLeast(e.ServerVersion, 28, 5) || e.Supports("1.52"))
 }
@@ -153,7 +153,7 @@ func judgeImagePolicy(j *checklist.Group, f facts) {
 	case f.Config.ImagePolicy == "":
 		j.OK(name, "none: all images may run (--image-policy)")
 	case f.ImagePolicyErr != nil:
-		j.Fail(name, "mend the file: until then no image is pulled, and no container is created", "%v",
+		j.Fail(name, "fix the file: until then no image is pulled, and no container is created", "%v",
 			f.ImagePolicyErr)
 	default:
 		j.OK(name, "%s", f.Config.ImagePolicy)
@@ -167,7 +167,7 @@ func judgeNRI(j *checklist.Group, f facts) {
 	case f.Config.NRI != config.NRIEnabled:
 		j.OK(name, "off (--nri): no plugin adjusts containers")
 	case f.NRIErr != nil:
-		j.Fail(name, "mend the directory: until then no pod and no container is made", "%v", f.NRIErr)
+		j.Fail(name, "fix the directory: until then no pod and no container is made", "%v", f.NRIErr)
 	case docker.OCIRuntimeMode(f.Config.OCIRuntime) == docker.OCIRuntimeOff || f.OCIRuntime.Name == "":
 		j.Warn(name, "install criadapter-oci (docs/oci-runtime.md)",
 			"plugins at %s can change only limits: there is no OCI runtime criadapter-oci", f.Config.NRISocket)
@@ -185,11 +185,11 @@ func judgeOCIRuntime(j *checklist.Group, f facts) {
 	case mode == docker.OCIRuntimeOff:
 		j.OK(name, "criadapter-oci is not used (--oci-runtime=off)")
 	case f.OCIRuntimeErr != nil && mode == docker.OCIRuntimeRequired:
-		j.Fail(name, "mend the runtimes in daemon.json and reload the engine, or use --oci-runtime=auto", "%v",
+		j.Fail(name, "fix the runtimes in daemon.json and reload the engine, or use --oci-runtime=auto", "%v",
 			f.OCIRuntimeErr)
 	case f.OCIRuntimeErr != nil:
-		j.Warn(name, "mend the runtimes in daemon.json and reload the engine, or use --oci-runtime=off",
-			"going on without it: %v", f.OCIRuntimeErr)
+		j.Warn(name, "fix the runtimes in daemon.json and reload the engine, or use --oci-runtime=off",
+			"criadapter works without it: %v", f.OCIRuntimeErr)
 	case found.Name == "" && mode == docker.OCIRuntimeRequired:
 		do :=
 			`add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} to daemon.json (systemctl ` +

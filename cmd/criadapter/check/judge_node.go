@@ -32,7 +32,7 @@ func judgeSockets(j *checklist.Group, f facts) {
 			cri.Err)
 	case cri.AskErr != nil:
 		j.Warn("CRI socket", "check again when the node is less busy, and look at the log of the server there",
-			"%s answers on %s, but does not name itself: %v", cri.Answers, cri.Path, cri.AskErr)
+			"%s answers on %s, but does not report its status: %v", cri.Answers, cri.Path, cri.AskErr)
 	case cri.Answers != "" && !strings.HasPrefix(cri.Answers, "criadapter "):
 		j.Fail("CRI socket", "stop it, or choose another --container-runtime-endpoint", "%s answers on %s", cri.Answers,
 			cri.Path)
@@ -127,7 +127,7 @@ func judgeKernel(j *checklist.Group, f facts) {
 	if k.Seccomp && (f.Engine.Seccomp || f.EngineErr != nil) {
 		j.OK("seccomp", "yes")
 	} else {
-		j.Warn("seccomp", "take a kernel with CONFIG_SECCOMP_FILTER and an engine built with seccomp",
+		j.Warn("seccomp", "use a kernel with CONFIG_SECCOMP_FILTER and an engine built with seccomp",
 			"no: containers may use all system calls")
 	}
 	switch {
@@ -194,14 +194,15 @@ func judgeLimits(j *checklist.Group, f facts) {
 func judgeLeftovers(j *checklist.Group, f facts) {
 	l := f.Left
 	if l.Unknown != nil {
-		j.Warn("pods", "mend the cause, and check again", "not looked for: %v", l.Unknown)
+		j.Warn("pods", "fix the cause, and check again", "not looked for: %v", l.Unknown)
 	} else {
 		const waits = "start criadapter: the kubelet then removes these pods, and criadapter releases the rest every " +
 			"ten minutes"
-		list(j, "network namespaces", "umount and remove them, once no criadapter of another root directory knows them",
-			l.Pins, "pinned for pods that are gone")
+		list(j, "network namespaces",
+			"unmount and remove them, unless a criadapter with another root directory has their pods", l.Pins,
+			"pinned for pods that are gone")
 		if l.AttachmentsErr != nil {
-			j.Warn("CNI attachments", "mend the directory, which criadapter needs as well", "they cannot be read: %v",
+			j.Warn("CNI attachments", "fix the directory, which criadapter needs as well", "they cannot be read: %v",
 				l.AttachmentsErr)
 		}
 		if l.AttachmentsErr == nil || len(l.Attachments) > 0 {
@@ -209,7 +210,7 @@ func judgeLeftovers(j *checklist.Group, f facts) {
 		}
 		list(j, "records", waits, l.Records, "of pods that are gone")
 		if l.LeasesErr != nil {
-			j.Warn("addresses", "mend the directory, which host-local needs as well", "the leases cannot be read: %v",
+			j.Warn("addresses", "fix the directory, which host-local needs as well", "the leases cannot be read: %v",
 				l.LeasesErr)
 		}
 		if l.LeasesErr == nil || len(l.Leases) > 0 {
@@ -226,11 +227,11 @@ func judgeLeftovers(j *checklist.Group, f facts) {
 			l.RulesErr)
 	}
 	if l.QuarantineErr != nil {
-		j.Warn("quarantine", "mend the directory, which criadapter needs as well", "it cannot be read: %v",
+		j.Warn("quarantine", "fix the directory, which criadapter needs as well", "it cannot be read: %v",
 			l.QuarantineErr)
 		return
 	}
-	list(j, "quarantine", "look at them, then remove them: their pods were recreated or are stopped by the kubelet",
+	list(j, "quarantine", "look at them, then remove them: the kubelet has replaced their pods, or stops them",
 		l.Quarantined, "records that were corrupt")
 }
 

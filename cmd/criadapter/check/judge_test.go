@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the transcripts anew")
 
-// good is a node with nothing to mend.
+// good is a node with nothing to fix.
 func good() facts {
 	const gb = 1e9
 	plugin := func(name string) cni.Plugin {
@@ -112,8 +112,8 @@ var nodes = map[string]func(f *facts){
 	},
 	"unusable-oci-runtime": func(f *facts) {
 		f.OCIRuntimeErr = errors.New(
-			"the runtime criadapter is criadapter-oci and default-runtime of daemon.json: it needs another one " +
-				"behind it")
+			"default-runtime of daemon.json is criadapter, whose program is criadapter-oci: set it to the runtime " +
+				"that criadapter-oci must call")
 	},
 	"required-oci-runtime": func(f *facts) { f.Config.OCIRuntime = "required" },
 	"old-store": func(f *facts) {
@@ -249,7 +249,7 @@ func TestCgroupDriver(t *testing.T) {
 	}
 }
 
-// API 1.51 is of Docker Engine 28.3 to 28.5, and only the last one reads hosts.toml.
+// Docker Engine 28.3 to 28.5 have API 1.51, and only 28.5 reads hosts.toml.
 func TestMirrors(t *testing.T) {
 	for version, test := range map[string]struct {
 		api  string

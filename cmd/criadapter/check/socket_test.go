@@ -44,7 +44,7 @@ func TestBusyServerIsNoStranger(t *testing.T) {
 		strings.Contains(f.Text, "busy"), "got %+v", f)
 }
 
-// Each CRI server that answers is found, also cri-dockerd in k3s, which manages the same containers.
+// Each CRI server that answers is found, even cri-dockerd in k3s, which manages the same containers.
 func TestOtherRuntimesAreFound(t *testing.T) {
 	testutil.Assert(t, slices.Contains(otherSockets(), "/run/k3s/cri-dockerd/cri-dockerd.sock"),
 		"the socket of k3s --docker is not in %v", otherSockets())

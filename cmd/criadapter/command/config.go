@@ -81,9 +81,9 @@ func configValidateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate [FILE]",
 		Short: "Check the settings without starting the server",
-		Long: `validate says everything that is wrong with the settings: names that do not exist, with line,
-column and the name that was probably meant, and values that the server would refuse at its start.
-It opens none of the files and sockets that they name, and looks up no host.`,
+		Long: `validate reports every error in the settings: an unknown name with its line, its column and the
+most similar name, and a value that the server would refuse at its start. It does not open the files
+and sockets in the settings, and looks up no host.`,
 		Example: `  criadapter config validate
   criadapter config validate ./config.yaml`,
 		Args: cobra.MaximumNArgs(1),

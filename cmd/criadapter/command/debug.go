@@ -32,11 +32,11 @@ func bundleCommand(opts Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bundle",
 		Short: "Write an archive for a bug report",
-		Long: `bundle writes a .tar.gz, which only its owner can read, with the settings, the check and the status,
-names and states of pods and containers, the engine's and the network's configuration, metrics,
-and the end of the log. It takes no environment, annotations, commands or logs of containers, and
-hides what looks like a password, a token or a key. Even so, look into the archive before
-you send it.`,
+		Long: `bundle writes a .tar.gz that only its owner can read. It has the settings, the output of check and
+status, names and states of pods and containers, the engine's and the network's configuration,
+metrics, and the end of the server's log. It leaves out the environment, annotations, commands and
+logs of containers, and hides text that looks like a password, a token or a key. Even so, look into
+the archive before you send it.`,
 		Example: `  criadapter debug bundle
   criadapter debug bundle --file /tmp/bug.tar.gz --log-file /var/log/criadapter.log`,
 		Args: cobra.NoArgs,
@@ -58,7 +58,7 @@ you send it.`,
 	}
 	cmd.Flags().StringVar(&file, "file", "", "the `file` to write (default: criadapter-HOST-TIME.tar.gz here)")
 	cmd.Flags().StringVar(&collect.Unit, "unit", "",
-		"the systemd `unit` whose log is taken (default: criadapter, or cri-docker if that serves)")
+		"the systemd `unit` whose log to collect (default: criadapter, or cri-docker if that serves)")
 	cmd.Flags().StringVar(&collect.LogFile, "log-file", "",
 		"the `file` that the server logs to, instead of a unit's log")
 	cmd.Flags().StringVar(&collect.KubeletConfig, "kubelet-config", "",

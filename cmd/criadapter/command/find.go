@@ -22,9 +22,9 @@ const (
 // findTime bounds the search for the server by commands that also work without one.
 const findTime = 5 * time.Second
 
-// endpointsOf returns the sockets where a server with these settings may be, the likeliest first. If a flag or
-// the environment names the socket, it is the only one. A socket that the file names is only the first one: the systemd
-// units pass a flag, which overrides the file.
+// endpointsOf returns the sockets where a server with these settings may be, the likeliest first. A socket from a flag
+// or the environment is the only one. A socket from the file comes before the units' sockets, because the systemd units
+// pass a flag, which overrides the file.
 func endpointsOf(cfg config.Config, settings []config.Setting) []string {
 	var own []string
 	if cfg.SocketPath() != "" {
@@ -50,7 +50,8 @@ func named(settings []config.Setting) bool {
 
 // find asks the servers on these sockets in turn, and returns the first answer of criadapter. On the first socket, the
 // answer of any server counts. Without an answer, it returns the error of the first socket that exists. If none exists,
-// it returns the error of the first socket. askFirst asks the first server. find starts no other one.
+// it returns the error of the first socket. askFirst asks the first server, and may start it. find asks the other
+// servers only if they run.
 func find(
 	ctx context.Context, endpoints []string, askFirst func(context.Context, string) (status.Answer, error),
 ) (status.Answer, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// Migration are the arguments of the command migrate.
+// Migration has the arguments of the command migrate.
 type Migration struct {
 	// Config is valid.
 	Config config.Config
@@ -49,7 +49,7 @@ either. migrate takes the server's flags as well (criadapter --help).`,
 			return opts.Migrate(cmd.Context(), cmd.OutOrStdout(), Migration{Config: cfg, Back: to != "", Apply: apply})
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "whose pods to take over: cri-dockerd (dockershim's as well)")
+	cmd.Flags().StringVar(&from, "from", "", "take over the pods of this runtime: cri-dockerd (dockershim's pods, too)")
 	cmd.Flags().StringVar(&to, "to", "", "hand the node over to this runtime: cri-dockerd")
 	cmd.Flags().BoolVar(&apply, "apply", false, "execute the plan instead of showing it")
 	addServerFlags(cmd, &cfg, "docker-endpoint")

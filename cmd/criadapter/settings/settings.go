@@ -19,17 +19,17 @@ import (
 func Validate(cfg config.Config) error {
 	return errors.Join(
 		cfg.Validate(),
-		of("docker-endpoint", docker.CheckHost(cfg.DockerEndpoint)),
-		of("pod-infra-container-image", image.CheckSandboxImage(cfg.SandboxImage)),
-		of("cri-metrics", stats.CheckGroups(cfg.MetricGroups())),
+		flagError("docker-endpoint", docker.CheckHost(cfg.DockerEndpoint)),
+		flagError("pod-infra-container-image", image.CheckSandboxImage(cfg.SandboxImage)),
+		flagError("cri-metrics", stats.CheckGroups(cfg.MetricGroups())),
 		checkStreaming(cfg),
 		checkMetrics(cfg),
 		checkApart(cfg),
 	)
 }
 
-// of adds the flag to an error of its value.
-func of(flag string, err error) error {
+// flagError adds the flag to an error about the flag's value.
+func flagError(flag string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func checkStreaming(cfg config.Config) error {
 	if !literal(cfg.StreamingBindAddr) {
 		return nil
 	}
-	return of("streaming-bind-addr", streaming.CheckAddress(streaming.Options{
+	return flagError("streaming-bind-addr", streaming.CheckAddress(streaming.Options{
 		Address: cfg.StreamingBindAddr, CertFile: cfg.StreamingTLSCertFile, AllowPlaintext: cfg.StreamingAllowPlaintext,
 	}))
 }
@@ -71,7 +71,7 @@ func checkMetrics(cfg config.Config) error {
 func MetricsAddress(hostPort string) (*net.TCPAddr, error) {
 	address, err := net.ResolveTCPAddr("tcp", hostPort)
 	if err != nil {
-		return nil, of("metrics-bind-addr", err)
+		return nil, flagError("metrics-bind-addr", err)
 	}
 	if !address.IP.IsLoopback() {
 		return nil, fmt.Errorf("--metrics-bind-addr: %s is not a loopback address, so other machines could read the "+
@@ -113,11 +113,11 @@ func checkPorts(cfg config.Config) error {
 	}
 	metrics, err := net.ResolveTCPAddr("tcp", cfg.MetricsBindAddr)
 	if err != nil {
-		return of("metrics-bind-addr", err)
+		return flagError("metrics-bind-addr", err)
 	}
 	streams, err := net.ResolveTCPAddr("tcp", cfg.StreamingBindAddr)
 	if err != nil {
-		return of("streaming-bind-addr", err)
+		return flagError("streaming-bind-addr", err)
 	}
 	all := streams.IP == nil || streams.IP.IsUnspecified()
 	if metrics.Port != 0 && metrics.Port == streams.Port && (all || metrics.IP.Equal(streams.IP)) {
