@@ -53,7 +53,7 @@
 // # In a cluster
 //
 // With a kubeconfig the same loop serves a cluster. Only package apiserver talks to the API server. The kubelet uses it
-// through apiserver.Cluster, and no pod waits for the server:
+// through apiserver.Cluster. Only a new pod waits for the server, if it needs data of the server:
 //
 //	apiserver/podsource  the pods that the scheduler bound to this node, once apiserver/node has registered it
 //	apiserver/objects    the config maps and secrets of pods
@@ -72,8 +72,9 @@
 //
 // A restart of this process or of the runtime restarts no container. All lasting state is in the runtime, in the
 // manifests, or in checkpoints. In the runtime it is in labels and annotations of containers, see package model.
-// Checkpoints have the pods (package podconfig), their resources (package allocation) and their user ids (package
-// userns). Back-offs, probe results and events are only in memory.
+// Checkpoints have the pods (package podconfig), their resources (package allocation), user ids (package userns),
+// devices and CPUs (package grants). They also have the pulled images and who may use them (package imagemanager).
+// Back-offs, probe results and events are only in memory.
 //
 // # Concurrency
 //

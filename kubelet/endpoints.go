@@ -65,7 +65,8 @@ func listenNodeAPI(
 	return nodeapi.ListenTLS(nodeapi.APIOptions{
 		Address: net.JoinHostPort(opts.Address, strconv.Itoa(int(opts.Port))), Reads: reads, Runtime: runtime,
 		CertFile: opts.CertFile, KeyFile: opts.KeyFile, CertDir: opts.CertDir, ClientCAFile: opts.ClientCAFile,
-		NodeName: kubelet.NodeName, IPs: kubelet.NodeIPs, Users: opts.Users, Groups: opts.Groups, Reviewer: reviewer,
+		NodeName: kubelet.NodeName, IPs: kubelet.nodeIPs.list, Users: opts.Users, Groups: opts.Groups,
+		Reviewer: reviewer,
 	})
 }
 

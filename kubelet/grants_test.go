@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/pleg"
 )
 
-// What is left of an ended pod until its collection uses no devices and CPUs, and keeps user ids.
+// An ended pod that is not collected yet uses no devices or CPUs. It keeps its user ids.
 func TestEndedPodUsesNoGrants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, fake := testLoop(t), apitest.NewFakeRuntimeService()

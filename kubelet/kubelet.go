@@ -138,6 +138,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		Exec: k.runtime, HostIP: k.opts.nodeIPs.primary,
 		Unhealthy: probeEvent(recorder, "Unhealthy", "%s probe failed: %s"),
 		Warning:   probeEvent(recorder, "ProbeWarning", "%s probe warning: %s"),
+		Errored:   probeEvent(recorder, "Unhealthy", "%s probe errored and resulted in unknown state: %s"),
 		Probed:    k.metrics.Probed,
 	})
 	k.monitor = eviction.NewMonitor(eviction.MonitorOptions{
@@ -264,6 +265,7 @@ func (k *Kubelet) newSteps(
 		Runtime: kuberuntime.New(kuberuntime.Options{
 			Runtime: k.runtime, Specs: specs, Events: recorder, Allocation: kept.allocated,
 			RuntimeHandler: k.cluster.RuntimeHandler, Backoff: k.opts.CrashBackoff,
+			SandboxReady: k.status.SetSandboxReady,
 			Images: imagemanager.New(imagemanager.Options{
 				Service: k.images, Secrets: k.cluster.Objects(), Backoff: k.opts.PullBackoff,
 				Parallel: k.opts.ParallelPulls,

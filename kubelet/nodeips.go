@@ -2,8 +2,11 @@ package kubelet
 
 import (
 	"net"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // addressAge is how long the addresses of the default routes count as current. It is the kubelet's period of the node's
@@ -14,6 +17,8 @@ const addressAge = 10 * time.Second
 type nodeAddresses struct {
 	// detect reads the addresses of the default routes. It is nil if the addresses are configured: they stay.
 	detect func() []string
+	// has reports whether an interface of this machine has an address.
+	has func(ip string) bool
 
 	mu   sync.Mutex
 	ips  []string
@@ -26,18 +31,20 @@ func newNodeAddresses(configured []string) *nodeAddresses {
 	if len(configured) > 0 {
 		return &nodeAddresses{ips: configured}
 	}
-	return &nodeAddresses{ips: []string{"127.0.0.1"}, detect: routeAddresses}
+	return &nodeAddresses{ips: []string{"127.0.0.1"}, detect: routeAddresses, has: onInterface}
 }
 
 // list returns the addresses, the primary one first. Without a route it returns the last known addresses, or else the
-// loopback address. The caller must not change the list.
+// loopback address. If only one IP family lacks a route, its last known address stays while an interface has it. The
+// caller must not change the list.
 func (a *nodeAddresses) list() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.detect != nil && (a.read.IsZero() || time.Since(a.read) >= addressAge) {
 		a.read = time.Now()
 		if found := a.detect(); len(found) > 0 {
-			a.ips = found
+			kept := slices.DeleteFunc(slices.Clone(a.ips), func(ip string) bool { return !a.has(ip) })
+			a.ips = model.PodAddresses(append(found, kept...), "")
 		}
 	}
 	return a.ips
@@ -61,4 +68,13 @@ func routeAddresses() []string {
 		conn.Close()
 	}
 	return found
+}
+
+// onInterface reports whether an interface of this machine has the address, which is not a loopback address.
+func onInterface(ip string) bool {
+	addresses, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(addresses, func(address net.Addr) bool {
+		known, ok := address.(*net.IPNet)
+		return ok && known.IP.IsGlobalUnicast() && known.IP.String() == ip
+	})
 }

@@ -118,7 +118,7 @@ type Options struct {
 	PodPids int64
 
 	// SyncTick is how often due pods are looked for; zero means a second. Resync is the period of syncs without a
-	// reason; zero means a minute. Retry is the longest pause after an error; zero means ten seconds.
+	// change; zero means a minute. Retry is the longest pause after an error; zero means ten seconds.
 	SyncTick, Resync, Retry time.Duration
 	// Housekeeping is the period of housekeeping; zero means two seconds.
 	Housekeeping time.Duration
@@ -222,7 +222,7 @@ func (o *Options) complete() error {
 	// Cgroups of unknown pods below the root are removed. A kubelet has its pods' cgroups directly below the machine's
 	// root.
 	if o.CgroupRoot = path.Join("/", o.CgroupRoot); o.CgroupRoot == "/" {
-		return errors.New("the cgroup root is the machine's, where a kubelet has its pods: give another one")
+		return errors.New("the cgroup root is /, where a kubelet has the cgroups of its pods: give another one")
 	}
 	o.RootDir = cmp.Or(o.RootDir, filepath.Join("/var/lib/kubelet-core", o.Owner))
 	o.ClaimsDir = cmp.Or(o.ClaimsDir, "/var/lib/kubelet-core/claims")
@@ -325,11 +325,11 @@ func allocatable(capacity, reserved v1.ResourceList) (v1.ResourceList, error) {
 	return left, nil
 }
 
-// checkSlices refuses names with underscores. systemd replaces dashes by underscores, so two roots could get the same
-// slice.
+// checkSlices refuses names with underscores. The name of a slice has underscores instead of dashes, so two roots could
+// get the same slice.
 func checkSlices(driver cgroup.Driver, root string) error {
 	if driver == cgroup.Systemd && strings.Contains(root, "_") {
-		return fmt.Errorf("the cgroup root %s has an underscore, which systemd uses for dashes: "+
+		return fmt.Errorf("the cgroup root %s has an underscore, which stands for a dash in names of slices: "+
 			"give an --owner (for play: a --name) without underscores", root)
 	}
 	return nil

@@ -72,7 +72,8 @@ func (l *syncLoop) resize(pod *v1.Pod) (changed bool) {
 	if pending := l.pendingResize(pod); pending != nil {
 		pending.ObservedGeneration = pod.Generation
 		if old == nil || old.Reason != pending.Reason {
-			l.events.Warn(pod, "Resize"+pending.Reason, pending.Message)
+			l.events.Warn(pod, "Resize"+pending.Reason,
+				allocation.Message("Pod resize "+pending.Reason, pod, pending.Message))
 		}
 		l.allocation.SetPending(pod.UID, pending)
 		return old == nil || *old != *pending
@@ -82,9 +83,8 @@ func (l *syncLoop) resize(pod *v1.Pod) (changed bool) {
 		return false
 	}
 	l.allocation.SetPending(pod.UID, nil)
-	l.events.Record(
-		events.Event{Pod: pod, Reason: "ResizeStarted",
-			Message: "The node has room for the pod's requested resources"})
+	l.events.Record(events.Event{Pod: pod, Reason: "ResizeStarted",
+		Message: allocation.Message("Pod resize started", pod, "")})
 	return true
 }
 
@@ -102,7 +102,7 @@ func (l *syncLoop) pendingResize(pod *v1.Pod) *v1.PodCondition {
 }
 
 func (l *syncLoop) resizeError(pod *v1.Pod, err error) {
-	l.events.Warn(pod, "ResizeError", err.Error())
+	l.events.Warn(pod, "ResizeError", allocation.Message("Pod resize error", pod, err.Error()))
 }
 
 // retryResizes retries pending resizes, because other pods may have left room. It does nothing until all sources have

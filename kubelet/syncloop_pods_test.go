@@ -103,7 +103,7 @@ func (l *syncLoop) admitOn(node admission.Node, active func() []*v1.Pod) {
 	})
 }
 
-// bound is a pod that the scheduler bound to the node, created in that second.
+// bound returns a pod that the scheduler bound to the node. second is its creation time in seconds since 1970.
 func bound(name string, second int) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -264,8 +264,8 @@ func TestTerminalPhaseOfTheServer(t *testing.T) {
 	})
 }
 
-// TestRestoredPodIsLookedAtAgain: a restored pod is synced when the server has listed it. Its status is not sent
-// before.
+// TestRestoredPodIsLookedAtAgain: a restored pod is synced when the server has listed it. Until then its status is not
+// sent.
 func TestRestoredPodIsLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, counted := resizeLoop(t)

@@ -32,7 +32,7 @@ const (
 // ReasonUnsupported is not a kubelet's reason. The message names a field that this core does not support.
 const ReasonUnsupported = "UnsupportedField"
 
-// input is the input of check, which does not change it.
+// input has the arguments of check. check does not change them.
 type input struct {
 	// Node is the last observed state of this node. Nil rejects every pod.
 	Node *v1.Node
@@ -58,8 +58,8 @@ type Rejection struct {
 // Error returns the reason and the message.
 func (r *Rejection) Error() string { return r.Reason + ": " + r.Message }
 
-// check returns the first reason against the pod, nil if the node admits it. After reasonNodeAffinity, fetch the node
-// and check again: the scheduler may have seen newer labels than input.Node has.
+// check returns the first reason to reject the pod, or nil if the node admits it. After reasonNodeAffinity, fetch the
+// node and check again: the scheduler may have seen newer labels than input.Node has.
 func check(in input) *Rejection {
 	if in.Node == nil {
 		return &Rejection{reasonInvalidNodeInfo, "The node is not known yet."}
@@ -98,7 +98,7 @@ func checkSupported(in *input) *Rejection {
 	return nil
 }
 
-// others are the other pods that use resources.
+// others returns the other pods that use resources.
 func (in *input) others() []*v1.Pod {
 	var others []*v1.Pod
 	for _, pod := range in.Running {

@@ -72,7 +72,7 @@ func TestCheck(t *testing.T) {
 			message: "hugepages-2Mi"},
 		{name: "huge pages of a size that the node lacks", pod: [2]string{resources, "{hugepages-1Gi: 1Gi}"},
 			reason: "OutOfhugepages-1Gi"},
-		{name: "nothing asked for on a full node", pod: [2]string{resources, "{}"},
+		{name: "no requests on a full node", pod: [2]string{resources, "{}"},
 			node: [2]string{`cpu: "2"`, `cpu: "0"`}},
 		{name: "pods", node: [2]string{`pods: "3"`, `pods: "1"`}, reason: "OutOfpods",
 			message: "pods, requested: 1, used: 1, capacity: 1"},

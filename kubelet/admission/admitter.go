@@ -33,9 +33,9 @@ type Options struct {
 	Node Node
 	// Active lists the admitted pods that are to run.
 	Active func() []*v1.Pod
-	// Observed says whether the runtime has the pod.
+	// Observed reports whether the runtime has the pod.
 	Observed func(types.UID) bool
-	// ShutdownErr is an error while the node is shutting down, else nil.
+	// ShutdownErr returns an error while the node is shutting down, and nil otherwise.
 	ShutdownErr func() error
 	// Preempt begins to end a pod.
 	Preempt func(pod *v1.Pod, why model.Failure)
@@ -68,7 +68,7 @@ func (a *Admitter) Sort(pods []*v1.Pod) {
 	})
 }
 
-// Admit says whether the node admits a pod. A rejected pod never starts. Reject sets its status.
+// Admit reports whether the node admits a pod. A rejected pod never starts. Reject sets its status.
 func (a *Admitter) Admit(ctx context.Context, pod *v1.Pod) bool {
 	if model.Terminal(pod.Status.Phase) {
 		return true
@@ -109,7 +109,7 @@ func (a *Admitter) preempt(in input, why Rejection) bool {
 	without.Running = slices.DeleteFunc(slices.Clone(in.Running), func(pod *v1.Pod) bool {
 		return slices.ContainsFunc(chosen, func(victim *v1.Pod) bool { return victim.UID == pod.UID })
 	})
-	if check(without) != nil { // there is another reason against the pod
+	if check(without) != nil { // the pod would be rejected for another reason
 		return false
 	}
 	for _, victim := range chosen {
@@ -164,13 +164,13 @@ func (a *Admitter) Reject(pod *v1.Pod, why Rejection) {
 	a.opts.Events.Warn(pod, why.Reason, why.Message)
 }
 
-// AdmittedBefore says whether an earlier process admitted the pod: the runtime has it, or the API server has its start
-// time.
+// AdmittedBefore reports whether an earlier process admitted the pod: the runtime has it, or the API server has its
+// start time.
 func (a *Admitter) AdmittedBefore(pod *v1.Pod) bool {
 	return a.opts.Observed(pod.UID) || pod.Status.StartTime != nil
 }
 
-// running are the active pods without a terminal phase.
+// running returns the active pods without a terminal phase.
 func (a *Admitter) running() []*v1.Pod {
 	return slices.DeleteFunc(a.opts.Active(), func(pod *v1.Pod) bool {
 		return model.Terminal(a.opts.Status.Status(pod).Phase)

@@ -32,8 +32,8 @@ func checkPorts(in *input) *Rejection {
 	return nil
 }
 
-// hostPorts are the pod's host ports. Init containers do not count, because they end. For a pod in the host's network,
-// the defaults have set each port's hostPort.
+// hostPorts returns the pod's host ports. Init containers do not count, because they end. For a pod in the host's
+// network, the defaults have set each port's hostPort.
 func hostPorts(pod *v1.Pod) []v1.ContainerPort {
 	var ports []v1.ContainerPort
 	model.EachContainer(&pod.Spec, func(c *v1.Container, kind model.Kind) {

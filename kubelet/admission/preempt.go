@@ -54,7 +54,7 @@ func requestOf(pod *v1.Pod, name v1.ResourceName) int64 {
 
 // victims returns the pods to end so that a critical pod fits (pkg/kubelet/preemption). It returns false if the pod
 // would not fit after the end of all preemptable pods. BestEffort pods go first, then Burstable ones, then Guaranteed
-// ones. A class loses pods only for the needs that remain even if all pods of the earlier classes end.
+// ones. A class loses pods only for needs that the end of all pods in the earlier classes would not cover.
 func victims(critical *v1.Pod, others []*v1.Pod, missing []shortage) (chosen []*v1.Pod, ok bool) {
 	wanted := needs{}
 	for _, s := range missing {

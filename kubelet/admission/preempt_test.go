@@ -98,8 +98,8 @@ func (n lostNode) RefreshNode(context.Context) (*v1.Node, bool, error) {
 	return n.Node(), n.known, errors.New("the API server is away")
 }
 
-// TestNodeThatCannotBeFetched: before the registration of the node the scheduler is trusted about the labels, and later
-// the last observed labels count.
+// TestNodeThatCannotBeFetched: before the node is registered, the scheduler is trusted about the labels. Later the last
+// observed labels count.
 func TestNodeThatCannotBeFetched(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		a := NewAdmitter(Options{

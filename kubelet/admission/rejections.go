@@ -20,7 +20,7 @@ type Rejections struct {
 // NewRejections makes an empty set.
 func NewRejections() *Rejections { return &Rejections{pods: map[types.UID]*v1.Pod{}} }
 
-// Has says whether a pod was rejected.
+// Has reports whether a pod was rejected.
 func (r *Rejections) Has(uid types.UID) bool { return r.Get(uid) != nil }
 
 // Get returns a rejected pod, or nil.

@@ -41,7 +41,7 @@ func checkSysctls(in *input) *Rejection {
 	return nil
 }
 
-// matches says whether the pattern is the name, or is a prefix of the name followed by *.
+// matches reports whether the pattern is the name, or a prefix of the name followed by *.
 func matches(name, pattern string) bool {
 	pattern = sysctl.NormalizeName(pattern)
 	prefix, begins := strings.CutSuffix(pattern, "*")

@@ -24,7 +24,8 @@ type Manager struct {
 	mu      sync.Mutex
 	pods    map[types.UID]*record
 	pending map[types.UID]pendingResize
-	// batch says that Batch, and not Allocate, writes the checkpoint. dirty says that the checkpoint is out of date.
+	// While batch is true, Batch writes the checkpoint instead of Allocate. dirty is true while the checkpoint is out
+	// of date.
 	batch, dirty bool
 }
 
@@ -74,7 +75,7 @@ func (m *Manager) Allocated(pod *v1.Pod) *v1.Pod {
 		pod = pod.DeepCopy()
 		pod.Spec.Resources = known.Pod.DeepCopy()
 	}
-	return with(pod, func(c *v1.Container) v1.ResourceRequirements {
+	return withResources(pod, func(c *v1.Container) v1.ResourceRequirements {
 		if granted, ok := known.Allocated[c.Name]; ok {
 			return granted
 		}
@@ -88,7 +89,7 @@ func (m *Manager) AdmittedWith(pod *v1.Pod, observed *model.PodStatus) *v1.Pod {
 	if m.Known(pod.UID) {
 		return m.Allocated(pod)
 	}
-	return with(pod, func(c *v1.Container) v1.ResourceRequirements {
+	return withResources(pod, func(c *v1.Container) v1.ResourceRequirements {
 		if container := observed.Container(c.Name); container != nil && container.State == model.StateRunning {
 			if now, known := m.Actuated(pod.UID, c, container); known {
 				return now
@@ -132,13 +133,13 @@ func (m *Manager) Allocate(pod *v1.Pod) error {
 	return m.save()
 }
 
-// Batch calls do, and writes the checkpoint once for all its allocations: a synced write is slow, and many pods may
-// come at once. After a crash in between, AdmittedWith finds the resources of the pods that run.
-func (m *Manager) Batch(do func()) error {
+// Batch calls allocate, and writes the checkpoint once for all its allocations: a synced write is slow, and many pods
+// may come at once. After a crash before that write, AdmittedWith returns the resources of running pods.
+func (m *Manager) Batch(allocate func()) error {
 	m.mu.Lock()
 	m.batch = true
 	m.mu.Unlock()
-	do()
+	allocate()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.batch = false

@@ -31,15 +31,15 @@ func TestAllocationsSurvive(t *testing.T) {
 	testutil.Must(t, err)
 	before, desired := withLimit("64Mi"), withLimit("128Mi")
 	got := m.Allocated(desired)
-	testutil.Assert(t, got == desired, "a pod that was never resized has other resources than it desires")
+	testutil.Assert(t, got == desired, "a pod without a resize is allocated other resources than it desires")
 	container := &model.ContainerStatus{ID: "1", Name: "a"}
 	testutil.Must(t, m.Allocate(before))
 	testutil.Must(t, m.SetActuated(before.UID, container, before.Spec.Containers[0].Resources))
 	for range 2 {
 		got := limit(m.Allocated(desired))
-		testutil.Assert(t, got == "64Mi" && limit(desired) == "128Mi", "it is allocated %s", got)
+		testutil.Assert(t, got == "64Mi" && limit(desired) == "128Mi", "allocated limit %s", got)
 		now, known := m.Actuated(before.UID, &before.Spec.Containers[0], container)
-		testutil.Assert(t, known && now.Limits.Memory().String() == "64Mi", "it has %v, %v", now, known)
+		testutil.Assert(t, known && now.Limits.Memory().String() == "64Mi", "actuated resources %v, %v", now, known)
 		made := desired.Spec.Containers[0].Resources
 		now, known = m.Actuated(before.UID, &before.Spec.Containers[0],
 			&model.ContainerStatus{ID: "2", Name: "a", Resources: &made})

@@ -41,7 +41,7 @@ func Restarts(c *v1.Container, changed []v1.ResourceName) bool {
 // Meanwhile returns the pod with the limits that its cgroup needs during a resize. Each container gets the greater of
 // its allocated and its actuated limit, or no limit if either is missing. The QoS class stays the class of allocated.
 func Meanwhile(allocated *v1.Pod, actuated func(*v1.Container) (v1.ResourceRequirements, bool)) *v1.Pod {
-	return with(allocated, func(c *v1.Container) v1.ResourceRequirements {
+	return withResources(allocated, func(c *v1.Container) v1.ResourceRequirements {
 		now, known := actuated(c)
 		if !known {
 			return c.Resources
@@ -66,8 +66,8 @@ func Meanwhile(allocated *v1.Pod, actuated func(*v1.Container) (v1.ResourceRequi
 	})
 }
 
-// with is the pod with other resizable resources, or the pod itself if nothing differs.
-func with(pod *v1.Pod, resources func(*v1.Container) v1.ResourceRequirements) *v1.Pod {
+// withResources is the pod with other resizable resources, or the pod itself if nothing differs.
+func withResources(pod *v1.Pod, resources func(*v1.Container) v1.ResourceRequirements) *v1.Pod {
 	var changed *v1.Pod
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
 		wanted := resources(c)

@@ -44,8 +44,8 @@ type Options struct {
 	Events *events.Recorder
 }
 
-// Cluster is the kubelet's access to the API server. A kubelet without a cluster also has a Cluster, which only
-// describes the node: all other methods do nothing. A Cluster is safe for concurrent use.
+// Cluster is the kubelet's access to the API server. A kubelet without a cluster has a Cluster, too. That Cluster
+// describes the node and has the objects of static pods. It calls no server. A Cluster is safe for concurrent use.
 type Cluster struct {
 	opts Options
 	node *node.Reporter
@@ -116,7 +116,7 @@ func (c *Cluster) Run(ctx context.Context, finished func(types.UID) bool) error 
 }
 
 // RunPodSource passes the API server's pods to config until ctx ends. It starts when the node is registered, since the
-// scheduler binds no pods to the node before.
+// scheduler binds no pods to an unregistered node.
 func (c *Cluster) RunPodSource(ctx context.Context, config podsource.PodConfig) error {
 	if c.conn == nil {
 		return nil

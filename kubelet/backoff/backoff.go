@@ -28,7 +28,8 @@ type Backoff struct {
 type entry struct {
 	pause  time.Duration
 	update time.Time
-	// failed is the failure that Remaining was asked about last, and seen the time of the first question about it.
+	// failed is the time of failure in the last call of Remaining. seen is the time of the first call with that
+	// failure.
 	failed, seen time.Time
 }
 
@@ -82,7 +83,7 @@ func (b *Backoff) expired(e entry, failed time.Time) bool {
 	return failed.Sub(e.update) > 2*b.opts.Max
 }
 
-// Failed is when Fail was last called for key, the zero time for never.
+// Failed is the time of the last call of Fail for key, the zero time without one.
 func (b *Backoff) Failed(key string) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -41,8 +41,8 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// TestClockSetBack: a failure that lies in the future, because the clock was set back after it, neither prolongs nor
-// shortens the pause.
+// TestClockSetBack: the clock was set back after a failure, so the failure's time is in the future. The pause is as
+// long as usual.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, back := range []time.Duration{5 * time.Second, time.Minute} {

@@ -242,9 +242,25 @@ func TestBadUIDs(t *testing.T) {
 	for _, uid := range []types.UID{"", "a/b", "../x", "a_b"} {
 		_, err := m.Ensure(context.Background(), podOf(uid, "", ""))
 		testutil.Assert(t, errors.Is(err, errdefs.ErrInvalidArgument), "%q: %v, want ErrInvalidArgument", uid, err)
-		err = m.Remove(context.Background(), uid)
-		testutil.Assert(t, errors.Is(err, errdefs.ErrInvalidArgument), "%q: %v, want ErrInvalidArgument", uid, err)
+		testutil.Check(t, m.Remove(context.Background(), uid))
 	}
+}
+
+// TestStrangeLeftovers: Remove succeeds for a UID that no pod can have. It does not remove another pod's cgroup whose
+// slice has the same name. Pods does not list a cgroup whose name no pod can have.
+func TestStrangeLeftovers(t *testing.T) {
+	m, fake := sliceManager(t)
+	ensure(t, m, podOf("12-34", "", ""))
+	testutil.Must(t, m.Remove(t.Context(), "12_34"))
+	testutil.Assert(t, fake.units["me-kubepods-besteffort-pod12_34.slice"] != nil, "the slice of 12-34 was removed")
+	root := t.TempDir()
+	m = New(t.Context(), Options{})
+	m.tree = &files{unified: true, hierarchies: []string{root}}
+	for _, name := range []string{"pod12-34", "pod12_34", "pod"} {
+		testutil.Must(t, os.MkdirAll(filepath.Join(root, m.top.child(name).cgroupfs()), 0o755))
+	}
+	found, err := m.Pods()
+	testutil.Assert(t, err == nil && slices.Equal(found, []types.UID{"12-34"}), "pods with cgroups: %q, %v", found, err)
 }
 
 func TestUnknownDriverLeavesCgroupsToTheRuntime(t *testing.T) {

@@ -40,7 +40,8 @@ func Quota(milli int64) int64 {
 	return max(milli*Period/1000, minQuota)
 }
 
-// MilliOfShares are the fewest millicores with those Shares, 0 for the smallest shares.
+// MilliOfShares returns the fewest millicores that Shares converts to these shares. It returns 0 for the smallest
+// shares.
 func MilliOfShares(shares int64) int64 {
 	if shares <= minShares {
 		return 0

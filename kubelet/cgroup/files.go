@@ -75,14 +75,14 @@ func (f *files) ensure(_ context.Context, n name, l limits) error {
 
 func (f *files) close() {}
 
-// has says whether the cgroup exists in each hierarchy where ensure makes it.
+// has reports whether the cgroup exists in each hierarchy where ensure makes it.
 func (f *files) has(n name) bool {
 	return !slices.ContainsFunc(f.hierarchies, func(hierarchy string) bool {
 		return (f.unified || limited(hierarchy)) && !isDir(filepath.Join(hierarchy, n.cgroupfs()))
 	})
 }
 
-// limited says whether a hierarchy of cgroup v1 has the controller of any limit.
+// limited reports whether a hierarchy of cgroup v1 has the controller of any limit.
 func limited(hierarchy string) bool {
 	for file := range v1Values(limits{}) {
 		if controls(hierarchy, file) {
@@ -97,14 +97,14 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// controls says whether a hierarchy of cgroup v1 has the file's controller. It looks at the hierarchy's name, because
-// the root cgroup lacks some files.
+// controls reports whether a hierarchy of cgroup v1 has the file's controller. It looks at the hierarchy's name,
+// because the root cgroup lacks some files.
 func controls(hierarchy, file string) bool {
 	controller, _, _ := strings.Cut(file, ".")
 	return slices.Contains(strings.Split(filepath.Base(hierarchy), ","), controller)
 }
 
-// v1Values are the limits by file of cgroup v1. They include unset limits, so that the cgroup exists in all these
+// v1Values returns the limits by file of cgroup v1. They include unset limits, so that the cgroup exists in all these
 // hierarchies.
 func v1Values(l limits) map[string]int64 {
 	return map[string]int64{"cpu.shares": l.shares, "cpu.cfs_quota_us": l.quota, "memory.limit_in_bytes": l.memory,
@@ -247,7 +247,7 @@ func removeDir(ctx context.Context, dir string) error {
 	}
 }
 
-// dirs are the cgroup and all cgroups below it, parents first. There are none if it does not exist.
+// dirs returns the cgroup and all cgroups below it, parents first. It returns none if the cgroup does not exist.
 func dirs(top string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestSwapLimited finds the kernel's file wherever this process is.
+// TestSwapLimited: the kernel's file is found in the root cgroup of the host and in the cgroup of a container.
 func TestSwapLimited(t *testing.T) {
 	for _, c := range []struct {
 		file    string // in the mount

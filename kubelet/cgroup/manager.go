@@ -42,7 +42,8 @@ type Options struct {
 	Allocatable v1.ResourceList
 	// PodPids is the limit of processes and threads of a pod; 0 means no limit.
 	PodPids int64
-	// Unthrottled says whether a pod's cgroup has no CPU quota: a container has exclusive CPUs. Nil means never.
+	// Unthrottled reports whether a pod's cgroup gets no CPU quota, because one of its containers has exclusive CPUs.
+	// Nil means never.
 	Unthrottled func(pod *v1.Pod) bool
 	// Measure is called after each create, update or destroy of a cgroup, with the time when the operation began. Nil
 	// means none.
@@ -63,15 +64,15 @@ const noLimit = -1
 type tree interface {
 	// ensure makes the cgroup and its ancestors, and sets its limits. It may be repeated.
 	ensure(ctx context.Context, n name, l limits) error
-	// has says whether the cgroup exists.
+	// has reports whether the cgroup exists.
 	has(n name) bool
 	// remove kills the cgroup's processes and removes it. A missing cgroup is not an error.
 	remove(ctx context.Context, n name) error
-	// children are the elements directly below the cgroup. A missing cgroup has none.
+	// children returns the elements directly below the cgroup. A missing cgroup has none.
 	children(n name) ([]string, error)
 	// prune removes the cgroup if it is empty.
 	prune(ctx context.Context, n name) error
-	// spell is the name in the driver's format.
+	// spell returns the name in the driver's format.
 	spell(n name) string
 	// close closes open connections.
 	close()
@@ -125,7 +126,7 @@ func newTree(ctx context.Context, driver Driver) (tree, error) {
 	case Systemd:
 		return newSlices(ctx, defaultMount)
 	default:
-		return nil, fmt.Errorf("the runtime's cgroup driver %q is not known here: %w", driver,
+		return nil, fmt.Errorf("the runtime's cgroup driver %q is not supported: %w", driver,
 			errdefs.ErrNotImplemented)
 	}
 }
@@ -186,7 +187,7 @@ func (m *Manager) ensure(ctx context.Context, n name, l limits) error {
 	return nil
 }
 
-// remove removes a cgroup, and measures that unless the cgroup is missing.
+// remove removes a cgroup, and measures the removal of an existing one.
 func (m *Manager) remove(ctx context.Context, n name) error {
 	m.writtenMu.Lock()
 	delete(m.written, n.cgroupfs())
@@ -204,7 +205,7 @@ func (m *Manager) Close() {
 	}
 }
 
-// Parent is the name that Ensure returns. It makes nothing.
+// Parent returns the name that Ensure returns, and makes nothing.
 func (m *Manager) Parent(pod *v1.Pod) string {
 	if m.tree == nil {
 		return ""
@@ -231,8 +232,8 @@ func (m *Manager) ensureRequest(ctx context.Context, uid types.UID, milli int64)
 }
 
 // ensureClasses makes the cgroups of the QoS classes and updates their weights. The weight of the burstable class stays
-// until Ensure was called for each pod that has a cgroup in it. A weight without the pods of an earlier process would
-// starve these pods.
+// until Ensure has been called for each pod that has a cgroup in the class. A weight without the pods of an earlier
+// process would starve these pods.
 func (m *Manager) ensureClasses(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -267,11 +268,8 @@ func (m *Manager) all() limits {
 
 // Remove removes the pod's cgroup and kills its processes. A missing cgroup is not an error.
 func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
-	if m.tree == nil {
+	if m.tree == nil || element(uid) != nil { // Ensure makes no cgroup for such a UID
 		return nil
-	}
-	if err := element(uid); err != nil {
-		return err
 	}
 	uids, err := m.podsOf(m.classes()[1])
 	m.mu.Lock()
@@ -303,7 +301,7 @@ func (m *Manager) RemoveAll(ctx context.Context) error {
 	return m.tree.prune(ctx, m.top[:len(m.top)-1])
 }
 
-// element refuses UIDs that lead to other cgroups. It also refuses underscores: systemd's names have underscores
+// element refuses UIDs that lead to other cgroups. It also refuses underscores: the name of a slice has underscores
 // instead of dashes, so two UIDs could have one name.
 func element(uid types.UID) error {
 	if text := string(uid); text == "" || strings.ContainsAny(text, "/_\x00") {
@@ -328,7 +326,7 @@ func (m *Manager) Pods() ([]types.UID, error) {
 	return uids, nil
 }
 
-// podsOf lists the pods that have a cgroup in a QoS class.
+// podsOf lists the pods that have a cgroup in a QoS class. It leaves out cgroups that Ensure never makes.
 func (m *Manager) podsOf(class name) ([]types.UID, error) {
 	children, err := m.tree.children(class)
 	if err != nil {
@@ -336,14 +334,14 @@ func (m *Manager) podsOf(class name) ([]types.UID, error) {
 	}
 	var uids []types.UID
 	for _, child := range children {
-		if uid, ok := strings.CutPrefix(child, podPrefix); ok {
+		if uid, ok := strings.CutPrefix(child, podPrefix); ok && element(types.UID(uid)) == nil {
 			uids = append(uids, types.UID(uid))
 		}
 	}
 	return uids, nil
 }
 
-// unknown says that Ensure was not called for a burstable pod yet. The caller holds mu.
+// unknown reports whether Ensure has not yet been called for a burstable pod. The caller holds mu.
 func (m *Manager) unknown(uid types.UID) bool {
 	_, ok := m.requests[uid]
 	return !ok

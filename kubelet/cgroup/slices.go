@@ -66,7 +66,7 @@ func (s *sliceTree) ensure(ctx context.Context, n name, l limits) error {
 	return finished(ctx, n.slice(), done)
 }
 
-// exists says whether the error means that the unit exists.
+// exists reports whether the error means that the unit exists.
 func exists(err error) bool {
 	var answer dbus.Error
 	return errors.As(err, &answer) && answer.Name == "org.freedesktop.systemd1.UnitExists"

@@ -145,7 +145,7 @@ func TestOneConnection(t *testing.T) {
 	delete(fake.units, "me-kubepods-podb.slice")
 	ensure(t, m, podOf("b", "", "cpu=1 memory=2Gi"))
 	unit := fake.units["me-kubepods-podb.slice"]
-	testutil.Assert(t, unit["MemoryMax"] == "2147483648", "a cgroup that was removed is made as %v", unit)
+	testutil.Assert(t, unit["MemoryMax"] == "2147483648", "a cgroup is made again after its removal with %v", unit)
 }
 
 // TestDialEnds: the dial ends with its context, and the connection outlives the call that opened it.

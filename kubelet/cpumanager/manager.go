@@ -20,7 +20,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Policy says how CPUs are given to containers.
+// Policy selects the CPUs of containers.
 type Policy string
 
 // The policies of KubeletConfiguration's cpuManagerPolicy.
@@ -48,11 +48,11 @@ type Options struct {
 	// RootDir is the directory of the file with the grants.
 	RootDir string
 	Runtime Runtime
-	// Finished says that nothing of a pod is left to run, so that others may have its CPUs.
+	// Finished says whether nothing of a pod is left. Then other pods may get its CPUs.
 	Finished func(types.UID) bool
 }
 
-// Manager knows which container has which CPUs. It is safe for concurrent use.
+// Manager assigns CPUs to containers. It is safe for concurrent use.
 type Manager struct {
 	opts     Options
 	topology topology
@@ -219,7 +219,7 @@ func union(texts []string) cpuset.CPUSet {
 	return all
 }
 
-// parse reads a grant. An invalid grant has no CPUs, so that its container gets others.
+// parse reads a grant. An invalid grant counts as empty. Its container then gets other CPUs.
 func parse(text string) cpuset.CPUSet {
 	cpus, err := cpuset.Parse(text)
 	if err != nil {

@@ -269,18 +269,18 @@ func TestOpenRefuses(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "cpus.json"), "%v", err)
 }
 
-// runs calls Run, and ends Run after during has returned.
-func (f *fixture) runs(t *testing.T, during func()) error {
+// runs calls Run, and ends Run after meanwhile has returned.
+func (f *fixture) runs(t *testing.T, meanwhile func()) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := testutil.Go(func() error { return f.Run(ctx) })
 	synctest.Wait()
-	during()
+	meanwhile()
 	cancel()
 	return <-ended
 }
 
-// TestRun moves running containers when the pool changes, and only then.
+// TestRun: Run moves running containers when the pool changes, and only then.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, t.TempDir(), nil)

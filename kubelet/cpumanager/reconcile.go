@@ -31,7 +31,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var retry <-chan time.Time
 		if err := m.reconcile(ctx, applied); err != nil {
-			log.G(ctx).WithError(err).Warn("containers could not be bound to CPUs, this is retried")
+			log.G(ctx).WithError(err).Warn("containers could not be bound to CPUs, retrying")
 			retry = time.After(retryAfter)
 		} else if !m.static() {
 			return os.Remove(m.path)

@@ -9,13 +9,13 @@ import (
 )
 
 // take chooses n of the free CPUs: whole sockets first, then whole cores, then single CPUs, so that containers share as
-// little as possible. Of equal choices, the socket or core with the fewest free CPUs comes first, so that whole ones
-// stay for others. It returns fewer than n if fewer are free.
+// little as possible. Of equal choices, the socket or core with the fewest free CPUs comes first, so that whole sockets
+// and cores stay free. It returns fewer than n if fewer are free.
 func (t topology) take(free cpuset.CPUSet, n int) cpuset.CPUSet {
 	taken := cpuset.New()
 	for _, whole := range [][]cpuset.CPUSet{
-		t.whole(free, func(c core) core { return core{socket: c.socket} }),
-		t.whole(free, func(c core) core { return c }),
+		t.freeGroups(free, func(c core) core { return core{socket: c.socket} }),
+		t.freeGroups(free, func(c core) core { return c }),
 	} {
 		for _, group := range whole {
 			if group = group.Difference(taken); !group.IsEmpty() && taken.Size()+group.Size() <= n {
@@ -27,8 +27,8 @@ func (t topology) take(free cpuset.CPUSet, n int) cpuset.CPUSet {
 	return taken.Union(cpuset.New(singles[:min(len(singles), n-taken.Size())]...))
 }
 
-// whole returns the groups that are entirely free, sockets with the fewest free CPUs first.
-func (t topology) whole(free cpuset.CPUSet, group func(core) core) []cpuset.CPUSet {
+// freeGroups returns the groups that are entirely free, sockets with the fewest free CPUs first.
+func (t topology) freeGroups(free cpuset.CPUSet, group func(core) core) []cpuset.CPUSet {
 	groups := map[core]cpuset.CPUSet{}
 	for id, c := range t {
 		groups[group(c)] = groups[group(c)].Union(cpuset.New(id))

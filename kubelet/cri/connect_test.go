@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/test/grpctest"
 )
 
-// starting is a runtime whose engine comes after the second question about its configuration.
+// starting is a runtime whose engine is away during the first two calls of RuntimeConfig.
 type starting struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	asked atomic.Int32
@@ -46,7 +46,8 @@ func (s *starting) RuntimeConfig(
 		CgroupDriver: runtimeapi.CgroupDriver_CGROUPFS}}, nil
 }
 
-// A runtime whose engine is away does not know its cgroup driver yet. It is not taken for one without RuntimeConfig.
+// A runtime whose engine is away does not know its cgroup driver yet. Connect does not mistake it for a runtime without
+// RuntimeConfig.
 func TestConnectWaitsForTheConfiguration(t *testing.T) {
 	path, runtime := filepath.Join(t.TempDir(), "cri.sock"), &starting{}
 	listener, err := net.Listen("unix", path)

@@ -84,7 +84,7 @@ func TestLogEnd(t *testing.T) {
 	testutil.Equal(t, logEnd(t.Context(), filepath.Join(t.TempDir(), "none")), "", "without a log")
 }
 
-// vanishing lists a container whose status it does not find.
+// vanishing lists a container, but returns NotFound for its status.
 type vanishing struct {
 	*apitest.FakeRuntimeService
 }

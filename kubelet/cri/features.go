@@ -52,7 +52,7 @@ func (r *Runtime) ImageDirectory(ctx context.Context) string {
 }
 
 // CgroupDriver is the runtime's cgroup driver, systemd or cgroupfs. It is empty if the runtime does not report it:
-// containerd 1.6 has no RuntimeConfig, and criadapter refuses it if its engine's driver is none.
+// containerd 1.6 has no RuntimeConfig, and criadapter refuses that call if its engine's driver is none.
 func (r *Runtime) CgroupDriver(ctx context.Context) (string, error) {
 	return cgroupDriver(ctx, r.RuntimeService)
 }

@@ -22,13 +22,13 @@ type Options struct {
 	RootDir string
 	// Finished says whether nothing of a pod is left. Then other pods may get its devices.
 	Finished func(types.UID) bool
-	// Changed is called after the devices of a plugin changed. It must not wait.
+	// Changed is called after the devices of a plugin changed. It must not block.
 	Changed func()
 	// Event is called with news about plugins.
 	Event func(warning bool, reason, message string)
 }
 
-// Manager knows the plugins, their devices, and which container has which device. It is safe for concurrent use.
+// Manager keeps the plugins with their devices, and assigns devices to containers. It is safe for concurrent use.
 type Manager struct {
 	opts Options
 	// allocating is held while a container gets devices, so that containers get devices one after the other.
@@ -47,7 +47,7 @@ type Manager struct {
 
 // goneAfter is how long the node still reports the capacity of a plugin after its end. Its devices are not allocatable
 // meanwhile. After a restart, the node's status keeps the devices of the earlier process for five minutes, too.
-// Otherwise the node would reject pods that run with these devices before the plugin registers again.
+// Otherwise the node would reject running pods with these devices until the plugin registers again.
 const goneAfter = 5 * time.Minute
 
 // Open reads the grants. An unreadable file is an error: otherwise a running container's devices could go to another

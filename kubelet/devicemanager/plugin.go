@@ -115,10 +115,10 @@ func possible(chosen, available, must []string, count int) bool {
 	if len(sorted) != count || len(chosen) != count {
 		return false
 	}
-	return within(chosen, available) && within(must, chosen)
+	return isSubset(chosen, available) && isSubset(must, chosen)
 }
 
-// within says whether all has every element of part.
-func within(part, all []string) bool {
+// isSubset says whether all has every element of part.
+func isSubset(part, all []string) bool {
 	return !slices.ContainsFunc(part, func(id string) bool { return !slices.Contains(all, id) })
 }

@@ -28,7 +28,7 @@ import (
 type registrations struct {
 	pluginapi.UnimplementedRegistrationServer
 	manager *Manager
-	// ctx ends with serve, which waits for running.
+	// ctx ends when serve returns. serve waits for running.
 	ctx     context.Context
 	running sync.WaitGroup
 }

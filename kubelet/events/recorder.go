@@ -3,6 +3,7 @@
 package events
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,8 +20,8 @@ import (
 const (
 	// keep is how many events are kept.
 	keep = 1000
-	// same is the time after an event in which an equal event only raises the earlier one's count.
-	same = 10 * time.Minute
+	// samePeriod is the time after an event in which an equal event only raises the earlier one's count.
+	samePeriod = 10 * time.Minute
 )
 
 // Recorder records events. It is safe for concurrent use.
@@ -64,6 +65,14 @@ func (r *Recorder) RecordNode(warning bool, reason, message string) {
 // Warn records a warning about a whole pod, or about the node if pod is nil.
 func (r *Recorder) Warn(pod *v1.Pod, reason, message string) {
 	r.Record(Event{Pod: pod, Warning: true, Reason: reason, Message: message})
+}
+
+// WarnFailure records a failure of a pod's container, or of the whole pod if container is empty. It records nothing if
+// ctx has ended: the end of the pod or of the kubelet has then only cut a call off.
+func (r *Recorder) WarnFailure(ctx context.Context, pod *v1.Pod, container, reason, message string) {
+	if ctx.Err() == nil {
+		r.Record(Event{Pod: pod, Container: container, Warning: true, Reason: reason, Message: message})
+	}
 }
 
 // SourceProblem returns a function that records why a source of pods cannot be read. With a nil error, the function
@@ -134,7 +143,7 @@ func logger(object v1.ObjectReference, container string) *log.Entry {
 func (r *Recorder) repeat(object v1.ObjectReference, e Event, now metav1.Time) bool {
 	for i := len(r.events) - 1; i >= 0; i-- {
 		old := &r.events[i]
-		if now.Sub(old.LastTimestamp.Time) > same {
+		if now.Sub(old.LastTimestamp.Time) > samePeriod {
 			return false
 		}
 		object.ResourceVersion = old.InvolvedObject.ResourceVersion

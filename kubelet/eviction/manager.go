@@ -73,8 +73,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// synchronize returns the pods that it evicted: all pods over a limit, or else one pod if the node is below a
-// threshold.
+// synchronize evicts all pods over a limit, or else one pod if the node is below a threshold. It returns the evicted
+// pods.
 func (m *Manager) synchronize(ctx context.Context) []*v1.Pod {
 	pods := m.opts.Pods()
 	m.keepSpared(pods)
@@ -105,7 +105,7 @@ func (m *Manager) synchronize(ctx context.Context) []*v1.Pod {
 // immediate is the grace period in seconds of pods that are evicted for a limit or a hard threshold, as in the kubelet.
 const immediate = 1
 
-// usedMemory is the working set of all pods, nil after an error.
+// usedMemory returns the working set of all pods, or nil after an error.
 func usedMemory(stats map[types.UID]podstats.Pod, err error) *int64 {
 	if err != nil {
 		return nil
@@ -125,7 +125,8 @@ func (m *Manager) look(used *int64) shortage {
 	return found
 }
 
-// relieve reclaims the scarce resource: dead containers and unused images first, then a pod.
+// relieve frees the scarce resource. It removes dead containers and unused images, and evicts a pod if that is not
+// enough.
 func (m *Manager) relieve(
 	ctx context.Context, found shortage, pods []*v1.Pod, stats map[types.UID]podstats.Pod, used *int64,
 ) []*v1.Pod {
@@ -147,7 +148,7 @@ func (m *Manager) relieve(
 		}
 	}
 	log.G(ctx).WithField("resource", low.signal.resource()).
-		Warn("no pod can be evicted though the node is short of a resource")
+		Warn("the node is short of a resource, but no pod can be evicted")
 	return nil
 }
 
@@ -160,9 +161,9 @@ func (m *Manager) graceOf(low threshold, pod *v1.Pod) int64 {
 	return max(immediate, min(m.opts.SoftGrace, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, m.opts.SoftGrace)))
 }
 
-// reclaim removes dead containers and unused images. It does nothing and returns false if the removal hardly helps. The
-// removal frees neither memory nor process ids. If images have their own disk, it frees only logs on the pods' disk:
-// as in the kubelet, nothing is removed then.
+// reclaim removes dead containers and unused images. If the removal would hardly help, reclaim removes nothing and
+// returns false, as in the kubelet. The removal frees neither memory nor process ids. If images have their own disk,
+// the removal frees only logs on the pods' disk.
 func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bool) bool {
 	onPodsDisk := low == nodefsAvailable || low == nodefsInodesFree
 	if low.condition() != v1.NodeDiskPressure || onPodsDisk && dedicatedImageDisk {
@@ -182,7 +183,7 @@ func (m *Manager) evict(
 	if critical {
 		if !m.spared[pod.UID] {
 			log.G(ctx).WithFields(log.Fields{"pod": model.Key(pod), "podUID": pod.UID, "message": why.Message}).
-				Warn("a critical pod is not evicted")
+				Warn("critical pod is not evicted")
 		}
 		m.spared[pod.UID] = true
 		return false
@@ -202,7 +203,7 @@ func (m *Manager) keepSpared(pods []*v1.Pod) {
 	maps.DeleteFunc(m.spared, func(uid types.UID, _ bool) bool { return !known[uid] })
 }
 
-// wait returns when the evicted pods are gone, or after cleanUp: no further pod must be evicted for resources that the
+// wait returns when the evicted pods are gone, or after cleanUp: no further pod may be evicted for resources that the
 // evicted pods still hold.
 func (m *Manager) wait(ctx context.Context, evicted []*v1.Pod) {
 	deadline := time.After(cleanUp)

@@ -17,7 +17,8 @@ func lowMessage(t threshold, seen observation, pod *v1.Pod, stats podstats.Pod) 
 	name := t.signal.resource()
 	parts := []string{
 		fmt.Sprintf("The node was low on resource: %s.", name),
-		fmt.Sprintf("Threshold quantity: %s, available: %s.", bytes(t.amount.of(seen.capacity)), bytes(seen.available)),
+		fmt.Sprintf("Threshold quantity: %s, available: %s.", bytes(t.amount.value(seen.capacity)),
+			bytes(seen.available)),
 	}
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
 		of, ok := stats.Containers[c.Name]
@@ -31,7 +32,7 @@ func lowMessage(t threshold, seen observation, pod *v1.Pod, stats podstats.Pod) 
 	return strings.Join(parts, " ")
 }
 
-// containerUsage is a container's usage of a resource, nil if it is not counted.
+// containerUsage returns a container's usage of a resource, or nil if the resource is not counted.
 func containerUsage(name v1.ResourceName, stats podstats.Container) *resource.Quantity {
 	switch {
 	case name == v1.ResourceMemory && stats.Memory != nil:

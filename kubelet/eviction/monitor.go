@@ -59,14 +59,15 @@ func newMonitor(opts MonitorOptions, m machine) *Monitor {
 	return monitor
 }
 
-// Pressure says whether the node has a condition, or had it within Transition. The error says why that is unknown.
+// Pressure reports whether the node has a condition, or had it within Transition. It returns an error if a signal of
+// the condition cannot be read.
 func (m *Monitor) Pressure(kind v1.NodeConditionType) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.shown[kind], m.errs[kind]
 }
 
-// Kept is the part of a node's capacity that the thresholds keep from pods.
+// Kept returns the part of a node's capacity that the thresholds keep from pods.
 func (m *Monitor) Kept(capacity v1.ResourceList) v1.ResourceList {
 	return m.opts.Thresholds.kept(capacity)
 }
@@ -81,8 +82,8 @@ type shortage struct {
 	err     error
 }
 
-// look observes the machine and updates the conditions. A condition begins at once below a soft threshold, as with the
-// kubelet. used is the memory that pods use, nil if that is not known.
+// look observes the machine and updates the conditions. As in the kubelet, a condition begins as soon as the node is
+// below a soft threshold. used is the memory that pods use, or nil if it is unknown.
 func (m *Monitor) look(used *int64) shortage {
 	seen, errs := m.machine.observe(used)
 	found := shortage{seen: seen}
@@ -116,10 +117,10 @@ func (m *Monitor) look(used *int64) shortage {
 // isBelow reports whether the node is below a threshold. Once the grace period was over, the node stays below until the
 // threshold and t.reclaim together are available, as in the kubelet. Before that nothing is reclaimed.
 func (m *Monitor) isBelow(t threshold, of observation, now time.Time) bool {
-	wanted := t.amount.of(of.capacity)
+	wanted := t.amount.value(of.capacity)
 	crossed, before := m.below[t]
 	if crossed.met {
-		wanted += t.reclaim.of(of.capacity)
+		wanted += t.reclaim.value(of.capacity)
 	}
 	if of.available >= wanted {
 		delete(m.below, t)

@@ -148,7 +148,7 @@ func TestThisMachine(t *testing.T) {
 	}
 	testutil.Assert(t, !m.machine.dedicatedImageDisk(), "one directory has two file systems")
 	m.machine.imageDir = "/proc"
-	testutil.Assert(t, m.machine.dedicatedImageDisk(), "two file systems are taken for one")
+	testutil.Assert(t, m.machine.dedicatedImageDisk(), "two file systems count as one")
 	m.machine.imageDir = filepath.Join(dir, "missing")
 	testutil.Assert(t, !m.machine.dedicatedImageDisk(), "a directory that is not there has a file system")
 	_, errs := m.machine.observe(nil)

@@ -28,7 +28,7 @@ type machine struct {
 // observe reads all signals. Unreadable signals are missing, and errs says why, by the condition that needs them. A
 // file system without an inode limit has no inode signal.
 //
-// used is the memory that pods use, nil if that is not known.
+// used is the memory that pods use, or nil if it is unknown.
 func (m machine) observe(used *int64) (seen map[signal]observation, errs map[v1.NodeConditionType]error) {
 	seen = map[signal]observation{}
 	memory, memoryErr := m.memory()
@@ -60,8 +60,8 @@ func (m machine) disk(seen map[signal]observation, dir string, space, inodes sig
 	return nil
 }
 
-// dedicatedImageDisk says whether images have their own file system. If so, that file system has the writable layers,
-// too.
+// dedicatedImageDisk reports whether images have their own file system. If so, that file system has the writable
+// layers, too.
 func (m machine) dedicatedImageDisk() bool {
 	var pods, images unix.Stat_t
 	if unix.Stat(m.rootDir, &pods) != nil || unix.Stat(m.imageDir, &images) != nil {

@@ -63,8 +63,8 @@ func usageOf(of signal, stats map[types.UID]podstats.Pod, dedicatedImageDisk boo
 	return storageUsage(stats, of, placesOf(of, dedicatedImageDisk))
 }
 
-// pidUsage is the number of a pod's processes and threads. As in the kubelet, a pod's priority comes first: request
-// equals used, so that no pod is above its request.
+// pidUsage returns a function for the number of a pod's processes and threads. As in the kubelet, a pod's priority
+// comes first: request equals used, so that no pod is above its request.
 func pidUsage(stats map[types.UID]podstats.Pod) func(*v1.Pod) usage {
 	return func(pod *v1.Pod) usage {
 		used := stats[pod.UID].Processes
@@ -84,7 +84,8 @@ func memoryUsage(stats map[types.UID]podstats.Pod) func(*v1.Pod) usage {
 	}
 }
 
-// storageUsage is the usage of the signal's file system, in bytes or inodes. Pods do not request inodes.
+// storageUsage returns a function for the usage of the signal's file system, in bytes or inodes. Pods do not request
+// inodes.
 func storageUsage(stats map[types.UID]podstats.Pod, of signal, in podstats.Places) func(*v1.Pod) usage {
 	return func(pod *v1.Pod) usage {
 		found, known := stats[pod.UID]
@@ -97,8 +98,8 @@ func storageUsage(stats map[types.UID]podstats.Pod, of signal, in podstats.Place
 	}
 }
 
-// placesOf are the places on the file system of a signal. If images have their own file system, writable layers are on
-// it, and logs and volumes are not.
+// placesOf returns the places on the file system of a signal. If images have their own file system, writable layers are
+// on it, and logs and volumes are not.
 func placesOf(of signal, dedicatedImageDisk bool) podstats.Places {
 	if !dedicatedImageDisk {
 		return podstats.Everything

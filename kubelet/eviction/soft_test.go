@@ -196,7 +196,7 @@ func TestSettingsAreRefused(t *testing.T) {
 			Hard: memory, MinimumReclaim: map[string]string{"memory.available": "some"}},
 		"pid.available has a minimum reclaim, but no threshold for it": {
 			Hard: memory, MinimumReclaim: map[string]string{"pid.available": "5%"}},
-		"is none of": {Soft: []string{"swap.available<1Gi"}},
+		"is not one of": {Soft: []string{"swap.available<1Gi"}},
 	} {
 		_, err := Parse(settings)
 		testutil.Assert(t, err != nil && strings.Contains(err.Error(), want), "%+v: %v, want %q", settings, err, want)

@@ -32,7 +32,7 @@ const (
 var signals = []signal{memoryAvailable, nodefsAvailable, nodefsInodesFree, imagefsAvailable, imagefsInodesFree,
 	pidAvailable}
 
-// order is the place of a signal among all signals.
+// order returns the position of a signal in signals.
 func order(s signal) int {
 	if s == allocatableMemory {
 		return 0 // beside memory.available
@@ -75,8 +75,8 @@ type amount struct {
 	part  float64
 }
 
-// of returns the amount for a capacity.
-func (a amount) of(capacity int64) int64 {
+// value returns the amount for a capacity.
+func (a amount) value(capacity int64) int64 {
 	if a.part > 0 {
 		return int64(float64(capacity) * a.part)
 	}
@@ -204,7 +204,7 @@ func parseList(texts []string) ([]threshold, error) {
 
 func parseThreshold(of signal, value string) (threshold, error) {
 	if !slices.Contains(signals, of) {
-		return threshold{}, fmt.Errorf("the signal %q is none of %v", of, signals)
+		return threshold{}, fmt.Errorf("the signal %q is not one of %v", of, signals)
 	}
 	parsed, err := parseAmount(value)
 	if err == nil && parsed == (amount{}) && !strings.HasSuffix(value, "%") {
@@ -241,7 +241,7 @@ func (t Thresholds) kept(capacity v1.ResourceList) v1.ResourceList {
 		name := one.signal.resource()
 		whole, ok := capacity[name]
 		if ok && !one.soft && (one.signal == memoryAvailable || one.signal == nodefsAvailable) {
-			kept[name] = *bytes(one.amount.of(whole.Value()))
+			kept[name] = *bytes(one.amount.value(whole.Value()))
 		}
 	}
 	return kept

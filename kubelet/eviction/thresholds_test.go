@@ -37,7 +37,7 @@ func TestParseThresholds(t *testing.T) {
 		{texts: []string{"memory.available>1Gi"}, err: "is not of the form signal<value"},
 		{texts: []string{"pid.available<5%"}, want: []threshold{{signal: pidAvailable, amount: amount{part: 0.05}}}},
 		{texts: []string{"allocatableMemory.available<5%"},
-			err: `the signal "allocatableMemory.available" is none of [memory.available nodefs.available`},
+			err: `the signal "allocatableMemory.available" is not one of [memory.available nodefs.available`},
 		{texts: []string{"memory.available<0"}, err: `"0" is not above zero`},
 		{texts: []string{"memory.available<-1Gi"}, err: `"-1Gi" is negative`},
 		{texts: []string{"memory.available<much"}, err: `"much" is neither a quantity nor a percentage`},

@@ -43,7 +43,7 @@ func (g *Grants[T]) Set(uid types.UID, container string, value T) error {
 	return g.replace(pods)
 }
 
-// Keep drops the grants of pods that do not exist, and says whether there were any.
+// Keep drops the grants of pods that do not exist. It returns whether it dropped any.
 func (g *Grants[T]) Keep(exists func(types.UID) bool) (dropped bool, err error) {
 	pods := maps.Clone(g.pods)
 	maps.DeleteFunc(pods, func(uid types.UID, _ map[string]T) bool { return !exists(uid) })

@@ -54,6 +54,15 @@ func TestUnreadableFile(t *testing.T) {
 	testutil.Assert(t, err != nil, "no error")
 }
 
+// TestNullFile: an edited file that is null has no grants.
+func TestNullFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "grants")
+	testutil.WriteFile(t, path, "null\n")
+	g, err := Open[string](path)
+	testutil.Must(t, err)
+	testutil.Must(t, g.Set("pod", "a", "x"))
+}
+
 func TestOthers(t *testing.T) {
 	g, err := Open[string](filepath.Join(t.TempDir(), "grants"))
 	testutil.Must(t, err)

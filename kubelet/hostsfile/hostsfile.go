@@ -31,12 +31,12 @@ func Write(path string, content []byte) error {
 	return change(path, os.O_CREATE, func([]byte) []byte { return content })
 }
 
-// Update changes the content of an existing hosts file, like Write. No other call comes between reading and writing. A
-// missing file is an fs.ErrNotExist, and is not made: the pod may have ended.
+// Update changes the content of an existing hosts file, like Write. No other write comes between its read and its
+// write. A missing file stays missing, because the pod may have ended: Update then returns an fs.ErrNotExist.
 func Update(path string, to func(have []byte) []byte) error { return change(path, 0, to) }
 
-// change opens the file with flags. Meanwhile it holds a lock on the pod's directory. A container has the file itself,
-// and could keep a lock on it for ever.
+// change opens the file with flags, under a lock on the pod's directory. The file itself is mounted in containers,
+// which could lock it for ever.
 func change(path string, flags int, to func(have []byte) []byte) error {
 	directory, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -69,7 +69,7 @@ func overwrite(file *os.File, content []byte) error {
 	if err != nil {
 		return err
 	}
-	// Until Truncate, empty lines stand in place of the rest of a longer content.
+	// Empty lines replace the rest of longer content until Truncate.
 	surplus := max(before.Size()-int64(len(content)), 0)
 	padded := append(bytes.Clone(content), bytes.Repeat([]byte("\n"), int(surplus))...)
 	if _, err := file.Write(padded); err != nil || surplus == 0 {

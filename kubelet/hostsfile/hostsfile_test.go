@@ -27,7 +27,7 @@ func TestWriteKeepsTheFile(t *testing.T) {
 		"the file was replaced, or has another mode: %v, %v", after, err)
 }
 
-// TestReaderFindsNoEmptyFile reads while the content grows and shrinks. A reader that finds nothing cannot resolve
+// TestReaderFindsNoEmptyFile reads while the content grows and shrinks. With an empty file, a program could not resolve
 // localhost.
 func TestReaderFindsNoEmptyFile(t *testing.T) {
 	path := Path(t.TempDir(), "uid")

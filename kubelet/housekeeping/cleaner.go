@@ -51,7 +51,8 @@ func NewCleaner(opts CleanerOptions) *Cleaner { return &Cleaner{opts: opts} }
 // pods and the updates are handled, it only ends earlier versions of static pods: a late source may list a running pod.
 func (c *Cleaner) Clean(ctx context.Context) {
 	settled := c.opts.PodConfig.Settled()
-	// Pods may end between the two lists, so stillRuns checks. No pod is added: only this goroutine adds pods.
+	// Pods may end between the two lists, so stillRuns checks. No pod can be added between them: only this goroutine
+	// adds pods.
 	running, known := c.opts.PLEG.Pods(), c.opts.Workers.Pods()
 	replaced := replacedNames(known)
 	for uid, pod := range running {
@@ -68,7 +69,7 @@ func (c *Cleaner) Clean(ctx context.Context) {
 	}
 	c.opts.Rejections.Keep(c.opts.PodConfig.HasPod)
 	for uid, pod := range running {
-		// An earlier process may have forgotten the pod when it ended. That is only in memory.
+		// An earlier process may have called Forget at the pod's end. Its effect was only in memory.
 		if _, ok := known[uid]; !ok && !pod.Running() && !c.opts.PodConfig.HasPod(uid) {
 			c.opts.Workers.Forget(uid)
 		}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,8 +42,8 @@ type GCOptions struct {
 func (o GCOptions) Check() error {
 	o = o.withDefaults()
 	if o.LowPercent < 0 || o.LowPercent > o.HighPercent || o.HighPercent > 100 {
-		return fmt.Errorf("the thresholds of image garbage collection, %d and %d: want the high one up to 100, and "+
-			"the low one from 0 to the high one", o.HighPercent, o.LowPercent)
+		return fmt.Errorf("image garbage collection: the high threshold is %d, want at most 100; the low threshold is "+
+			"%d, want 0 to the high threshold", o.HighPercent, o.LowPercent)
 	}
 	return nil
 }
@@ -99,7 +101,8 @@ func NewCollectors(opts CollectorsOptions) *Collectors {
 		opts.Event = func(bool, string, string) {}
 	}
 	c := &Collectors{opts: opts}
-	c.dead = &kuberuntime.Collector{Runtime: opts.Runtime, PodLogsDir: opts.PodLogsDir, Keep: opts.GC.deadPerContainer}
+	c.dead = &kuberuntime.Collector{Runtime: opts.Runtime, PodLogsDir: opts.PodLogsDir, Keep: opts.GC.deadPerContainer,
+		Finished: opts.Workers.Finished}
 	c.unused = imagemanager.NewCollector(imagemanager.CollectorOptions{
 		Images: opts.Runtime.Images, Containers: opts.Runtime, MinAge: opts.GC.ImageMinAge,
 		HighPercent: opts.GC.HighPercent, LowPercent: opts.GC.LowPercent, Pulled: c.removable(),
@@ -144,8 +147,9 @@ type task struct {
 	do        func(ctx context.Context) error
 }
 
-// RemoveDead removes all containers of finished pods, with their logs, even if a source lists the pod. A static pod
-// keeps its newest ones: without them, the pod would run again after a restart of the kubelet.
+// RemoveDead collects dead containers. It removes all containers of finished pods, with their logs, even if a source
+// lists the pod. A static pod keeps its newest containers: without them, the pod would run again after a restart of the
+// kubelet.
 func (c *Collectors) RemoveDead(ctx context.Context) error {
 	if err := c.opts.RuntimeErr(); err != nil {
 		return err
@@ -188,13 +192,23 @@ func (c *Collectors) repeat(ctx context.Context, t task) {
 		} else if ctx.Err() == nil {
 			log.G(ctx).WithError(err).Warn(t.failed)
 			if failures++; t.event != "" && failures > t.tolerated {
-				c.opts.Event(true, t.event, err.Error())
+				c.opts.Event(true, t.event, brief(err))
 			}
 		}
 		if pace.Sleep(ctx, pause) != nil {
 			return
 		}
 	}
+}
+
+// brief returns the text of an event for joined errors: the first line in alphabetical order, and the number of other
+// lines, which are only in the log. The errors of collections come in any order, and equal events are counted as one.
+func brief(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return fmt.Sprintf("%s (more failures in the log: %d)", slices.Min(lines), len(lines)-1)
 }
 
 // runtimePause is the time between two looks at a runtime that is not ready.

@@ -29,15 +29,24 @@ func (s sources) SeenAllSources() bool      { return s.seen }
 func (s sources) Settled() bool             { return s.seen }
 func (s sources) HasPod(uid types.UID) bool { return s.listed && uid == "a" }
 
-// crashed adds a pod whose container ended three times.
-func crashed(t *testing.T, r *apitest.FakeRuntimeService) {
+// labels are the labels of the pod a.
+var labels = map[string]string{model.LabelPodUID: "a", model.LabelPodName: "a", model.LabelPodNamespace: "default",
+	model.LabelOwner: "us"}
+
+// runSandbox runs a sandbox of the pod a.
+func runSandbox(t *testing.T, r *apitest.FakeRuntimeService) (id string) {
 	t.Helper()
-	labels := map[string]string{model.LabelPodUID: "a", model.LabelPodName: "a", model.LabelPodNamespace: "default",
-		model.LabelOwner: "us"}
-	sandbox, err := r.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
+	id, err := r.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "a", Namespace: "default", Uid: "a"}, Labels: labels,
 	}, "")
 	testutil.Must(t, err)
+	return id
+}
+
+// crashed adds a pod whose container ended three times.
+func crashed(t *testing.T, r *apitest.FakeRuntimeService) {
+	t.Helper()
+	sandbox := runSandbox(t, r)
 	for attempt := range uint32(3) {
 		id, err := r.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: "c", Attempt: attempt},
@@ -99,6 +108,36 @@ func TestRemoveDead(t *testing.T) {
 	}
 }
 
+// TestLateSandbox: a sandbox that becomes ready after the pod's end is stopped, although a source lists the pod. A pod
+// that runs keeps its sandbox.
+func TestLateSandbox(t *testing.T) {
+	for _, test := range []struct {
+		syncer podworkers.PodSyncer
+		ready  bool
+	}{{over{}, false}, {nothing{}, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			fake := apitest.NewFakeRuntimeService()
+			runtime := cri.New(fake, apitest.NewFakeImageService(), "us")
+			workers := podworkers.New(t.Context(), podworkers.Options{PodSyncer: test.syncer})
+			t.Cleanup(workers.Wait)
+			workers.Update(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}})
+			synctest.Wait()
+			runSandbox(t, fake)
+			c := NewCollectors(CollectorsOptions{
+				Runtime: runtime, Cache: pleg.NewCache(runtime), RuntimeErr: func() error {
+					return nil
+				}, PodConfig: sources{seen: true, listed: true}, PodLogsDir: t.TempDir(), Workers: workers,
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			testutil.Must(t, c.Run(ctx))
+			left, err := runtime.PodStatus(t.Context(), "a")
+			testutil.Assert(t, err == nil && left.Alive() == test.ready, "%T: alive %v, want %v: %v", test.syncer,
+				left.Alive(), test.ready, err)
+		})
+	}
+}
+
 // TestSilentSource: the newest dead attempt stays while a source names the pod or may still name it.
 func TestSilentSource(t *testing.T) {
 	for _, listed := range []sources{{}, {seen: true}, {seen: true, listed: true}} {
@@ -131,8 +170,8 @@ func TestSilentSource(t *testing.T) {
 	}
 }
 
-// TestFailuresAreEvents: each failed collection of containers is an event. A failed collection of images is one from
-// the second failure in a row on, as with the kubelet.
+// TestFailuresAreEvents: each failed collection of containers is an event. A failed collection of images is an event
+// from the second failure in a row on, as in the kubelet.
 func TestFailuresAreEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := apitest.NewFakeRuntimeService()
@@ -158,4 +197,15 @@ func TestFailuresAreEvents(t *testing.T) {
 		testutil.Must(t, c.Run(ctx))
 		testutil.Assert(t, events["ContainerGCFailed"] == 1 && events["ImageGCFailed"] == 2, "events %v", events)
 	})
+}
+
+// TestEventsOfManyFailures: the order of failures does not matter, so that the same failures are one event.
+func TestEventsOfManyFailures(t *testing.T) {
+	a, b, c := errors.New("remove a"), errors.New("remove b"), errors.New("remove c")
+	for want, err := range map[string]error{
+		"remove b":                               errors.Join(nil, b),
+		"remove a (more failures in the log: 2)": errors.Join(c, errors.Join(b, a)),
+	} {
+		testutil.Equal(t, brief(err), want, "event")
+	}
 }

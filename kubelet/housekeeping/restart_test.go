@@ -134,8 +134,8 @@ func TestOlderSandboxIsEnded(t *testing.T) {
 	})
 }
 
-// TestEndedRunIsForgotten: a pod lost its source just before a restart, and the runtime still has its dead sandbox. It
-// runs again if its source names it again.
+// TestEndedRunIsForgotten: a pod lost its source just before a restart, and the runtime still has its dead sandbox.
+// Clean forgets the pod, so that it can run again if its source names it again.
 func TestEndedRunIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := restart(t, nil, nil)

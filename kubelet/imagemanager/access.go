@@ -119,7 +119,7 @@ func (a *Access) failed(name string, known bool) error {
 }
 
 // pulled records that an image was pulled with a credential, nil for none.
-func (a *Access) pulled(name, id string, with *credential, preloaded bool) error {
+func (a *Access) pulled(name, id string, used *credential, preloaded bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.stale, name)
@@ -129,7 +129,7 @@ func (a *Access) pulled(name, id string, with *credential, preloaded bool) error
 		image = imageAccess{Preloaded: preloaded, Marks: map[string][]string{}}
 	}
 	repository := repositoryOf(name)
-	marks := slices.Concat(image.Marks[repository], a.marks(with))
+	marks := slices.Concat(image.Marks[repository], a.marks(used))
 	slices.Sort(marks)
 	image.Marks[repository] = slices.Compact(marks)
 	image.pulled = time.Now()
@@ -177,8 +177,8 @@ func (a *Access) allows(name, id string, credentials []credential) bool {
 	})
 }
 
-// keep forgets images that are gone. present is from a list that was asked for at listed. It may lack images that were
-// pulled later, so these stay.
+// keep forgets images that are gone. present is from a list that was requested at the time listed. Images that were
+// pulled later may be missing there, so they stay.
 func (a *Access) keep(present func(id string) bool, listed time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -118,8 +118,8 @@ func TestPresenceOfPrivateImagesIsHidden(t *testing.T) {
 	testutil.Equal(t, said(), missing, "the error of a present image")
 }
 
-// TestPrivateImagesStayPrivate: a pod may use an image that this node pulled only if the pod's credentials have pulled
-// the image.
+// TestPrivateImagesStayPrivate: this node has pulled an image. A pod may use the image only if the pod's credentials
+// have pulled it.
 func TestPrivateImagesStayPrivate(t *testing.T) {
 	n := newAccessNode(t)
 	testutil.Equal(t, n.use(v1.PullIfNotPresent, "good"), "pulled", "the first use")
@@ -146,24 +146,24 @@ func TestPrivateImagesStayPrivate(t *testing.T) {
 	testutil.Equal(t, n.use(v1.PullIfNotPresent), "present", "an image that another user brought back")
 }
 
-// during calls do while containers are listed.
-type during struct {
+// slowContainers has the containers of a runtime. Its ListContainers calls meanwhile before it lists them.
+type slowContainers struct {
 	containers
-	do func()
+	meanwhile func()
 }
 
-func (d during) ListContainers(
+func (s slowContainers) ListContainers(
 	ctx context.Context, filter *runtimeapi.ContainerFilter,
 ) ([]*runtimeapi.Container, error) {
-	d.do()
-	return d.containers.ListContainers(ctx, filter)
+	s.meanwhile()
+	return s.containers.ListContainers(ctx, filter)
 }
 
-// TestPullDuringCollection: the collector's list of images is older than a pull, whose image stays private.
+// TestPullDuringCollection: an image that is pulled after the collector's list of images stays private.
 func TestPullDuringCollection(t *testing.T) {
 	n := newAccessNode(t)
 	pull := func() { testutil.Equal(t, n.use(v1.PullAlways, "good"), "pulled", "a pull after the list") }
-	c := NewCollector(CollectorOptions{Images: n.guarded, Containers: during{do: pull}, HighPercent: 100,
+	c := NewCollector(CollectorOptions{Images: n.guarded, Containers: slowContainers{meanwhile: pull}, HighPercent: 100,
 		Pulled: n.Puller.opts.Pulled, Access: n.Puller.opts.Access})
 	testutil.Must(t, c.Collect(t.Context()))
 	n.wantUses(map[string]string{"good": "present", "": model.ReasonErrImagePull})

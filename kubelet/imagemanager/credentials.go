@@ -32,9 +32,9 @@ type credential struct {
 	node bool
 }
 
-// credentials are the matching credentials of the pod's pull secrets, and then of the node's files. Within a secret or
-// a file, the most specific come first. A missing secret, a secret of another type and an unreadable file are recorded
-// as events and left out: the image may not need them. A malformed secret is an error.
+// credentials returns the matching credentials of the pod's pull secrets, followed by the credentials of the node's
+// files. Within a secret or a file, the most specific come first. A missing secret, a secret of another type and an
+// unreadable file are recorded as events and left out: the image may not need them. A malformed secret is an error.
 func (p *Puller) credentials(r Request) ([]credential, error) {
 	if (p.opts.Secrets == nil || len(r.Pod.Spec.ImagePullSecrets) == 0) && len(p.opts.Files) == 0 {
 		return nil, nil
@@ -60,7 +60,7 @@ func (p *Puller) credentials(r Request) ([]credential, error) {
 	return found, nil
 }
 
-// ofSecrets are the matching credentials of the pod's pull secrets.
+// ofSecrets returns the matching credentials of the pod's pull secrets.
 func (p *Puller) ofSecrets(r Request, named reference.Named) ([]credential, error) {
 	if p.opts.Secrets == nil {
 		return nil, nil
@@ -206,7 +206,7 @@ func lookup(logins []login, image reference.Named) []*runtimeapi.AuthConfig {
 	return found
 }
 
-// holds says whether a login is valid for a registry and a path in it.
+// holds reports whether a login is valid for a registry and a path in it.
 func (l login) holds(registry, repository string) bool {
 	pattern, patternPort := splitPort(l.place.Host)
 	host, port := splitPort(registry)

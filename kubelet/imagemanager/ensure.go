@@ -87,7 +87,8 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 		return nil, 0, uninspected(r, model.ReasonImageInspectError, err)
 	}
 	if image != nil && r.Policy != v1.PullAlways && p.allowed(r, image) {
-		r.Record("Pulled", fmt.Sprintf("Container image %q already present on machine", name))
+		r.Record("Pulled",
+			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", name))
 		return image, 0, nil
 	}
 	if r.Policy == v1.PullNever {
@@ -97,25 +98,30 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 	if wait := p.backoff.Remaining(key, p.backoff.Failed(key)); wait > 0 {
 		return nil, wait, p.backingOff(key, r)
 	}
+	credentials, err := p.credentials(r)
+	if err != nil {
+		r.Record("Failed", fmt.Sprintf("Failed to pull image %q: %v", name, err))
+		err = pullError(err)
+		return nil, p.setFailed(key, err), err
+	}
+	// As in the kubelet, the event comes before the wait for other pulls.
+	r.Record("Pulling", fmt.Sprintf("Pulling image %q", name))
+	asked := time.Now()
 	free, err := p.slot(ctx)
 	if err != nil {
 		return nil, 0, err // no pull failed: there is no back-off
 	}
 	defer free()
-	image, err = p.pull(ctx, r, image)
+	image, err = p.pull(ctx, r, credentials, image, asked)
 	if err != nil {
-		now := time.Now()
-		p.backoff.Fail(key, now)
-		p.setFailed(key, err)
-		// A sync in the middle of the pause shows ImagePullBackOff.
-		return nil, p.backoff.Remaining(key, now) / 2, err
+		return nil, p.setFailed(key, err), err
 	}
 	p.forget(func(k string) bool { return k == key })
 	return image, 0, nil
 }
 
-// backingOff is the error of an image whose pull is not tried yet. It has the error of the last pull, as in the
-// kubelet. The event has not: equal events are counted as one.
+// backingOff records and returns the error of an image whose pull waits for the end of its back-off. As in the kubelet,
+// the error contains the error of the last pull. The event does not contain it: equal events are counted as one.
 func (p *Puller) backingOff(key string, r Request) error {
 	text := fmt.Sprintf("Back-off pulling image %q", r.Image) // the kubelet's text
 	r.Record("BackOff", text)
@@ -128,10 +134,15 @@ func (p *Puller) backingOff(key string, r Request) error {
 	return &model.ReasonError{Reason: model.ReasonImagePullBackOff, Err: err}
 }
 
-func (p *Puller) setFailed(key string, err error) {
+// setFailed begins a back-off, and returns the time until the next sync. The sync in the middle of the pause shows
+// ImagePullBackOff.
+func (p *Puller) setFailed(key string, err error) (again time.Duration) {
+	now := time.Now()
+	p.backoff.Fail(key, now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failed[key] = err
+	return p.backoff.Remaining(key, now) / 2
 }
 
 // uninspected records and returns the error of an image that cannot be looked up.
@@ -141,7 +152,8 @@ func uninspected(r Request, reason string, err error) error {
 }
 
 // neverPull records and returns the error of the pull policy Never, for an image that is missing or that the pod may
-// not use. As in the kubelet, it is the same for these two: a pod must not find out which private images are present.
+// not use. As in the kubelet, the error is the same in both cases: a pod must not find out which private images are
+// present.
 func neverPull(r Request) error {
 	err := fmt.Errorf("container image %q is not present, or was pulled with credentials that the pod lacks, and its "+
 		"pull policy is Never", r.Image)
@@ -169,37 +181,34 @@ func (p *Puller) slot(ctx context.Context) (free func(), err error) {
 	}
 }
 
-// pull pulls an image. Had is the image of that name before the pull, or nil.
-func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*runtimeapi.Image, error) {
+// pull pulls an image. Had is the image of that name before the pull, or nil. asked is when the pull was requested.
+func (p *Puller) pull(
+	ctx context.Context, r Request, credentials []credential, had *runtimeapi.Image, asked time.Time,
+) (*runtimeapi.Image, error) {
 	name := r.Image
-	credentials, err := p.credentials(r)
-	if err != nil {
-		r.Record("Failed", fmt.Sprintf("Failed to pull image %q: %v", name, err))
-		return nil, pullError(err)
-	}
-	r.Record("Pulling", fmt.Sprintf("Pulling image %q", name))
-	began := time.Now()
 	before := p.present(ctx, had)
+	began := time.Now()
 	image, err := p.recorded(name, before, func() outcome { return p.transferred(ctx, r, credentials) })
 	if err != nil {
 		return nil, err
 	}
+	took, waited := time.Since(began).Truncate(time.Millisecond), time.Since(asked).Truncate(time.Millisecond)
 	if before != nil && !before[image.GetId()] {
 		if err := p.opts.Pulled.add(image.GetId()); err != nil {
 			log.G(ctx).WithError(err).WithField("image", name).
-				Warn("a pulled image could not be recorded, and is never collected")
+				Warn("pulled image could not be recorded, so garbage collection will keep it")
 		}
 	}
-	r.Record("Pulled",
-		fmt.Sprintf("Successfully pulled image %q in %v", name, time.Since(began).Round(time.Millisecond)))
+	r.Record("Pulled", fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.",
+		name, took, waited, image.GetSize()))
 	return image, nil
 }
 
 // outcome is the outcome of a pull.
 type outcome struct {
 	image *runtimeapi.Image
-	// with is the credential that pulled the image, nil without one.
-	with *credential
+	// used is the credential that pulled the image, nil without one.
+	used *credential
 	err  error
 	// unknown says that the runtime may have the image, or may still get it, although there is an error.
 	unknown bool
@@ -222,13 +231,13 @@ func (p *Puller) recorded(name string, before map[string]bool, pull func() outco
 		return nil, errors.Join(end.err, access.failed(name, !end.unknown))
 	}
 	id := end.image.GetId()
-	if err := access.pulled(name, id, end.with, before[id] && !unfinished); err != nil {
+	if err := access.pulled(name, id, end.used, before[id] && !unfinished); err != nil {
 		return nil, pullError(err)
 	}
 	return end.image, nil
 }
 
-// cutOff reports whether an error says nothing about the outcome of a call: the runtime may finish it.
+// cutOff reports whether an error leaves the outcome of a call open: the runtime may still finish the call.
 func cutOff(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true
@@ -239,7 +248,7 @@ func cutOff(err error) bool {
 
 // transferred pulls an image.
 func (p *Puller) transferred(ctx context.Context, r Request, credentials []credential) outcome {
-	ref, with, errs := p.transfer(ctx, r, credentials)
+	ref, used, errs := p.transfer(ctx, r, credentials)
 	if len(errs) > 0 {
 		err := errors.Join(errs...)
 		r.Record("Failed", fmt.Sprintf("Failed to pull image %q: %v", r.Image, err))
@@ -249,14 +258,14 @@ func (p *Puller) transferred(ctx context.Context, r Request, credentials []crede
 	if err == nil && image == nil {
 		err = fmt.Errorf("the runtime pulled %q as %q and does not have it", r.Image, ref)
 	}
-	if err != nil { // the runtime has pulled the image, whatever it says now
+	if err != nil { // the runtime may have the image despite the error
 		return outcome{err: &model.ReasonError{Reason: model.ReasonImageInspectError, Err: err}, unknown: true}
 	}
-	return outcome{image: image, with: with}
+	return outcome{image: image, used: used}
 }
 
-// present are the ids of the images before a pull. It is nil if pulls are not recorded, or after an error. Then the
-// pulled image is not recorded in Pulled.
+// present returns the ids of the images before a pull, or nil if pulls are not recorded or the list failed. With nil
+// the pulled image is not recorded in Pulled.
 func (p *Puller) present(ctx context.Context, had *runtimeapi.Image) map[string]bool {
 	if p.opts.Pulled == nil {
 		return nil
@@ -276,7 +285,7 @@ func (p *Puller) present(ctx context.Context, had *runtimeapi.Image) map[string]
 // transfer pulls the image. It tries the credentials in turn until one works. If none works, it returns all errors.
 func (p *Puller) transfer(
 	ctx context.Context, r Request, credentials []credential,
-) (ref string, with *credential, errs []error) {
+) (ref string, used *credential, errs []error) {
 	spec := &runtimeapi.ImageSpec{Image: r.Image, UserSpecifiedImage: r.Image}
 	if len(credentials) == 0 {
 		ref, err := p.opts.Service.PullImage(ctx, spec, nil, r.Sandbox)
@@ -295,7 +304,8 @@ func (p *Puller) transfer(
 	return "", nil, errs
 }
 
-// pullError makes the reason of a failed pull. Runtimes begin the error's message with one of the CRI's reasons.
+// pullError adds the reason to the error of a failed pull. Runtimes begin the error's message with one of the CRI's
+// reasons.
 func pullError(err error) error {
 	for _, reason := range []string{"RegistryUnavailable", "SignatureValidationFailed"} {
 		if strings.HasPrefix(err.Error(), reason) {

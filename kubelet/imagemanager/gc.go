@@ -31,8 +31,8 @@ type CollectorOptions struct {
 	// When HighPercent of the disk is in use, the longest unused images are removed, until only LowPercent is in use.
 	// With a HighPercent of 100 or more, Collect removes none.
 	HighPercent, LowPercent int
-	// MinAge is how long an image must have been present before it is removed. Images that the first look finds are
-	// old: their age is unknown, and a node that starts with a full disk needs the space.
+	// MinAge is how long an image must have been present before it is removed. Images that the first look finds count
+	// as old. Their age is unknown, and a node that starts with a full disk needs the space.
 	MinAge time.Duration
 	// Pulled are the images that may be removed; nil means all.
 	Pulled *Pulled
@@ -80,8 +80,8 @@ func statfs(path string) (size, free uint64, err error) {
 	return fs.Blocks * block, fs.Bavail * block, nil
 }
 
-// Collect records which images are used, and removes unused ones if the disk is too full. It is an error if that does
-// not free enough.
+// Collect records which images are used, and removes unused ones if the disk is too full. It returns an error if the
+// removal does not free enough.
 func (c *Collector) Collect(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +92,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 	if c.opts.HighPercent >= 100 {
 		return nil
 	}
-	excess, err := c.excess(ctx)
+	excess, use, err := c.excess(ctx)
 	if err != nil || excess == 0 {
 		return err
 	}
@@ -100,9 +100,10 @@ func (c *Collector) Collect(ctx context.Context) error {
 	if err != nil || freed >= excess {
 		return err
 	}
-	// The kubelet up to v1.34 has this text in the event here and in the event ImageGCFailed.
-	text := fmt.Sprintf("Failed to garbage collect required amount of images. Attempted to free %d bytes, "+
-		"but only found %d bytes eligible to free.", excess, freed)
+	// The kubelet has this text in the event here and in the event ImageGCFailed.
+	text := fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%s used). Failed to free "+
+		"sufficient space by deleting unused images (freed %d bytes). Investigate disk usage, as it could be used by "+
+		"active images, logs, volumes, or other data.", use, freed)
 	c.opts.Event(true, "FreeDiskSpaceFailed", text)
 	return errors.New(text)
 }
@@ -180,7 +181,7 @@ func (c *Collector) keep(present map[string]record, listed time.Time) error {
 	return errors.Join(errs...)
 }
 
-// used are the names of all images that the containers run or mount. The caller holds mu.
+// used returns the names of all images that the containers run or mount. The caller holds mu.
 func (c *Collector) used(ctx context.Context, containers []*runtimeapi.Container) (map[string]bool, error) {
 	used, mounted := map[string]bool{}, map[string][]string{}
 	for _, container := range containers {
@@ -191,7 +192,7 @@ func (c *Collector) used(ctx context.Context, containers []*runtimeapi.Container
 		if !known {
 			var err error
 			if images, err = c.mounts(ctx, id); err != nil {
-				return nil, fmt.Errorf("images that container %s has mounted: %w", id, err)
+				return nil, fmt.Errorf("images mounted by container %s: %w", id, err)
 			}
 		}
 		mounted[id] = images
@@ -203,7 +204,7 @@ func (c *Collector) used(ctx context.Context, containers []*runtimeapi.Container
 	return used, nil
 }
 
-// mounts are the images that a container mounts. A container that is gone mounts none.
+// mounts returns the images that a container mounts. A removed container mounts none.
 func (c *Collector) mounts(ctx context.Context, id string) ([]string, error) {
 	answer, err := c.opts.Containers.ContainerStatus(ctx, id, false)
 	if status.Code(err) == codes.NotFound {
@@ -226,33 +227,47 @@ func inUse(image *runtimeapi.Image, used map[string]bool) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return used[name] })
 }
 
-// excess is the number of bytes to free. The caller holds mu.
-func (c *Collector) excess(ctx context.Context) (uint64, error) {
+// excess returns the number of bytes to free, and the used part of the disk as text. The caller holds mu.
+func (c *Collector) excess(ctx context.Context) (bytes uint64, use string, err error) {
 	info, err := c.opts.Images.ImageFsInfo(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("image file system: %w", err)
+		return 0, "", fmt.Errorf("image file system: %w", err)
 	}
 	if len(info.GetImageFilesystems()) == 0 {
-		return 0, errors.New("the runtime does not report the directory of its images")
+		return 0, "", errors.New("the runtime does not report the directory of its images")
 	}
 	size, free, err := c.opts.Disk(info.GetImageFilesystems()[0].GetFsId().GetMountpoint())
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	if size == 0 {
 		err := errors.New("invalid capacity 0 on image filesystem") // the kubelet's text
 		c.opts.Event(true, "InvalidDiskCapacity", err.Error())
-		return 0, err
+		return 0, "", err
 	}
 	free = min(free, size)
-	if used := 100 - int(free*100/size); used < c.opts.HighPercent {
-		return 0, nil
+	used := 100 - int(free*100/size)
+	if used < c.opts.HighPercent {
+		return 0, "", nil
 	}
 	wanted := size * uint64(100-c.opts.LowPercent) / 100
 	if wanted <= free {
-		return 0, nil
+		return 0, "", nil
 	}
-	return wanted - free, nil
+	return wanted - free, fmt.Sprintf("%d%% of %s", used, formatSize(size)), nil
+}
+
+// formatSize formats a number of bytes like the kubelet's messages.
+func formatSize(bytes uint64) string {
+	if bytes < 1<<10 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	const units = "KMGT"
+	size, unit := float64(bytes)/(1<<10), 0
+	for ; size >= 1<<10 && unit < len(units)-1; unit++ {
+		size /= 1 << 10
+	}
+	return fmt.Sprintf("%.1f %ciB", size, units[unit])
 }
 
 // free removes images until excess bytes are freed, or none is left. The caller holds mu.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -143,7 +144,7 @@ func TestPullBackoffAndReasons(t *testing.T) {
 		var reason *model.ReasonError
 		testutil.Require(t, errors.As(err, &reason), "%s: %v", image, err)
 		testutil.Assert(t, !strings.HasPrefix(reason.Err.Error(), reason.Reason),
-			"%s says its reason twice: %v", image, reason.Err)
+			"%s has its reason twice: %v", image, reason.Err)
 		said[image] = reason.Err.Error()
 		return reason.Reason, again
 	}
@@ -162,6 +163,28 @@ func TestPullBackoffAndReasons(t *testing.T) {
 	testutil.Equal(t, len(p.failed), 0, "errors of a pod that is gone")
 	got, _ := reasonOf("bad")
 	testutil.Assert(t, got == model.ReasonErrImagePull, "after it was forgotten: %s", got)
+}
+
+// TestEventsOfAPull: the events have the kubelet's texts. Pulling comes before the wait for another pull, and Pulled
+// has the time of the wait.
+func TestEventsOfAPull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{present: []*runtimeapi.Image{{Id: "id-image", Size: 4711}}}
+		p := New(Options{Service: NewImages(s)})
+		free, err := p.slot(t.Context())
+		testutil.Must(t, err)
+		time.AfterFunc(1500*time.Millisecond, free)
+		began := time.Now()
+		r, events := request("image", v1.PullAlways), []string{}
+		r.Record = func(reason, message string) {
+			events = append(events, fmt.Sprintf("%v %s: %s", time.Since(began), reason, message))
+		}
+		_, _, err = p.Ensure(t.Context(), r)
+		testutil.Must(t, err)
+		testutil.Equal(t, strings.Join(events, "\n"), `0s Pulling: Pulling image "image"`+"\n"+
+			`1.5s Pulled: Successfully pulled image "image" in 0s (1.5s including waiting). Image size: 4711 bytes.`,
+			"events")
+	})
 }
 
 // TestNoBackoffWithoutPull ends the context of a request that waits for another pull. The next request pulls at once.
@@ -244,7 +267,8 @@ func TestImagesOfVolumesStay(t *testing.T) {
 	testutil.Assert(t, slices.Equal(s.removed, []string{"free"}), "removed %v", s.removed)
 }
 
-// TestRemoveUnused removes all unused images that are old enough. Images that the first look finds are old enough.
+// TestRemoveUnused: RemoveUnused removes all unused images that are old enough. Images that the first look finds are
+// old enough.
 func TestRemoveUnused(t *testing.T) {
 	s := &service{present: []*runtimeapi.Image{{Id: "used"}, {Id: "earlier"}, {Id: "pinned", Pinned: true}}}
 	c := NewCollector(
@@ -294,9 +318,11 @@ func TestCollect(t *testing.T) {
 	collect(false, "old")
 	s.present = slices.DeleteFunc(s.present, func(i *runtimeapi.Image) bool { return i.GetId() == "old" })
 	free = 0
-	collect(true, "newer") // and that is not enough
-	testutil.Assert(t, slices.Equal(events, []string{"FreeDiskSpaceFailed: Failed to garbage collect required amount " +
-		"of images. Attempted to free 20 bytes, but only found 10 bytes eligible to free."}), "events %q", events)
+	collect(true, "newer") // and the freed space is not enough
+	testutil.Assert(t, slices.Equal(events, []string{"FreeDiskSpaceFailed: Insufficient free disk space on the " +
+		"node's image filesystem (100% of 100 B used). Failed to free sufficient space by deleting unused images " +
+		"(freed 10 bytes). Investigate disk usage, as it could be used by active images, logs, volumes, or other " +
+		"data."}), "events %q", events)
 	s.present = []*runtimeapi.Image{{Id: "fresh", Size: 100}}
 	collect(true) // too young
 	size = 0
@@ -304,4 +330,12 @@ func TestCollect(t *testing.T) {
 	testutil.Equal(t, events[len(events)-1], "InvalidDiskCapacity: invalid capacity 0 on image filesystem", "event")
 	c.opts.HighPercent = 100
 	collect(false)
+}
+
+func TestFormatSize(t *testing.T) {
+	for bytes, want := range map[uint64]string{
+		1023: "1023 B", 1024: "1.0 KiB", 3 << 19: "1.5 MiB", 100 << 30: "100.0 GiB", 2048 << 40: "2048.0 TiB",
+	} {
+		testutil.Equal(t, formatSize(bytes), want, "%d bytes", bytes)
+	}
 }

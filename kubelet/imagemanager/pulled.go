@@ -34,7 +34,7 @@ func OpenPulled(path string) (*Pulled, error) {
 	return p, nil
 }
 
-// has says whether the node pulled an image.
+// has reports whether the node pulled an image.
 func (p *Pulled) has(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,8 +53,8 @@ func (p *Pulled) add(id string) error {
 	return p.save()
 }
 
-// keep forgets images that are gone: another user may bring them back. present is from a list that was asked for at
-// listed. It may lack images that were added later, so these stay.
+// keep forgets images that are gone: another user may bring them back. present is from a list that was requested at the
+// time listed. Images that were added later may be missing there, so they stay.
 func (p *Pulled) keep(present func(id string) bool, listed time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

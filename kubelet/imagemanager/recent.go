@@ -27,8 +27,8 @@ func NewImages(service internalapi.ImageManagerService) *Images {
 	return &Images{ImageManagerService: service}
 }
 
-// ListImages always calls the runtime. A list is not cached if a removal ended meanwhile, because it may have the
-// removed image. It does not replace a list that began later.
+// ListImages always calls the runtime. A list is not cached if a removal ended meanwhile, because the list may have the
+// removed image. A list does not replace a cached list that began later.
 func (i *Images) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	began := time.Now()
 	i.mu.Lock()

@@ -11,17 +11,17 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// slowLists is a service that calls during after it has made a list, and before it returns the list.
+// slowLists is a service whose ListImages makes a list, calls meanwhile, and then returns the list.
 type slowLists struct {
 	*service
-	during func()
+	meanwhile func()
 }
 
 func (s *slowLists) ListImages(
 	ctx context.Context, filter *runtimeapi.ImageFilter,
 ) ([]*runtimeapi.Image, error) {
 	images, err := s.service.ListImages(ctx, filter)
-	s.during()
+	s.meanwhile()
 	return images, err
 }
 
@@ -30,8 +30,8 @@ func TestRecentOfTwoLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowLists{service: &service{}}
 		images := NewImages(s)
-		s.during = func() {
-			s.during = func() {}
+		s.meanwhile = func() {
+			s.meanwhile = func() {}
 			time.Sleep(time.Second)
 			s.present = []*runtimeapi.Image{{Id: "new"}}
 			_, err := images.ListImages(t.Context(), nil)
@@ -48,13 +48,13 @@ func TestRecentOfTwoLists(t *testing.T) {
 func TestRecentWithoutRemovedImages(t *testing.T) {
 	s := &slowLists{service: &service{present: []*runtimeapi.Image{{Id: "old"}}}}
 	images := NewImages(s)
-	s.during = func() {
+	s.meanwhile = func() {
 		testutil.Must(t, images.RemoveImage(t.Context(), &runtimeapi.ImageSpec{Image: "old"}))
 		s.present = nil
 	}
 	_, err := images.ListImages(t.Context(), nil)
 	testutil.Must(t, err)
-	s.during = func() {}
+	s.meanwhile = func() {}
 	for range 2 {
 		got, err := images.recent(t.Context())
 		testutil.Assert(t, err == nil && len(got) == 0, "images after the removal: %v, %v", got, err)

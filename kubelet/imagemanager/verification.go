@@ -27,7 +27,7 @@ const (
 func CheckVerification(policy Verification, allowlist []string) error {
 	known := []Verification{NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages, AlwaysVerify}
 	if policy != "" && !slices.Contains(known, policy) {
-		return fmt.Errorf("%q is none of %v", policy, known)
+		return fmt.Errorf("%q is not one of %v", policy, known)
 	}
 	if len(allowlist) > 0 && policy != NeverVerifyAllowlistedImages {
 		return fmt.Errorf("a list of images needs the policy %s", NeverVerifyAllowlistedImages)

@@ -13,7 +13,8 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// Read reads the value. It reports false for a missing file, and leaves the value alone.
+// Read reads the value. It reports false for a missing file, and leaves the value alone. It also leaves the value alone
+// if the file is null, because a nil map could not be written.
 func Read(path string, value any) (found bool, err error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -21,6 +22,9 @@ func Read(path string, value any) (found bool, err error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	if string(bytes.TrimSpace(raw)) == "null" {
+		return true, nil
 	}
 	return true, json.Unmarshal(raw, value)
 }

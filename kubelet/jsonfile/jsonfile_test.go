@@ -51,7 +51,7 @@ func TestAdvise(t *testing.T) {
 	}
 }
 
-// TestReadOrMove keeps an unreadable file under another name.
+// TestReadOrMove: an unreadable file is kept under another name.
 func TestReadOrMove(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "value.json")
 	var value int

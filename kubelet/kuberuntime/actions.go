@@ -12,11 +12,11 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Probes are the probers' results, by container id. A container without a result is in neither map.
+// Probes are the probers' results, by container id.
 type Probes struct {
 	// LivenessFailed holds the containers whose liveness or startup probe failed for good.
 	LivenessFailed map[string]bool
-	// Started holds the running containers that have passed their startup probe.
+	// Started is true for running containers that have passed their startup probe, or have none.
 	Started map[string]bool
 }
 
@@ -50,7 +50,7 @@ type podActions struct {
 	// CreateSandbox says to create a sandbox with the number Attempt.
 	CreateSandbox bool
 	Attempt       uint32
-	// SandboxID is the sandbox to use when none is to be created.
+	// SandboxID is the sandbox to use if CreateSandbox is false.
 	SandboxID string
 	// RestartAll is the container whose exit restarts all containers of the pod. It comes before all other actions.
 	RestartAll *containerStart
@@ -60,7 +60,8 @@ type podActions struct {
 	Resized bool
 	// Resize are running containers whose resources are to be changed in place.
 	Resize []containerResize
-	// Start has the containers to start now, in order. Init containers that wait for others are left to a later sync.
+	// Start has the containers to start now, in order. Init containers that must wait for other containers start in a
+	// later sync.
 	Start []containerStart
 }
 
@@ -72,10 +73,11 @@ func (a *podActions) nothing() bool {
 // actuated is allocation.Manager.Actuated.
 type actuated func(types.UID, *v1.Container, *model.ContainerStatus) (resources v1.ResourceRequirements, known bool)
 
-// computePodActions compares the pod, with its allocated resources, with its status in the runtime. It is pure.
+// computePodActions compares the pod, which has its allocated resources, with its status in the runtime. It has no side
+// effects.
 func computePodActions(pod *v1.Pod, status *model.PodStatus, probes Probes, actuated actuated) podActions {
 	c := computation{pod: pod, status: status, probes: probes, actuated: actuated}
-	if sandbox := usableSandbox(pod, status); sandbox != nil {
+	if sandbox, _ := model.UsableSandbox(pod, status); sandbox != nil {
 		c.actions.SandboxID, c.actions.Attempt = sandbox.ID, sandbox.Attempt
 		if source, spec := model.RestartSource(&pod.Spec, status); source != nil {
 			c.actions.RestartAll = &containerStart{Spec: spec, Ended: source.FinishedAt}
@@ -96,27 +98,8 @@ type computation struct {
 	actions  podActions
 }
 
-// usableSandbox returns the pod's sandbox, or nil if it must be replaced. It must be the only ready one and have the
-// pod's network mode. Without the host's network, it must have an address.
-func usableSandbox(pod *v1.Pod, status *model.PodStatus) *model.SandboxStatus {
-	ready := 0
-	for i := range status.Sandboxes {
-		if status.Sandboxes[i].Ready {
-			ready++
-		}
-	}
-	newest := status.ReadySandbox()
-	if newest == nil || ready != 1 || newest.HostNetwork != pod.Spec.HostNetwork {
-		return nil
-	}
-	if !newest.HostNetwork && len(newest.IPs) == 0 {
-		return nil
-	}
-	return newest
-}
-
 // newSandbox replaces the sandbox, unless none of its containers would run again. Existing sandboxes are stopped first:
-// a dead one keeps its address and host ports until then.
+// a dead sandbox keeps its address and host ports until then.
 func (c *computation) newSandbox() {
 	c.actions.KillSandbox = len(c.status.Sandboxes) > 0 || c.status.Running()
 	if len(c.status.Sandboxes) > 0 {
@@ -240,7 +223,7 @@ func (c *computation) mustGo(
 		return killText(spec, kind, "failed "+probe+" probe", again), again
 	case allocation.Restarts(spec, c.changed(spec, observed)):
 		c.actions.Resized = true
-		return stopping(spec.Name, "the resize of its resources requires a restart"), true
+		return fmt.Sprintf("Container %s resize requires restart", spec.Name), true
 	default:
 		return "", true
 	}
@@ -248,14 +231,19 @@ func (c *computation) mustGo(
 
 // killText returns the kubelet's text of the event of a container that is killed: tools look for it.
 func killText(spec *v1.Container, kind model.Kind, what string, again bool) string {
-	switch {
-	case kind != model.App:
-		return fmt.Sprintf("Init container %s %s", spec.Name, what)
-	case again:
-		return fmt.Sprintf("Container %s %s, will be restarted", spec.Name, what)
-	default:
-		return fmt.Sprintf("Container %s %s", spec.Name, what)
+	text := inText(kind) + " " + spec.Name + " " + what
+	if kind == model.App && again {
+		text += ", will be restarted"
 	}
+	return text
+}
+
+// inText returns the kubelet's words for a kind of container in the text of an event.
+func inText(kind model.Kind) string {
+	if kind == model.App {
+		return "Container"
+	}
+	return "Init container"
 }
 
 // restartsAfterProbe reports whether a container that is killed for a failed probe runs again. Its exit code does not
@@ -293,7 +281,8 @@ func (c *computation) start(spec *v1.Container, kind model.Kind) containerStart 
 	if last := c.status.Container(spec.Name); last != nil {
 		start.Attempt = last.Attempt + 1
 		if last.State == model.StateUnknown {
-			c.kill(*last, spec, stopping(spec.Name, "its state is unknown"))
+			c.kill(*last, spec,
+				fmt.Sprintf("%s is in %q state, try killing it before restart", inText(kind), last.State))
 		}
 	}
 	return start

@@ -45,7 +45,7 @@ func statusOf(words string) *model.PodStatus {
 	return status
 }
 
-// asWanted is an actuated function: all actuated resources are equal to the allocated ones.
+// asWanted is a function of the type actuated. It returns the allocated resources as the actuated ones.
 func asWanted(_ types.UID, c *v1.Container, _ *model.ContainerStatus) (v1.ResourceRequirements, bool) {
 	return c.Resources, true
 }
@@ -169,6 +169,19 @@ func TestComputeActionsProbes(t *testing.T) {
 	pod.Spec.RestartPolicy = v1.RestartPolicyNever
 	got = words(computePodActions(pod, seen, failed, asWanted))
 	testutil.Assert(t, got == "kill-sandbox", "liveness with policy Never: %s", got)
+}
+
+// TestKillTextsOfUnknownStates: a container in an unknown state is killed with the kubelet's text.
+func TestKillTextsOfUnknownStates(t *testing.T) {
+	for seen, want := range map[string]string{
+		"sandbox i=exited:0 a=unknown": `Container is in "unknown" state, try killing it before restart`,
+		"sandbox i=unknown":            `Init container is in "unknown" state, try killing it before restart`,
+	} {
+		pod := modeltest.Pod(v1.RestartPolicyAlways, "init:i app:a")
+		kills := computePodActions(pod, statusOf(seen), Probes{}, asWanted).Kill
+		testutil.Require(t, len(kills) == 1, "%s: %+v", seen, kills)
+		testutil.Equal(t, kills[0].Message, want, "%s", seen)
+	}
 }
 
 func TestComputeActionsChanges(t *testing.T) {

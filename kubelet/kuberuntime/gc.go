@@ -17,13 +17,15 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Collector removes dead containers and sandboxes, and logs of pods that are gone.
+// Collector removes dead containers and sandboxes, and logs of pods that are gone. It stops sandboxes of ended pods.
 type Collector struct {
 	Runtime *cri.Runtime
 	// PodLogsDir is the root of the logs.
 	PodLogsDir string
 	// Keep is the number of dead attempts that are kept per container of an existing pod.
 	Keep int
+	// Finished reports whether a pod has ended, so that none of its sandboxes may run. Nil means no.
+	Finished func(types.UID) bool
 }
 
 // Collect removes dead containers, sandboxes and logs. Exists reports whether a pod is wanted or being ended. All dead
@@ -35,6 +37,10 @@ func (c *Collector) Collect(ctx context.Context, exists func(types.UID) bool) er
 	}
 	var errs []error
 	for uid, pod := range pods {
+		// All sandboxes in the list are from before this check, so they belong to the run that has ended.
+		if c.Finished != nil && c.Finished(uid) {
+			errs = append(errs, c.stopLate(ctx, pod))
+		}
 		keep := 0
 		if exists(uid) {
 			keep = c.Keep
@@ -73,7 +79,7 @@ func (c *Collector) remove(ctx context.Context, id string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("log of container %s: %w", id, err)
+		return fmt.Errorf("status of container %s: %w", id, err)
 	}
 	if err := c.Runtime.RemoveContainer(ctx, id); err != nil {
 		return fmt.Errorf("remove container %s: %w", id, err)
@@ -118,7 +124,19 @@ func (c *Collector) sandboxes(ctx context.Context, pod *model.PodStatus, exists 
 	return errors.Join(errs...)
 }
 
-// removeSandbox stops and removes a sandbox. One that was never stopped still has its address.
+// stopLate stops the ready sandboxes of a pod that has ended. A runtime may finish a RunPodSandbox that the pod's end
+// cancelled. The pod's worker did not see such a sandbox, which keeps an address. A later collection removes it.
+func (c *Collector) stopLate(ctx context.Context, pod *model.PodStatus) error {
+	var errs []error
+	for _, sandbox := range pod.Sandboxes {
+		if sandbox.Ready {
+			errs = append(errs, stopSandbox(ctx, c.Runtime, sandbox.ID))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeSandbox stops and removes a sandbox. A sandbox that was never stopped keeps its address.
 func removeSandbox(ctx context.Context, runtime *cri.Runtime, id string) error {
 	if err := runtime.StopPodSandbox(ctx, id); err != nil {
 		return fmt.Errorf("stop sandbox %s: %w", id, err)
@@ -186,9 +204,9 @@ func markLogs(dir, owner string) error {
 	}
 	err := os.WriteFile(filepath.Join(dir, ownerFile), []byte(owner), 0o644)
 	if err != nil {
-		// Nothing removes a directory without its mark.
+		// Collector and RemoveLogs would leave a directory without its mark.
 		_ = os.Remove(filepath.Join(dir, ownerFile))
-		_ = os.Remove(dir) // it stays if it has logs
+		_ = os.Remove(dir) // fails if the directory has logs
 	}
 	return err
 }

@@ -28,7 +28,9 @@ type hookTarget struct {
 	ip string
 }
 
-// postStart runs the postStart hook of a new container. It kills the container if the hook fails.
+// postStart runs the postStart hook of a new container. If the hook fails, postStart kills the container, unless ctx
+// has ended. If ctx ended with the pod, the pod's end kills the container. If ctx ended with the kubelet, the container
+// runs on.
 func (m *Manager) postStart(ctx context.Context, in inSandbox, start containerStart, id string) error {
 	if start.Spec.Lifecycle == nil || start.Spec.Lifecycle.PostStart == nil {
 		return nil
@@ -38,13 +40,15 @@ func (m *Manager) postStart(ctx context.Context, in inSandbox, start containerSt
 	if err == nil {
 		return nil
 	}
-	m.record(in.pod, start.Spec.Name, true)("FailedPostStartHook", fmt.Sprintf("PostStartHook failed: %v", err))
-	kill := containerKill{
-		Container: model.ContainerStatus{ID: id, Name: start.Spec.Name, SandboxID: in.id}, Spec: start.Spec,
-		Message: stopping(start.Spec.Name, "its postStart hook failed"),
-	}
-	if killErr := m.killOne(ctx, in.pod, kill, KillOptions{}, nil); killErr != nil {
-		err = fmt.Errorf("%w; %w", err, killErr)
+	if ctx.Err() == nil {
+		m.record(in.pod, start.Spec.Name, true)("FailedPostStartHook", fmt.Sprintf("PostStartHook failed: %v", err))
+		kill := containerKill{
+			Container: model.ContainerStatus{ID: id, Name: start.Spec.Name, SandboxID: in.id}, Spec: start.Spec,
+			Message: "FailedPostStartHook", // the kubelet's text
+		}
+		if killErr := m.killOne(ctx, in.pod, kill, KillOptions{}, nil); killErr != nil {
+			err = fmt.Errorf("%w; %w", err, killErr)
+		}
 	}
 	return &model.ReasonError{Reason: model.ReasonPostStartHookError, Err: err}
 }
@@ -66,7 +70,8 @@ func (m *Manager) preStop(
 		end = func() { cancel(); <-result }
 	}
 	if err != nil {
-		m.record(pod, k.Container.Name, true)("FailedPreStopHook", fmt.Sprintf("PreStopHook failed: %v", err))
+		m.opts.Events.WarnFailure(ctx, pod, k.Container.Name, "FailedPreStopHook",
+			fmt.Sprintf("PreStopHook failed: %v", err))
 	}
 	return end
 }
@@ -92,8 +97,8 @@ func preStopHook(k containerKill) *v1.LifecycleHandler {
 	return lifecycle.PreStop
 }
 
-// hookSpec returns the container's specification. If no source lists the pod, it is made of the container's annotations
-// and has what a preStop hook needs. Annotations that are not JSON are left out.
+// hookSpec returns the container's specification. If no source lists the pod, hookSpec makes one from the container's
+// annotations, with the fields that a preStop hook needs. It leaves out annotations that are not JSON.
 func hookSpec(k containerKill) *v1.Container {
 	if k.Spec != nil {
 		return k.Spec

@@ -30,7 +30,7 @@ func (m *Manager) imageVolumes(
 		}
 		image, again, err := m.opts.Images.Ensure(ctx, imagemanager.Request{
 			Pod: in.pod, Image: volume.Image.Reference, Policy: volume.Image.PullPolicy, Sandbox: in.config,
-			Record: m.recordImage(in, spec.Name),
+			Record: m.recordImage(ctx, in, spec.Name),
 		})
 		if err != nil {
 			return nil, again, err

@@ -3,6 +3,7 @@ package kuberuntime
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,4 +88,23 @@ func TestImageVolumesThatFail(t *testing.T) {
 				!strings.HasPrefix(result.Waiting["a"].Err.Error(), want), "%v, %+v", err, result.Waiting["a"])
 		})
 	}
+}
+
+// TestEventsWithoutAnImage: containers that lack their image, or the image of a volume, have the kubelet's event in
+// addition to the event with the cause.
+func TestEventsWithoutAnImage(t *testing.T) {
+	b := newBench(t)
+	pod := withImages(map[string]v1.ImageVolumeSource{"volume": {Reference: "missing:1", PullPolicy: v1.PullNever}})
+	pod.Spec.Containers[1].Image = "missing:2"
+	_, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
+	testutil.Assert(t, err != nil, "both containers have their images")
+	var failed []string
+	for _, event := range b.events.List() {
+		if event.Reason == "Failed" && event.Type == v1.EventTypeWarning {
+			failed = append(failed, event.InvolvedObject.FieldPath+" "+event.Message)
+		}
+	}
+	slices.Sort(failed)
+	testutil.Assert(t, slices.Equal(failed, []string{"spec.containers{a} Error: ErrImageNeverPull",
+		"spec.containers{b} Error: ErrImageNeverPull"}), "events %q", failed)
 }

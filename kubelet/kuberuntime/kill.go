@@ -11,12 +11,14 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	crierrors "k8s.io/cri-api/pkg/errors"
 
+	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // minimalGrace is the shortest time in seconds between SIGTERM and SIGKILL, even if the preStop hook took all of the
-// grace period. It is the kubelet's figure.
+// grace period. The kubelet has the same value.
 const minimalGrace = 2
 
 // KillOptions are options of KillPod.
@@ -31,7 +33,8 @@ type KillOptions struct {
 
 // KillPod stops all running containers of a pod, and then its sandboxes. All preStop hooks run at the same time.
 // Sidecars stop after the other containers, the last started first. A pod that only the runtime lists has no spec. Its
-// hooks and grace period come from the containers' annotations. KillPod may be repeated.
+// hooks and grace period come from the containers' annotations. A missing container or sandbox is no error. KillPod may
+// be repeated.
 func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodStatus, opts KillOptions) error {
 	var kills []containerKill
 	for _, container := range status.Containers {
@@ -49,11 +52,17 @@ func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 		return errors.Join(errs...)
 	}
 	for _, sandbox := range status.Sandboxes {
-		if err := m.opts.Runtime.StopPodSandbox(ctx, sandbox.ID); err != nil {
-			errs = append(errs, fmt.Errorf("stop sandbox %s: %w", sandbox.ID, err))
-		}
+		errs = append(errs, stopSandbox(ctx, m.opts.Runtime, sandbox.ID))
 	}
 	return errors.Join(errs...)
+}
+
+// stopSandbox stops a sandbox. A sandbox that is gone counts as stopped.
+func stopSandbox(ctx context.Context, runtime *cri.Runtime, id string) error {
+	if err := runtime.StopPodSandbox(ctx, id); err != nil && !crierrors.IsNotFound(err) {
+		return fmt.Errorf("stop sandbox %s: %w", id, err)
+	}
+	return nil
 }
 
 // killInOrder stops all containers at the same time, but a sidecar only after the containers that started after it.
@@ -96,7 +105,7 @@ func (m *Manager) killOne(ctx context.Context, pod *v1.Pod, k containerKill, opt
 		order.wait(ctx, name, deadline)
 	}
 	seconds := max(minimalGrace, int64(math.Ceil(time.Until(deadline).Seconds())))
-	if err := m.opts.Runtime.StopContainer(ctx, k.Container.ID, seconds); err != nil {
+	if err := m.opts.Runtime.StopContainer(ctx, k.Container.ID, seconds); err != nil && !crierrors.IsNotFound(err) {
 		return fmt.Errorf("stop container %s: %w", name, err)
 	}
 	return nil
@@ -124,7 +133,7 @@ func podGrace(pod *v1.Pod, override *int64) int64 {
 	}
 }
 
-// notNegative returns a pod's own grace period. A negative one counts as one second, as in the API server.
+// notNegative returns a grace period, with one second for a negative one, as in the API server.
 func notNegative(seconds int64) int64 {
 	if seconds < 0 {
 		return 1

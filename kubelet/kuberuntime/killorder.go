@@ -13,21 +13,21 @@ import (
 // killOrder makes a sidecar wait for the containers that it serves: all app containers, and the init containers and
 // sidecars that started after this sidecar (KEP-753). It is safe for concurrent use.
 type killOrder struct {
-	// over has a channel for each container name. The channel is closed when all attempts of the container have ended.
-	over map[string]chan struct{}
-	// after lists the names that a sidecar waits for.
-	after map[string][]string
+	// done has a channel for each container name. The channel is closed when all attempts of the container have ended.
+	done map[string]chan struct{}
+	// waitsFor lists the names that a sidecar waits for.
+	waitsFor map[string][]string
 
 	mu sync.Mutex
-	// left counts the attempts that have not ended, by container name.
-	left map[string]int
+	// remaining counts the attempts that have not ended, by container name.
+	remaining map[string]int
 }
 
 func newKillOrder(pod *v1.Pod, kills []containerKill) *killOrder {
-	o := &killOrder{over: map[string]chan struct{}{}, after: map[string][]string{}, left: map[string]int{}}
+	o := &killOrder{done: map[string]chan struct{}{}, waitsFor: map[string][]string{}, remaining: map[string]int{}}
 	for _, k := range kills {
-		o.over[k.Container.Name] = make(chan struct{})
-		o.left[k.Container.Name]++
+		o.done[k.Container.Name] = make(chan struct{})
+		o.remaining[k.Container.Name]++
 	}
 	var started []string // the names that start after the current one
 	for i := range pod.Spec.Containers {
@@ -36,7 +36,7 @@ func newKillOrder(pod *v1.Pod, kills []containerKill) *killOrder {
 	for i := len(pod.Spec.InitContainers) - 1; i >= 0; i-- {
 		c := &pod.Spec.InitContainers[i]
 		if model.IsSidecar(c) {
-			o.after[c.Name] = append([]string(nil), started...)
+			o.waitsFor[c.Name] = append([]string(nil), started...)
 		}
 		started = append(started, c.Name)
 	}
@@ -48,13 +48,13 @@ func newKillOrder(pod *v1.Pod, kills []containerKill) *killOrder {
 func (o *killOrder) wait(ctx context.Context, name string, deadline time.Time) {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
-	for _, other := range o.after[name] {
-		over, running := o.over[other]
+	for _, other := range o.waitsFor[name] {
+		ended, running := o.done[other]
 		if !running || other == name {
 			continue
 		}
 		select {
-		case <-over:
+		case <-ended:
 		case <-timer.C:
 			return
 		case <-ctx.Done():
@@ -67,7 +67,7 @@ func (o *killOrder) wait(ctx context.Context, name string, deadline time.Time) {
 func (o *killOrder) ended(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.left[name]--; o.left[name] == 0 {
-		close(o.over[name])
+	if o.remaining[name]--; o.remaining[name] == 0 {
+		close(o.done[name])
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/allocation"
@@ -27,7 +28,7 @@ type Specs interface {
 	PodResources(pod *v1.Pod) (overhead, resources *runtimeapi.LinuxContainerResources)
 }
 
-// Options configure a Manager. All but Backoff are required.
+// Options configure a Manager. All but Backoff and SandboxReady are required.
 type Options struct {
 	Runtime *cri.Runtime
 	Specs   Specs
@@ -39,6 +40,9 @@ type Options struct {
 	RuntimeHandler func(ctx context.Context, class string) (string, error)
 	// Backoff sets the pause before an ended container is started again.
 	Backoff backoff.Options
+	// SandboxReady is called when a new sandbox and its network are ready, before images are pulled. It must not block.
+	// Nil does nothing.
+	SandboxReady func(uid types.UID, now time.Time)
 }
 
 // Manager is the runtime manager. Calls for different pods may run at the same time, calls for one pod must not.
@@ -49,6 +53,9 @@ type Manager struct {
 
 // New makes a manager.
 func New(opts Options) *Manager {
+	if opts.SandboxReady == nil {
+		opts.SandboxReady = func(types.UID, time.Time) {}
+	}
 	return &Manager{opts: opts, crashes: backoff.New(opts.Backoff)}
 }
 
@@ -87,6 +94,9 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 		result.Idle = true
 		return result, nil
 	}
+	if actions.CreateSandbox && len(status.Sandboxes) > 0 {
+		m.record(pod, "", false)("SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+	}
 	if actions.KillSandbox {
 		if err := m.KillPod(ctx, pod, status, KillOptions{Reason: "the pod's sandbox must be stopped"}); err != nil {
 			return result, err
@@ -101,54 +111,61 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 	ips := status.IPs()
 	sandbox, err := m.opts.Specs.Sandbox(ctx, pod, actions.Attempt)
 	if err != nil {
-		return result, m.failSandbox(pod, err)
+		return result, m.failSandbox(ctx, pod, err)
 	}
 	if actions.CreateSandbox {
-		if actions.SandboxID, ips, err = m.runSandbox(ctx, pod, sandbox); err != nil {
-			return result, m.failSandbox(pod, err)
+		if actions.SandboxID, err = m.runSandbox(ctx, pod, sandbox); err != nil {
+			return result, m.failSandbox(ctx, pod, err)
 		}
+		if ips, err = m.newAddresses(ctx, pod, actions.SandboxID); err != nil {
+			return result, err
+		}
+		m.opts.SandboxReady(pod.UID, time.Now())
 	}
 	in := inSandbox{pod: pod, id: actions.SandboxID, config: sandbox, ips: ips, status: status}
 	return result, errors.Join(result.ResizeErr, m.startAll(ctx, in, actions.Start, &result))
 }
 
-func (m *Manager) failSandbox(pod *v1.Pod, err error) error {
-	m.opts.Events.Warn(pod, "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
+func (m *Manager) failSandbox(ctx context.Context, pod *v1.Pod, err error) error {
+	m.opts.Events.WarnFailure(ctx, pod, "", "FailedCreatePodSandBox",
+		fmt.Sprintf("Failed to create pod sandbox: %v", err))
 	return fmt.Errorf("sandbox: %w", err)
 }
 
-func (m *Manager) runSandbox(
-	ctx context.Context, pod *v1.Pod, config *runtimeapi.PodSandboxConfig,
-) (id string, ips []string, err error) {
+func (m *Manager) runSandbox(ctx context.Context, pod *v1.Pod, config *runtimeapi.PodSandboxConfig) (string, error) {
 	if err := markLogs(config.GetLogDirectory(), m.opts.Runtime.Owner()); err != nil {
-		return "", nil, err
+		return "", err
 	}
 	handler := ""
 	if class := pod.Spec.RuntimeClassName; class != nil && *class != "" {
+		var err error
 		if handler, err = m.opts.RuntimeHandler(ctx, *class); err != nil {
-			return "", nil, err
+			return "", err
 		}
 	}
-	id, err = m.opts.Runtime.RunPodSandbox(ctx, config, handler)
-	if err != nil {
-		return "", nil, err
-	}
+	return m.opts.Runtime.RunPodSandbox(ctx, config, handler)
+}
+
+// newAddresses returns the addresses of a new sandbox, none in the host's network.
+func (m *Manager) newAddresses(ctx context.Context, pod *v1.Pod, id string) ([]string, error) {
 	answer, err := m.opts.Runtime.PodSandboxStatus(ctx, id, false)
 	if err != nil {
-		return "", nil, fmt.Errorf("status of the new sandbox: %w", err)
+		m.opts.Events.WarnFailure(ctx, pod, "", "FailedPodSandBoxStatus",
+			fmt.Sprintf("Unable to get pod sandbox status: %v", err))
+		return nil, fmt.Errorf("status of the new sandbox: %w", err)
 	}
 	if pod.Spec.HostNetwork {
-		return id, nil, nil
+		return nil, nil
 	}
 	network := answer.GetStatus().GetNetwork()
 	if network.GetIp() == "" {
-		return "", nil, errors.New("the new sandbox has no address")
+		return nil, m.failSandbox(ctx, pod, errors.New("the new sandbox has no address"))
 	}
-	ips = []string{network.GetIp()}
+	ips := []string{network.GetIp()}
 	for _, more := range network.GetAdditionalIps() {
 		ips = append(ips, more.GetIp())
 	}
-	return id, ips, nil
+	return ips, nil
 }
 
 // inSandbox is the sandbox that containers start in.
@@ -157,12 +174,12 @@ type inSandbox struct {
 	id     string
 	config *runtimeapi.PodSandboxConfig
 	ips    []string
-	// status is the pod's status before the first of these starts.
+	// status is the pod's status before the first of these containers was started.
 	status *model.PodStatus
 }
 
-// startAll starts the containers in order. It starts the others even if one fails, because no container in starts has
-// to wait for another.
+// startAll starts the containers in order. If a container fails, startAll starts the others, because no container in
+// starts has to wait for another.
 func (m *Manager) startAll(ctx context.Context, in inSandbox, starts []containerStart, result *Result) error {
 	var errs []error
 	for _, start := range starts {

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -53,14 +54,24 @@ func (m *Manager) resizeSandbox(ctx context.Context, pod *v1.Pod, id string) err
 	if err == nil || status.Code(err) == codes.Unimplemented {
 		return nil
 	}
-	err = fmt.Errorf("resize the pod's sandbox: %s", message(err))
-	m.record(pod, "", true)("ResizeError", err.Error())
+	return fmt.Errorf("resize the pod's sandbox: %s", message(err))
+}
+
+// resizeAll makes the runtime change resources, and records the result.
+func (m *Manager) resizeAll(ctx context.Context, pod *v1.Pod, actions *podActions) error {
+	err := m.resizePod(ctx, pod, actions)
+	switch {
+	case err != nil:
+		m.opts.Events.WarnFailure(ctx, pod, "", "ResizeError", allocation.Message("Pod resize error", pod, err.Error()))
+	case actions.Resized: // a container that was killed for it starts with the new resources
+		m.record(pod, "", false)("ResizeCompleted", allocation.Message("Pod resize completed", pod, ""))
+	}
 	return err
 }
 
-// resizeAll makes the runtime change resources (doPodResizeAction of pkg/kubelet/kuberuntime). Meanwhile the pod's
+// resizePod makes the runtime change resources (doPodResizeAction of pkg/kubelet/kuberuntime). Meanwhile the pod's
 // cgroup has room for the old and the new resources. Memory limits are lowered before others are raised.
-func (m *Manager) resizeAll(ctx context.Context, pod *v1.Pod, actions *podActions) error {
+func (m *Manager) resizePod(ctx context.Context, pod *v1.Pod, actions *podActions) error {
 	if actions.Resized {
 		if err := m.resizeSandbox(ctx, pod, actions.SandboxID); err != nil {
 			return err
@@ -71,13 +82,8 @@ func (m *Manager) resizeAll(ctx context.Context, pod *v1.Pod, actions *podAction
 	var errs []error
 	for _, resize := range resizes {
 		if err := m.resizeOne(ctx, pod, resize); err != nil {
-			err = fmt.Errorf("resize container %s: %w", resize.Spec.Name, err)
-			m.record(pod, resize.Spec.Name, true)("ResizeError", err.Error())
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("resize container %s: %w", resize.Spec.Name, err))
 		}
-	}
-	if actions.Resized && len(resizes) > 0 && len(errs) == 0 {
-		m.record(pod, "", false)("ResizeCompleted", "The containers have the resources that the pod is allocated")
 	}
 	return errors.Join(errs...)
 }

@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
@@ -41,8 +42,11 @@ func TestComputeResizes(t *testing.T) {
 		now := func(types.UID, *v1.Container, *model.ContainerStatus) (v1.ResourceRequirements, bool) {
 			return memory(test.now), true
 		}
-		got := words(computePodActions(pod, statusOf("sandbox a=running"), Probes{}, now))
-		testutil.Assert(t, got == test.want, "%s: got %q, want %q", test.name, got, test.want)
+		actions := computePodActions(pod, statusOf("sandbox a=running"), Probes{}, now)
+		testutil.Equal(t, words(actions), test.want, "%s", test.name)
+		for _, kill := range actions.Kill {
+			testutil.Equal(t, kill.Message, "Container a resize requires restart", "event")
+		}
 	}
 }
 
@@ -61,10 +65,13 @@ func TestResize(t *testing.T) {
 	b.fake.InjectError("UpdateContainerResources", errors.New("not now"))
 	result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
 	testutil.Assert(t, err != nil && result.ResizeErr != nil, "a failed update is not an error")
+	testutil.Equal(t, b.message("ResizeError"),
+		allocation.Message("Pod resize error", pod, "resize container a: not now"), "event")
 	for range 2 {
 		b.sync(pod, Probes{})
 	}
-	testutil.Equal(t, updates(), 2, "updates, of which one failed")
+	testutil.Equal(t, b.message("ResizeCompleted"), allocation.Message("Pod resize completed", pod, ""), "event")
+	testutil.Equal(t, updates(), 2, "updates, with the failed one")
 	b.fake.SetFakeContainerStats([]*runtimeapi.ContainerStats{{
 		Attributes: &runtimeapi.ContainerAttributes{Id: container.ID},
 		Memory:     &runtimeapi.MemoryUsage{WorkingSetBytes: &runtimeapi.UInt64Value{Value: 48 << 20}},
@@ -77,7 +84,20 @@ func TestResize(t *testing.T) {
 	b.sync(pod, Probes{})
 	now, known := b.opts.Allocation.Actuated(pod.UID, &pod.Spec.Containers[0], &container)
 	testutil.Assert(t, known && now.Limits.Memory().String() == "50Mi" && updates() == 3,
-		"it has %v after %d updates", now, updates())
+		"actuated resources %v after %d updates", now, updates())
+}
+
+// TestResizeByRestart: a resize that only restarts a container has completed when the container is killed, too.
+func TestResizeByRestart(t *testing.T) {
+	b, pod := started(t, "app:a")
+	container := b.status(pod).Containers[0]
+	testutil.Must(t, b.opts.Allocation.SetActuated(pod.UID, &container, memory("64Mi")))
+	c := &pod.Spec.Containers[0]
+	c.Resources, c.ResizePolicy = memory("128Mi"), []v1.ContainerResizePolicy{
+		{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
+	b.sync(pod, Probes{})
+	testutil.Equal(t, b.status(pod).Container("a").Attempt, 1, "the attempt")
+	testutil.Equal(t, b.message("ResizeCompleted"), allocation.Message("Pod resize completed", pod, ""), "event")
 }
 
 // TestResizeOfUnknownResources: if the actuated resources are unknown, the allocated ones are applied, unless the
@@ -155,7 +175,7 @@ func TestResizeTellsTheSandbox(t *testing.T) {
 			testutil.Equal(t, strings.Join(calls, " "), test.want, "calls")
 			b.sync(pod, Probes{})
 			now, known := b.opts.Allocation.Actuated(pod.UID, &pod.Spec.Containers[0], &container)
-			testutil.Assert(t, known && fmt.Sprint(now.Limits.Memory()) == "128Mi", "it has %v after another sync", now)
+			testutil.Assert(t, known && fmt.Sprint(now.Limits.Memory()) == "128Mi", "%v after another sync", now)
 		})
 	}
 }

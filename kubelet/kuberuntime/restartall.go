@@ -44,7 +44,7 @@ func (m *Manager) restartAll(
 			others = append(others, container)
 		}
 	}
-	// The containers get no hooks, and only minimalGrace: this is a reset of the pod, not its end.
+	// No preStop hook runs, and each container gets only minimalGrace: the pod is reset, not ended.
 	atOnce := KillOptions{Grace: new(int64)}
 	if err := each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, atOnce, nil) }); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (m *Manager) Discard(ctx context.Context, status *model.PodStatus) error {
 	return nil
 }
 
-// remove removes containers of a pod in this order.
+// remove removes containers of a pod in the given order.
 func (m *Manager) remove(ctx context.Context, status *model.PodStatus, containers []model.ContainerStatus) error {
 	for _, container := range containers {
 		if err := m.opts.Runtime.RemoveContainer(ctx, container.ID); err != nil {

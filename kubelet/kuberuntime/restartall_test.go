@@ -72,7 +72,7 @@ func TestRestartAll(t *testing.T) {
 	})
 }
 
-// TestRestartAllIsResumed: an interrupted restart is repeated, because the container that asked for it is removed last.
+// TestRestartAllIsResumed: an interrupted restart is repeated, because the container that triggered it is removed last.
 func TestRestartAllIsResumed(t *testing.T) {
 	b := newBench(t)
 	pod := allOn42()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -24,18 +25,22 @@ func (m *Manager) start(ctx context.Context, in inSandbox, start containerStart)
 	name := start.Spec.Name
 	image, again, err := m.opts.Images.Ensure(ctx, imagemanager.Request{
 		Pod: in.pod, Image: start.Spec.Image, Policy: start.Spec.ImagePullPolicy, Sandbox: in.config,
-		Record: m.recordImage(in, name),
+		Record: m.recordImage(ctx, in, name),
 	})
+	var volumes map[string]*runtimeapi.ImageSpec
+	if err == nil {
+		volumes, again, err = m.imageVolumes(ctx, in, start.Spec)
+	}
 	if err != nil {
+		if reason := new(model.ReasonError); errors.As(err, &reason) {
+			// The kubelet has this second event, too.
+			m.opts.Events.WarnFailure(ctx, in.pod, name, "Failed", "Error: "+reason.Reason)
+		}
 		return again, err
 	}
-	volumes, again, err := m.imageVolumes(ctx, in, start.Spec)
+	target, err := in.target(name)
 	if err != nil {
-		return again, err
-	}
-	target, err := in.target(start.Spec.Name)
-	if err != nil {
-		return 0, err
+		return 0, m.failed(ctx, in, name, model.ReasonCreateConfigError, err)
 	}
 	if start.Attempt == 0 { // other clients of the runtime may have removed earlier attempts
 		if start.Attempt, err = attemptAfterLogs(filepath.Join(in.config.GetLogDirectory(), name)); err != nil {
@@ -51,9 +56,7 @@ func (m *Manager) start(ctx context.Context, in inSandbox, start containerStart)
 		return 0, err
 	}
 	if err := m.opts.Runtime.StartContainer(ctx, id); err != nil {
-		m.record(in.pod, name, true)("Failed", "Error: "+message(err))
-		return 0, &model.ReasonError{Reason: model.ReasonRunContainerError,
-			Err: fmt.Errorf("start container %s: %s", name, message(err))}
+		return 0, m.failed(ctx, in, name, model.ReasonRunContainerError, err)
 	}
 	m.record(in.pod, name, false)("Started", "Container started")
 	return 0, m.postStart(ctx, in, start, id)
@@ -84,20 +87,26 @@ func attemptAfterLogs(dir string) (uint32, error) {
 func (in *inSandbox) target(name string) (string, error) {
 	for i := range in.pod.Spec.EphemeralContainers {
 		if c := &in.pod.Spec.EphemeralContainers[i]; c.Name == name && c.TargetContainerName != "" {
-			target := in.status.Container(c.TargetContainerName)
-			if target == nil || target.State != model.StateRunning {
-				return "", &model.ReasonError{Reason: model.ReasonCreateConfigError,
-					Err: fmt.Errorf("its target container %s does not run", c.TargetContainerName)}
+			switch target := in.status.Container(c.TargetContainerName); {
+			case target == nil:
+				return "", fmt.Errorf("unable to find target container %s", c.TargetContainerName)
+			case target.State != model.StateRunning:
+				return "", fmt.Errorf("target container %s does not run", c.TargetContainerName)
+			default:
+				return target.ID, nil
 			}
-			return target.ID, nil
 		}
 	}
 	return "", nil
 }
 
-func (m *Manager) recordImage(in inSandbox, name string) func(reason, message string) {
+func (m *Manager) recordImage(ctx context.Context, in inSandbox, name string) func(reason, message string) {
 	return func(reason, message string) {
-		m.record(in.pod, name, !slices.Contains([]string{"Pulling", "Pulled", "BackOff"}, reason))(reason, message)
+		if slices.Contains([]string{"Pulling", "Pulled", "BackOff"}, reason) {
+			m.record(in.pod, name, false)(reason, message)
+		} else {
+			m.opts.Events.WarnFailure(ctx, in.pod, name, reason, message)
+		}
 	}
 }
 
@@ -105,10 +114,7 @@ func (m *Manager) recordImage(in inSandbox, name string) func(reason, message st
 func (m *Manager) create(
 	ctx context.Context, in inSandbox, start containerStart, input podspec.ContainerInput,
 ) (string, error) {
-	fail := func(reason string, err error) error {
-		m.record(in.pod, start.Spec.Name, true)("Failed", "Error: "+message(err))
-		return &model.ReasonError{Reason: reason, Err: errors.New(message(err))}
-	}
+	fail := func(reason string, err error) error { return m.failed(ctx, in, start.Spec.Name, reason, err) }
 	config, err := m.opts.Specs.Container(ctx, input)
 	if err != nil {
 		return "", fail(model.ReasonCreateConfigError, err)
@@ -125,6 +131,12 @@ func (m *Manager) create(
 	}
 	m.record(in.pod, start.Spec.Name, false)("Created", "Container created")
 	return id, nil
+}
+
+// failed records that a container cannot be made or started, and returns the reason why it waits.
+func (m *Manager) failed(ctx context.Context, in inSandbox, name, reason string, err error) error {
+	m.opts.Events.WarnFailure(ctx, in.pod, name, "Failed", "Error: "+message(err))
+	return &model.ReasonError{Reason: reason, Err: errors.New(message(err))}
 }
 
 // message returns the text of an error without the gRPC prefix.

@@ -223,7 +223,7 @@ type fieldWalk struct {
 
 // walk visits value. pattern is its name in the list, and path its name in the pod.
 func (w *fieldWalk) walk(pattern, path string, value any) {
-	if w.allowed[pattern] || w.below(pattern) {
+	if w.allowed[pattern] || w.covered(pattern) {
 		return
 	}
 	switch value := value.(type) {
@@ -250,8 +250,8 @@ func (w *fieldWalk) walk(pattern, path string, value any) {
 	w.refused = append(w.refused, field.Forbidden(field.NewPath(path), "the kubelet core cannot honour this field"))
 }
 
-// below reports whether the list has the field or a field above it with **.
-func (w *fieldWalk) below(pattern string) bool {
+// covered reports whether the list has the field or a field above it with **.
+func (w *fieldWalk) covered(pattern string) bool {
 	for end := len(pattern); end > 0; end = strings.LastIndexAny(pattern[:end], ".[") {
 		if w.allowed[pattern[:end]+".**"] || w.allowed[strings.TrimSuffix(pattern[:end], "[]")+".**"] {
 			return true

@@ -137,7 +137,7 @@ func (d *Documents) add(text []byte) (empty bool, err error) {
 	}
 	known, err := d.Objects.Decode(meta.Kind, raw)
 	if !known {
-		return false, fmt.Errorf("kind: %q is none of Pod, PodList, ConfigMap, Secret, PersistentVolume, "+
+		return false, fmt.Errorf("kind: %q is not one of Pod, PodList, ConfigMap, Secret, PersistentVolume, "+
 			"PersistentVolumeClaim: %w", meta.Kind, errdefs.ErrInvalidArgument)
 	}
 	return false, err

@@ -170,7 +170,7 @@ func TestStatic(t *testing.T) {
 		strings.Replace(minimal, "name: pod", "name: pod, annotations: {kubernetes.io/config.mirror: x}", 1), origin)
 	testutil.Assert(t, !model.IsMirror(claimed), "a manifest makes a mirror pod")
 	err := Static(&v1.Pod{}, origin)
-	testutil.Assert(t, err != nil, "a pod without a name is taken")
+	testutil.Assert(t, err != nil, "a pod without a name is accepted")
 }
 
 func TestDefaults(t *testing.T) {

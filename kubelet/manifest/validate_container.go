@@ -227,7 +227,7 @@ func (c *containerCheck) probes(container *v1.Container, kind model.Kind, at *fi
 	}
 }
 
-// httpGet takes the protocol that an API server sets by default, and no other.
+// httpGet accepts only the protocol that an API server sets by default.
 func (c *containerCheck) httpGet(container *v1.Container, get *v1.HTTPGetAction, at *field.Path) {
 	c.port(container, get.Port, at.Child("port"))
 	c.add(fieldcheck.OneOf(at.Child("protocol"), ptr.Deref(get.Protocol, v1.HTTPProtocolHTTP1),

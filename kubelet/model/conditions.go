@@ -15,7 +15,7 @@ func FindCondition(list []v1.PodCondition, kind v1.PodConditionType) *v1.PodCond
 	return &list[i]
 }
 
-// Ready says whether the status of the pod says that it is Ready.
+// Ready reports whether the pod's status has the condition Ready.
 func Ready(pod *v1.Pod) bool {
 	c := FindCondition(pod.Status.Conditions, v1.PodReady)
 	return c != nil && c.Status == v1.ConditionTrue

@@ -16,7 +16,8 @@ type PodStatus struct {
 	Sandboxes []SandboxStatus
 	// Containers has all existing attempts of all containers, newest first for each name.
 	Containers []ContainerStatus
-	// ObservedAt is the time before the first request to the runtime: all earlier actions are observed.
+	// ObservedAt is a time before the first request to the runtime. The status shows all actions that ended before that
+	// time.
 	ObservedAt time.Time
 }
 
@@ -105,6 +106,33 @@ func (s *PodStatus) ReadySandbox() *SandboxStatus {
 		return &s.Sandboxes[0]
 	}
 	return nil
+}
+
+// UsableSandbox returns the pod's sandbox, or nil and the reason why it must be replaced (PodSandboxChanged of
+// pkg/kubelet/kuberuntime/util). It must be the only ready one and have the pod's network mode. Without the host's
+// network, it must have an address.
+func UsableSandbox(pod *v1.Pod, status *PodStatus) (sandbox *SandboxStatus, problem string) {
+	ready := 0
+	for i := range status.Sandboxes {
+		if status.Sandboxes[i].Ready {
+			ready++
+		}
+	}
+	newest := status.ReadySandbox()
+	switch {
+	case len(status.Sandboxes) == 0:
+		return nil, "no pod sandbox exists"
+	case ready > 1:
+		return nil, "multiple pod sandboxes are ready"
+	case newest == nil:
+		return nil, "pod sandbox is not ready"
+	case newest.HostNetwork != pod.Spec.HostNetwork:
+		return nil, "pod sandbox has another network namespace mode"
+	case !newest.HostNetwork && len(newest.IPs) == 0:
+		return nil, "pod sandbox has no IP address"
+	default:
+		return newest, ""
+	}
 }
 
 // IPs returns the addresses of the pod's ready sandbox, primary first.

@@ -110,7 +110,7 @@ func raise(most, other v1.ResourceList) {
 	}
 }
 
-// IsExtended says whether a resource is of a device plugin or an administrator: its name has a domain other than
+// IsExtended reports whether a resource is of a device plugin or an administrator: its name has a domain other than
 // Kubernetes'. Names of a resource quota, such as requests.example.com/card, are not extended resources.
 func IsExtended(name v1.ResourceName) bool {
 	domain, _, found := strings.Cut(string(name), "/")

@@ -191,5 +191,5 @@ func TestResourceField(t *testing.T) {
 	}
 	_, err := ResourceField(&v1.Pod{}, &container,
 		&v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("-1")}, node)
-	testutil.Assert(t, err != nil, "a negative divisor was taken")
+	testutil.Assert(t, err != nil, "a negative divisor was accepted")
 }

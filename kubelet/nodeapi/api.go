@@ -34,11 +34,12 @@ type APIOptions struct {
 	Reads   Reads
 	Runtime Runtime
 	// CertFile and KeyFile are PEM files of the serving certificate and its key. They are read again after a renewal.
-	// Without them a self-signed pair for NodeName and IPs is kept in CertDir and renewed in time.
+	// Without them a self-signed pair for NodeName and IPs is kept in CertDir. It is renewed in time, and when IPs
+	// returns another address. A nil IPs returns none.
 	CertFile, KeyFile string
 	CertDir           string
 	NodeName          string
-	IPs               []string
+	IPs               func() []string
 	// ClientCAFile has the PEM certificates of the authorities for client certificates. It is read again after a
 	// change.
 	ClientCAFile string

@@ -111,7 +111,7 @@ func TestListenTLSRefuses(t *testing.T) {
 		"no pair":                    func(o *APIOptions) { o.CertFile, o.KeyFile = good.file, empty },
 		"nowhere for a pair":         func(o *APIOptions) { o.CertDir = "" },
 		"a directory that is a file": func(o *APIOptions) { o.CertDir = empty },
-		"no IP":                      func(o *APIOptions) { o.IPs = []string{"localhost"} },
+		"no IP":                      func(o *APIOptions) { o.IPs = fixedIPs("localhost") },
 		"no address":                 func(o *APIOptions) { o.Address = "nonsense" },
 	} {
 		opts := APIOptions{Address: "127.0.0.1:0", CertDir: t.TempDir(), NodeName: "node", ClientCAFile: good.file,

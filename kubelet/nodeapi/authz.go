@@ -17,15 +17,16 @@ import (
 )
 
 // authorizer authorizes clients. Named users and groups may do everything, and other clients nothing. If none is named,
-// the API server is asked about the node's subresource of the path. Without a reviewer every request is refused.
+// the API server is asked about the node's subresource of the path. If none is named and there is no reviewer, every
+// request is refused.
 type authorizer struct {
 	users, groups []string
 	reviewer      Reviewer // nil for none
 	node          string
 }
 
-// filter passes allowed requests on. It answers 401 to unknown clients, 403 to clients without the right, and 503 if
-// too many reviews are running. It checks the certificate or token of each request, also on an open connection. A
+// filter passes allowed requests to next. It answers 401 to unknown clients, 403 to clients without the right, and 503
+// if too many reviews are running. It checks the certificate or token of each request, also on an open connection. A
 // session that has begun is not checked again: a command or a followed log outlives its client's certificate or token.
 func filter(known *authenticator, allowed *authorizer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +56,8 @@ func filter(known *authenticator, allowed *authorizer, next http.Handler) http.H
 	})
 }
 
-// unauthorized answers 401. It only logs why the API server could not be asked: an unknown client need not learn that.
+// unauthorized answers 401. The reason why the API server could not review the token goes only to the log: an unknown
+// client need not learn it.
 func unauthorized(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case overloaded(w, err):
@@ -72,7 +74,7 @@ func overloaded(w http.ResponseWriter, err error) bool {
 	seconds, ok := apierrors.SuggestsClientDelay(err)
 	if ok {
 		w.Header().Set("Retry-After", strconv.Itoa(max(seconds, 1)))
-		http.Error(w, "Service Unavailable: too many clients ask at once", http.StatusServiceUnavailable)
+		http.Error(w, "Service Unavailable: too many clients are being reviewed", http.StatusServiceUnavailable)
 	}
 	return ok
 }
@@ -84,7 +86,7 @@ func (a *authorizer) allows(
 	if len(a.users)+len(a.groups) > 0 || a.reviewer == nil {
 		named := slices.Contains(a.users, user.Username) ||
 			slices.ContainsFunc(user.Groups, func(group string) bool { return slices.Contains(a.groups, group) })
-		return named, "they are not allowed by --client-users and --client-groups", nil
+		return named, "--client-users and --client-groups do not allow this user", nil
 	}
 	verb, subresources := question(r.Method, r.URL.Path)
 	for _, subresource := range subresources {
@@ -93,7 +95,7 @@ func (a *authorizer) allows(
 			return ok, reason, err
 		}
 	}
-	why := fmt.Sprintf("they may not %s nodes/%s of %s", verb, subresources[0], a.node)
+	why := fmt.Sprintf("the user may not %s nodes/%s of %s", verb, subresources[0], a.node)
 	if reason != "" {
 		why += ": " + reason
 	}

@@ -68,12 +68,12 @@ func TestReviewed(t *testing.T) {
 		{"everything", a.client, "POST", "/exec/ns/nosuch/c", nil, 0},
 		{"everything", a.client, "GET", "/metrics/cadvisor", nil, 0},
 		{"reads", reader, "GET", "/pods", nil, 0},
-		{"no command of a reader", reader, "POST", "/exec/ns/pod/c", nil, http.StatusForbidden},
-		{"nor by a WebSocket", reader, "GET", "/exec/ns/pod/c", nil, http.StatusForbidden},
+		{"a reader runs no command", reader, "POST", "/exec/ns/pod/c", nil, http.StatusForbidden},
+		{"a reader runs no command over a WebSocket", reader, "GET", "/exec/ns/pod/c", nil, http.StatusForbidden},
 		{"metrics", scraper, "GET", "/metrics/resource", nil, 0},
-		{"metrics alone", scraper, "GET", "/pods", nil, http.StatusForbidden},
+		{"a scraper reads metrics only", scraper, "GET", "/pods", nil, http.StatusForbidden},
 		{"a token", nobody, "GET", "/pods/", bearer("good"), 0},
-		{"a token for something else", nobody, "GET", "/configz", bearer("good"), http.StatusForbidden},
+		{"a token without the right", nobody, "GET", "/configz", bearer("good"), http.StatusForbidden},
 		{"a bad token", nobody, "GET", "/pods", bearer("bad"), http.StatusUnauthorized},
 		{"nothing", nobody, "GET", "/pods", nil, http.StatusUnauthorized},
 	} {
@@ -94,7 +94,8 @@ func TestReviewed(t *testing.T) {
 		"a token while the server is away: %d %q", code, body)
 	entry := hook.LastEntry()
 	testutil.Assert(t, entry != nil && entry.Level == logrus.WarnLevel &&
-		strings.Contains(fmt.Sprint(entry.Data[logrus.ErrorKey]), "no API server"), "log of it: %+v", entry)
+		strings.Contains(fmt.Sprint(entry.Data[logrus.ErrorKey]), "no API server"),
+		"log of the failed review: %+v", entry)
 	r.err = apierrors.NewTooManyRequests("busy", 7)
 	for name, client := range map[string]*http.Client{"token": nobody, "certificate": a.client} {
 		code, body := a.do(client, "GET", "/pods", bearer("good")...)

@@ -30,6 +30,9 @@ func servingCertificates(opts APIOptions) (certificates, error) {
 		return nil, errors.New(
 			"serving over TLS needs a certificate and its key, or a directory to keep self-signed ones in")
 	}
+	if opts.IPs == nil {
+		opts.IPs = func() []string { return nil }
+	}
 	signed := &selfSigned{dir: opts.CertDir, name: opts.NodeName, ips: opts.IPs, now: time.Now}
 	if _, err := signed.get(context.Background()); err != nil { // making a certificate is quick
 		return nil, err

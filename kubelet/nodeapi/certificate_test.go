@@ -25,7 +25,7 @@ func TestSelfMadeCertificate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "pki")
 	var a *api
 	start := func(ips ...string) *x509.Certificate {
-		a = startAPI(t, &runtime{}, func(o *APIOptions) { o.CertDir, o.IPs = dir, ips })
+		a = startAPI(t, &runtime{}, func(o *APIOptions) { o.CertDir, o.IPs = dir, fixedIPs(ips...) })
 		return served(t, a)
 	}
 	first := start("127.0.0.1", "fd00::1")
@@ -40,17 +40,20 @@ func TestSelfMadeCertificate(t *testing.T) {
 	}
 	again := start("fd00::1", "127.0.0.1")
 	testutil.Assert(t, again.Equal(first), "the kept certificate is not used")
-	moved := start("127.0.0.2")
-	testutil.Assert(t, !moved.Equal(first) && moved.IPAddresses[0].Equal(net.ParseIP("127.0.0.2")),
-		"after a move: %v", moved.IPAddresses)
+	moved := start("fd00::2")
+	testutil.Assert(t, !moved.Equal(first) && moved.IPAddresses[0].Equal(net.ParseIP("fd00::2")),
+		"after a change of the address: %v", moved.IPAddresses)
 	testutil.Must(t, os.Truncate(filepath.Join(dir, keyName), 10))
-	repaired := start("127.0.0.2")
-	testutil.Assert(t, !repaired.Equal(moved), "half a pair is used")
+	repaired := start("fd00::2")
+	testutil.Assert(t, !repaired.Equal(moved), "a pair with a broken key is used")
 }
 
 func TestSelfMadeCertificateIsRenewed(t *testing.T) {
 	now := time.Now()
-	s := &selfSigned{dir: t.TempDir(), name: "node", now: func() time.Time { return now }}
+	ips := []string{"192.0.2.1"}
+	s := &selfSigned{
+		dir: t.TempDir(), name: "node", ips: func() []string { return ips }, now: func() time.Time { return now },
+	}
 	get := func() *x509.Certificate {
 		t.Helper()
 		pair, err := s.get(t.Context())
@@ -65,7 +68,12 @@ func TestSelfMadeCertificateIsRenewed(t *testing.T) {
 	testutil.Assert(t, !second.Equal(first) && !second.NotAfter.Before(now.Add(certificateLife-time.Minute)),
 		"not renewed: until %v, now is %v", second.NotAfter, now)
 	kept := s.load()
-	testutil.Assert(t, kept != nil && kept.Leaf.Equal(second), "the renewed one is not kept")
+	testutil.Assert(t, kept != nil && kept.Leaf.Equal(second), "the renewed pair is not stored")
+	ips = []string{"192.0.2.2"}
+	testutil.Assert(t, get().IPAddresses[0].Equal(net.ParseIP(ips[0])), "the certificate keeps an earlier address")
+	second = get()
+	ips = []string{"127.0.0.1"}
+	testutil.Assert(t, get().Equal(second), "replaced on a node without a network")
 	// The server goes on if the directory cannot be written.
 	s.dir = filepath.Join(s.dir, certificateName)
 	now = now.Add(certificateLife)
@@ -87,5 +95,5 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 	write("the second")
 	testutil.Equal(t, served(t, a).Subject.CommonName, "the second", "serves")
 	writeFile(t, keyFile, []byte("broken"))
-	testutil.Equal(t, served(t, a).Subject.CommonName, "the second", "with a broken key it serves")
+	testutil.Equal(t, served(t, a).Subject.CommonName, "the second", "serves with a broken key file")
 }

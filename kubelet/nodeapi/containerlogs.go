@@ -70,8 +70,8 @@ func (s *API) containerLogs(w http.ResponseWriter, r *http.Request) {
 	case !sent:
 		writeError(w, err)
 	default:
-		log.G(r.Context()).WithError(err).WithField("path", opts.Path).Debug("log was not sent to its end")
-		panic(http.ErrAbortHandler) // otherwise the client would take this for the log's end
+		log.G(r.Context()).WithError(err).WithField("path", opts.Path).Debug("log was not sent completely")
+		panic(http.ErrAbortHandler) // the client must not take a broken log for a complete one
 	}
 }
 
@@ -197,7 +197,7 @@ func parseLogQuery(query url.Values, now time.Time) (parsed logQuery, err error)
 			return parsed, unprocessable("tailLines: cannot be set together with stream %s", parsed.stream)
 		}
 	default:
-		return parsed, unprocessable("stream: %q is none of All, Stdout and Stderr", parsed.stream)
+		return parsed, unprocessable("stream: %q is not one of All, Stdout and Stderr", parsed.stream)
 	}
 	return parsed, nil
 }

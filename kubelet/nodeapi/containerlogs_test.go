@@ -68,7 +68,7 @@ func TestContainerLogs(t *testing.T) {
 		{"pod/c?sinceSeconds=1&sinceTime=" + stamp, 422,
 			"sinceTime: at most one of `sinceTime` or `sinceSeconds` may be specified\n"},
 		{"pod/c?sinceTime=yesterday", 400, "sinceTime: \"yesterday\" is not a time like 2006-01-02T15:04:05Z\n"},
-		{"pod/c?stream=Both", 422, "stream: \"Both\" is none of All, Stdout and Stderr\n"},
+		{"pod/c?stream=Both", 422, "stream: \"Both\" is not one of All, Stdout and Stderr\n"},
 		{"pod/c?stream=Stdout&tailLines=1", 422, "tailLines: cannot be set together with stream Stdout\n"},
 	} {
 		if code, body := a.get("/containerLogs/ns/" + c.path); code != c.code || body != c.body {

@@ -25,7 +25,8 @@ func badRequest(format string, args ...any) error {
 	return &statusError{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// retryAfter is the time in seconds after which every CRI runtime drops unused sessions and accepts new ones.
+// retryAfter is the value of Retry-After in seconds. After this time every CRI runtime has dropped unused sessions and
+// accepts new ones.
 const retryAfter = "60"
 
 // writeError answers with an error of this package or of the runtime.

@@ -207,6 +207,9 @@ type api struct {
 	client *http.Client
 }
 
+// fixedIPs returns a function IPs of APIOptions.
+func fixedIPs(ips ...string) func() []string { return func() []string { return ips } }
+
 func startAPI(t testing.TB, r *runtime, edit func(*APIOptions)) *api {
 	t.Helper()
 	if r.asked == nil {
@@ -215,7 +218,7 @@ func startAPI(t testing.TB, r *runtime, edit func(*APIOptions)) *api {
 	a := &api{t: t, authority: newAuthority(t, "clients")}
 	opts := APIOptions{
 		Address: "127.0.0.1:0", CertDir: filepath.Join(t.TempDir(), "pki"), NodeName: "node",
-		IPs:          []string{"127.0.0.1"},
+		IPs:          fixedIPs("127.0.0.1"),
 		ClientCAFile: a.authority.file, Users: []string{"kube-apiserver"}, Runtime: r,
 		Reads: Reads{
 			Config: Config{Node: "node"}, Pods: somePods, Healthy: healthy, RuntimeErr: healthy, Stats: r,

@@ -123,16 +123,16 @@ func (n *nodeStats) memory() (*statsapi.MemoryStats, *statsapi.SwapStats, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	total, used := info["MemTotal"], less(info["MemTotal"], info["MemFree"])
-	working := less(used, info["Inactive(file)"])
+	total, used := info["MemTotal"], difference(info["MemTotal"], info["MemFree"])
+	working := difference(used, info["Inactive(file)"])
 	now := metav1.Now()
 	memory := &statsapi.MemoryStats{
-		Time: now, AvailableBytes: new(less(total, working)), UsageBytes: &used, WorkingSetBytes: &working,
+		Time: now, AvailableBytes: new(difference(total, working)), UsageBytes: &used, WorkingSetBytes: &working,
 		RSSBytes: new(info["AnonPages"]), PageFaults: new(events["pgfault"]),
 		MajorPageFaults: new(events["pgmajfault"]),
 	}
 	swap := &statsapi.SwapStats{Time: now, SwapAvailableBytes: new(info["SwapFree"]),
-		SwapUsageBytes: new(less(info["SwapTotal"], info["SwapFree"]))}
+		SwapUsageBytes: new(difference(info["SwapTotal"], info["SwapFree"]))}
 	return memory, swap, nil
 }
 
@@ -157,5 +157,5 @@ func (n *nodeStats) numbers(name string, unit uint64) (map[string]uint64, error)
 	return values, nil
 }
 
-// less returns a-b, but at least zero: the kernel does not read its counters at the same instant.
-func less(a, b uint64) uint64 { return a - min(a, b) }
+// difference returns a-b, but at least zero: the kernel does not read its counters at the same instant.
+func difference(a, b uint64) uint64 { return a - min(a, b) }

@@ -22,8 +22,8 @@ import (
 const (
 	// upgradeTimeout bounds the connection to the runtime's streaming server and its response.
 	upgradeTimeout = 30 * time.Second
-	// readTimeout bounds a client's wait to read after the end of its session. It is the default of a kubelet's
-	// --streaming-connection-idle-timeout.
+	// readTimeout bounds a client's wait to read, in the middle of a log and after the end of its session. It is the
+	// default of a kubelet's --streaming-connection-idle-timeout.
 	readTimeout = 4 * time.Hour
 	// maxErrorBody is the limit in bytes for the body of a response without an upgrade.
 	maxErrorBody = 64 << 10
@@ -50,7 +50,8 @@ func proxy(w http.ResponseWriter, r *http.Request, address string) error {
 		log.G(r.Context()).WithError(err).Debug("client of a stream is gone")
 		return nil
 	}
-	// Past its buffer, the reader would end the request's context at the deadlines of linger.Wait.
+	// Only the buffered data is read from buffered. Any other read from buffered would end the request's context at the
+	// deadlines of linger.Wait.
 	early, _ := buffered.Peek(buffered.Reader.Buffered())
 	relay(r.Context(), side{client, io.MultiReader(bytes.NewReader(early), client)}, side{backend, from})
 	return nil
@@ -75,7 +76,7 @@ func upgrade(
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	request := r.Clone(ctx)
 	request.URL, request.Host, request.Body, request.ContentLength = location, location.Host, http.NoBody, 0
-	request.Header.Del("Authorization") // it is for this kubelet
+	request.Header.Del("Authorization") // it authenticates the client to this kubelet only
 	if err = request.Write(conn); err == nil {
 		from = bufio.NewReader(conn)
 		response, err = http.ReadResponse(from, request)
@@ -118,19 +119,19 @@ func copyError(ctx context.Context, w http.ResponseWriter, response *http.Respon
 	}
 	w.WriteHeader(response.StatusCode)
 	if _, err := io.Copy(w, io.LimitReader(response.Body, maxErrorBody)); err != nil {
-		log.G(ctx).WithError(err).Debug("error response was not passed on whole")
+		log.G(ctx).WithError(err).Debug("error response was not passed on completely")
 	}
 	return nil
 }
 
-// side is one end of a session: a connection, and a reader with the data that was read before.
+// side is one end of a session: a connection, and a reader that begins with the data that was already read from it.
 type side struct {
 	net.Conn
 	in io.Reader
 }
 
-// relay copies between both sides until one is closed or ctx ends, and closes both. After the backend's end, the client
-// has time to read the rest.
+// relay copies between both sides until one is closed or ctx ends, and closes both. When the backend has closed, the
+// client has time to read the rest.
 func relay(ctx context.Context, client, backend side) {
 	stop := context.AfterFunc(ctx, func() {
 		client.Close()
@@ -139,8 +140,9 @@ func relay(ctx context.Context, client, backend side) {
 	defer stop()
 	var copies sync.WaitGroup
 	copies.Go(func() {
-		_, _ = io.Copy(backend.Conn, client.in) // the protocol reports a session's errors
-		// The server closed while the client still sends. Its output may still be on the way.
+		_, _ = io.Copy(backend.Conn, client.in) // client and server report errors in their own protocol
+		// If the server has closed, the client may still send. The server's output may still be on the way to the
+		// client.
 		_, _ = io.Copy(io.Discard, client.in)
 		backend.Close()
 	})

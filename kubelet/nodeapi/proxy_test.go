@@ -132,7 +132,7 @@ func TestEachSideHangsUp(t *testing.T) {
 	const last = 1 << 20
 	seen := make(chan string, 10)
 	r := &runtime{url: backend(t, func(conn net.Conn) {
-		_, _ = io.WriteString(conn, switching+"early") // a client that is gone is seen below
+		_, _ = io.WriteString(conn, switching+"early") // the read below fails if the client is gone
 		in := bufio.NewReader(conn)
 		for {
 			line, err := in.ReadString('\n')
@@ -182,17 +182,17 @@ func TestEachSideHangsUp(t *testing.T) {
 	fmt.Fprint(conn, "bye\n")
 	expect("bye\n")
 	_, err = io.Copy(io.Discard, conn)
-	testutil.Assert(t, err == nil, "the end is not passed on: %v", err)
+	testutil.Assert(t, err == nil, "the client does not see the end: %v", err)
 	begun := time.Now()
 	settled()
 	took := time.Since(begun)
-	testutil.Assert(t, took <= linger.Grace+20*time.Second, "it lingered for %v", took)
+	testutil.Assert(t, took <= linger.Grace+20*time.Second, "the session lingered for %v", took)
 }
 
-// A client that reads late gets everything, although it sends something meanwhile, as a WebSocket client does that
-// pings the server.
+// TestSlowClientGetsEverything: a client that reads late gets everything, even if it sends something meanwhile, such as
+// a WebSocket ping.
 func TestSlowClientGetsEverything(t *testing.T) {
-	const size = 128 << 10 // more than the client's kernel takes
+	const size = 128 << 10 // more than the client's kernel buffers
 	written := make(chan struct{})
 	r := &runtime{url: backend(t, func(conn net.Conn) {
 		_, _ = io.WriteString(conn, switching)

@@ -104,7 +104,7 @@ func (s *reads) routes(mux *http.ServeMux) {
 func writeJSON(w http.ResponseWriter, r *http.Request, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(v); err != nil {
-		log.G(r.Context()).WithError(err).Debug("response was not sent whole")
+		log.G(r.Context()).WithError(err).Debug("response was not sent completely")
 	}
 }
 

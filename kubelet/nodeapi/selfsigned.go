@@ -36,14 +36,15 @@ const (
 // kubelets' certificates or trusts this one. It is safe for concurrent use.
 type selfSigned struct {
 	dir, name string
-	ips       []string
+	ips       func() []string
 	now       func() time.Time
 
 	mu   sync.Mutex
 	pair *tls.Certificate
 }
 
-// get returns the certificate and renews it in time. Each connection calls it.
+// get returns the certificate. It renews the certificate in time, and after a change of the addresses. Each connection
+// calls it.
 func (s *selfSigned) get(ctx context.Context) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,13 +76,15 @@ func (s *selfSigned) load() *tls.Certificate {
 	return &pair
 }
 
-// good reports whether the certificate names this node and stays valid for at least renewLeft.
+// good reports whether the certificate names this node and its addresses, and stays valid for at least renewLeft. A
+// node that has a loopback address until its network is up keeps its certificate.
 func (s *selfSigned) good(pair *tls.Certificate) bool {
 	if pair == nil || pair.Leaf.NotAfter.Sub(s.now()) < renewLeft || !slices.Contains(pair.Leaf.DNSNames, s.name) {
 		return false
 	}
-	return !slices.ContainsFunc(s.ips, func(text string) bool {
-		return !slices.ContainsFunc(pair.Leaf.IPAddresses, net.ParseIP(text).Equal)
+	return !slices.ContainsFunc(s.ips(), func(text string) bool {
+		ip := net.ParseIP(text)
+		return !ip.IsLoopback() && !slices.ContainsFunc(pair.Leaf.IPAddresses, ip.Equal)
 	})
 }
 
@@ -131,10 +134,10 @@ func (s *selfSigned) sign(key *ecdsa.PrivateKey) ([]byte, error) {
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true, DNSNames: []string{s.name},
 	}
-	for _, text := range s.ips {
+	for _, text := range s.ips() {
 		ip := net.ParseIP(text)
 		if ip == nil {
-			return nil, fmt.Errorf("%q is no IP address", text)
+			return nil, fmt.Errorf("%q is not an IP address", text)
 		}
 		template.IPAddresses = append(template.IPAddresses, ip)
 	}

@@ -15,7 +15,7 @@ import (
 const (
 	// headerTimeout bounds the headers of a request. idleTimeout is the time for which a connection may wait for the
 	// next request. stopTimeout bounds the responses that are under way when ctx ends. Until then responses have no
-	// limit, because clients follow logs.
+	// limit while clients read them, because clients follow logs.
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 90 * time.Second
 	stopTimeout   = 5 * time.Second
@@ -26,7 +26,7 @@ const (
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	ctx = log.WithLogger(ctx, log.G(ctx).WithField("component", "nodeapi"))
 	server := &http.Server{
-		Handler: withLogger(handler), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: withLogger(boundStalls(handler)), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    stdlog.New(errorLog{ctx}, "", 0),
 		Protocols:   new(http.Protocols),

@@ -64,7 +64,7 @@ func loopback(host string) bool {
 func onlyLoopbackNames(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host := (&url.URL{Host: r.Host}).Hostname(); !loopback(host) {
-			http.Error(w, fmt.Sprintf("host %q is not served: ask for localhost or a loopback address", host),
+			http.Error(w, fmt.Sprintf("host %q is not served: use localhost or a loopback address", host),
 				http.StatusForbidden)
 			return
 		}

@@ -34,8 +34,8 @@ func readOnly(t *testing.T, opts Options) func(path string) (int, string) {
 	}
 }
 
-// TestOnlyLoopbackNames refuses requests for other hosts. A web page can point its own name at 127.0.0.1, and a browser
-// would let it read the pods.
+// TestOnlyLoopbackNames: the endpoint refuses requests for other hosts. A web page can point its own name at 127.0.0.1,
+// and a browser would let it read the pods.
 func TestOnlyLoopbackNames(t *testing.T) {
 	s, err := Listen(
 		Options{Address: "127.0.0.1:0", Reads: Reads{Pods: func() []*v1.Pod { return nil }}, Events: func() []v1.Event {

@@ -69,7 +69,8 @@ func (f *figures) ListPodSandboxStats(
 			Cpu:    &runtimeapi.CpuUsage{Timestamp: 5e9, UsageCoreNanoSeconds: number64(3_000_000_000)},
 			Memory: &runtimeapi.MemoryUsage{Timestamp: 5e9, WorkingSetBytes: number64(50)},
 			Network: &runtimeapi.NetworkUsage{
-				DefaultInterface: &runtimeapi.NetworkInterfaceUsage{Name: "eth0", RxBytes: number64(7)}},
+				DefaultInterface: &runtimeapi.NetworkInterfaceUsage{Name: "eth0", RxBytes: number64(7)},
+				Interfaces:       []*runtimeapi.NetworkInterfaceUsage{{Name: "net1", TxBytes: number64(8)}}},
 			Containers: []*runtimeapi.ContainerStats{container(0, 1), container(2, 42), container(1, 2)},
 		}),
 		pod(0, nil),
@@ -142,6 +143,8 @@ func TestSummary(t *testing.T) {
 	pod, c := summary.Pods[0], summary.Pods[0].Containers[0]
 	testutil.Assert(t, pod.PodRef.UID == "u" && *pod.Network.RxBytes == 7 && pod.StartTime.Unix() == 1000,
 		"pod %+v", pod)
+	other := pod.Network.Interfaces
+	testutil.Assert(t, len(other) == 1 && other[0].Name == "net1" && *other[0].TxBytes == 8, "interfaces %+v", other)
 	if c.Name != "c" || *c.Memory.WorkingSetBytes != 42 || *c.CPU.UsageNanoCores != 250_000_000 ||
 		c.StartTime.Unix() != 2000 || *c.Rootfs.UsedBytes != 8 ||
 		*c.CPU.PSI != (statsapi.PSIStats{Full: statsapi.PSIData{Total: 1, Avg10: 2, Avg60: 3, Avg300: 4},

@@ -23,14 +23,12 @@ func podStats(pod *runtimeapi.PodSandboxStats, known *v1.Pod) statsapi.PodStats 
 		Memory:     memoryStats(pod.GetLinux().GetMemory()),
 		IO:         ioStats(pod.GetLinux().GetIo()),
 	}
-	if network := pod.GetLinux().GetNetwork().GetDefaultInterface(); network != nil {
+	if network := pod.GetLinux().GetNetwork(); network.GetDefaultInterface() != nil {
 		out.Network = &statsapi.NetworkStats{
-			Time: at(pod.GetLinux().GetNetwork().GetTimestamp()),
-			InterfaceStats: statsapi.InterfaceStats{
-				Name:    network.GetName(),
-				RxBytes: value(network.GetRxBytes()), RxErrors: value(network.GetRxErrors()),
-				TxBytes: value(network.GetTxBytes()), TxErrors: value(network.GetTxErrors()),
-			},
+			Time: at(network.GetTimestamp()), InterfaceStats: interfaceStats(network.GetDefaultInterface()),
+		}
+		for _, other := range network.GetInterfaces() {
+			out.Network.Interfaces = append(out.Network.Interfaces, interfaceStats(other))
 		}
 	}
 	if processes := pod.GetLinux().GetProcess(); processes != nil {
@@ -59,6 +57,14 @@ func podStats(pod *runtimeapi.PodSandboxStats, known *v1.Pod) statsapi.PodStats 
 		out.Containers = append(out.Containers, made)
 	}
 	return out
+}
+
+func interfaceStats(i *runtimeapi.NetworkInterfaceUsage) statsapi.InterfaceStats {
+	return statsapi.InterfaceStats{
+		Name:    i.GetName(),
+		RxBytes: value(i.GetRxBytes()), RxErrors: value(i.GetRxErrors()),
+		TxBytes: value(i.GetTxBytes()), TxErrors: value(i.GetTxErrors()),
+	}
 }
 
 func containerStats(c *runtimeapi.ContainerStats) statsapi.ContainerStats {

@@ -107,7 +107,7 @@ func TestForeignRootDirectoryIsRefused(t *testing.T) {
 		t.Errorf("a directory with another file: %v", err)
 	}
 	entries, err := os.ReadDir(dir)
-	testutil.Assert(t, err == nil && len(entries) == 1, "it has %v, %v", entries, err)
+	testutil.Assert(t, err == nil && len(entries) == 1, "the directory has %v, %v", entries, err)
 	testutil.Must(t, os.Remove(file))
 	for range 2 {
 		root, err := LockWholeRoot(dir, "ann")
@@ -123,4 +123,23 @@ func TestForeignRootDirectoryIsRefused(t *testing.T) {
 	testutil.Must(t, err)
 	testutil.Must(t, root.RemoveAll())
 	testutil.Gone(t, dir)
+}
+
+// TestLockWholeRootDuringItsRemoval: a root directory that its owner removes is never taken for another program's.
+func TestLockWholeRootDuringItsRemoval(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "root")
+	for range 300 {
+		root, err := LockWholeRoot(dir, "ann")
+		testutil.Must(t, err)
+		removed := make(chan error, 1)
+		go func() { removed <- root.RemoveAll() }()
+		for err = ErrInUse; errors.Is(err, ErrInUse); {
+			var next *Root
+			if next, err = LockWholeRoot(dir, "ann"); err == nil {
+				err = next.RemoveAll()
+			}
+		}
+		testutil.Must(t, errors.Join(err, <-removed, root.Release()))
+		testutil.Assert(t, Removed(dir), "the directory is left")
+	}
 }

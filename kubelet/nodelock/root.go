@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -31,20 +32,30 @@ type Root struct {
 // LockWholeRoot is LockRoot for a caller that removes the whole directory later. If the directory is neither empty nor
 // the owner's, it returns an errdefs.ErrFailedPrecondition and writes nothing.
 func LockWholeRoot(dir, owner string) (*Root, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	err := checkWhole(dir, owner)
+	if errdefs.IsNotFound(err) { // RemoveAll of another process may have begun: the owner's file goes before the lock
+		err = checkWhole(dir, owner)
+	}
+	if errdefs.IsNotFound(err) {
+		return nil, fmt.Errorf("the root directory %s has files of other programs and would be removed: "+
+			"give another --root-dir: %w", dir, errdefs.ErrFailedPrecondition)
+	}
+	if err != nil {
 		return nil, err
 	}
-	// An interrupted start leaves only a lock.
-	if len(entries) > 0 && (len(entries) > 1 || entries[0].Name() != lockFile) {
-		if err := CheckOwner(dir, owner); errdefs.IsNotFound(err) {
-			return nil, fmt.Errorf("the root directory %s has files of other programs and would be removed: "+
-				"give another --root-dir: %w", dir, errdefs.ErrFailedPrecondition)
-		} else if err != nil {
-			return nil, err
-		}
-	}
 	return LockRoot(dir, owner)
+}
+
+// checkWhole is CheckOwner for a directory that may be empty or missing. An interrupted start leaves only a lock.
+func checkWhole(dir, owner string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil || len(entries) == 0 || len(entries) == 1 && entries[0].Name() == lockFile {
+		return err
+	}
+	return CheckOwner(dir, owner)
 }
 
 // CheckOwner returns an errdefs.ErrNotFound if dir is not a root directory, and an errdefs.ErrFailedPrecondition if it
@@ -70,6 +81,9 @@ func CheckOwner(dir, owner string) error {
 func LockRoot(dir, owner string) (*Root, error) {
 	for {
 		file, err := lockIn(dir)
+		if errors.Is(err, os.ErrNotExist) && Removed(dir) {
+			continue // RemoveAll of another process removed it after it was made
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -137,22 +151,44 @@ func (r *Root) RemoveAll() error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(r.dir, ownerFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	for _, name := range []string{ownerFile, lockFile} {
+		if err := os.Remove(filepath.Join(r.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
 	return removeDir(r.dir)
 }
 
-// removeDir removes a directory with its content. A directory that is a mount point stays, empty.
+// removeDir removes an empty directory. A mount point stays, and so does a directory that the next process has locked
+// since the lock was removed.
 func removeDir(dir string) error {
-	if err := os.RemoveAll(dir); !errors.Is(err, unix.EBUSY) {
-		return err
+	for {
+		err := os.Remove(dir)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.EBUSY) {
+			return nil
+		}
+		if !errors.Is(err, unix.ENOTEMPTY) {
+			return err
+		}
+		left, readErr := os.ReadDir(dir)
+		switch {
+		case readErr != nil && !errors.Is(readErr, os.ErrNotExist):
+			return readErr
+		case len(left) == 0: // the next process has removed its lock already
+		case slices.ContainsFunc(left, func(entry os.DirEntry) bool { return entry.Name() == lockFile }):
+			return nil
+		default:
+			return err
+		}
 	}
-	left, err := os.ReadDir(dir)
-	if err == nil && len(left) > 0 {
-		err = fmt.Errorf("%s is in use: %w", filepath.Join(dir, left[0].Name()), unix.EBUSY)
-	}
-	return err
+}
+
+// Removed reports whether RemoveAll has removed a root directory, of which a mount point may be left.
+func Removed(dir string) bool {
+	return !slices.ContainsFunc([]string{ownerFile, lockFile}, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return !errors.Is(err, os.ErrNotExist)
+	})
 }
 
 // Release unlocks the directory.

@@ -27,7 +27,8 @@ type Settings struct {
 	ByPriority map[string]string
 }
 
-// Periods returns the parts of a shutdown in the order of their priorities, none if shutdowns are left alone.
+// Periods returns the parts of a shutdown in the order of their priorities. It returns none if the kubelet does not
+// delay shutdowns.
 func (s Settings) Periods() ([]Period, error) {
 	if len(s.ByPriority) > 0 {
 		return s.byPriority()
@@ -78,8 +79,8 @@ type group struct {
 	period time.Duration
 }
 
-// groups are the groups in the order of their end. A pod is in the group of the highest priority that is not above its
-// own, or in the first group. Empty groups are left out, so they take no time.
+// groups returns the groups in the order in which they end. A pod is in the group of the highest priority that is not
+// above its own, or in the first group. Empty groups are left out, so they take no time.
 func groups(pods []*v1.Pod, periods []Period) []group {
 	all := make([]group, len(periods))
 	for i, p := range periods {

@@ -62,8 +62,8 @@ type Manager struct {
 	lock *os.File
 }
 
-// New makes a manager that delays a shutdown for the sum of the periods at most. Without periods it leaves shutdowns
-// alone.
+// New makes a manager that delays a shutdown for the sum of the periods at most. Without periods, the manager does not
+// delay shutdowns.
 func New(periods []Period) *Manager {
 	m := &Manager{periods: periods, bus: dbus.ConnectSystemBus, dir: configDir}
 	for _, p := range periods {
@@ -96,7 +96,7 @@ func (m *Manager) Run(ctx context.Context, node Node) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if text := fmt.Sprint(err); text != logged { // log a repeated error once, not every second
+		if text := fmt.Sprint(err); text != logged { // log a repeated error only once
 			log.G(ctx).WithError(err).WithField("effect", m.withoutLogind()).Warn("logind cannot be reached")
 			logged = text
 		}
@@ -274,7 +274,7 @@ func (m *Manager) setDown(down bool) {
 	m.node.Changed()
 }
 
-// endAll ends one group of pods after the other. Pods that do not end in time are left to the machine's shutdown.
+// endAll ends one group of pods after the other. The machine's shutdown ends the pods that take longer.
 func (m *Manager) endAll(ctx context.Context) {
 	for _, each := range groups(m.node.Pods(), m.periods) {
 		if ctx.Err() != nil {

@@ -68,7 +68,7 @@ func (c *Cache) Peek(uid types.UID) *model.PodStatus {
 	return c.pods[uid].status
 }
 
-// Has says whether the last list, or a later status, has the pod.
+// Has says whether the pod is in the last list, or has a later status.
 func (c *Cache) Has(uid types.UID) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -29,7 +29,7 @@ const (
 type Event struct {
 	UID  types.UID
 	Kind Kind
-	// ID is the id of the container or sandbox.
+	// ID is the id of the container or sandbox. It is empty if the event stands for unsent events of the pod.
 	ID string
 }
 
@@ -99,16 +99,17 @@ func (g *Generator) Run(ctx context.Context) {
 			timer.Reset(0) // to find changes that happened without a stream
 			soon = true
 		case h := <-g.hints:
-			g.take(h)
-			if len(g.late) > 0 && !soon {
+			if taken := g.take(h); (!taken || len(g.late) > 0) && !soon {
 				timer.Reset(g.opts.Relist)
 				soon = true
 			}
 		case <-timer.C:
-			if err := g.relist(ctx); err != nil && ctx.Err() == nil {
+			pause := g.opts.Relist // after a failure, too: the missed list may be the only source of a change
+			if err := g.relist(ctx); err == nil {
+				pause = g.pause()
+			} else if ctx.Err() == nil {
 				log.G(ctx).WithError(err).Warn("relist failed: pods cannot be listed")
 			}
-			pause := g.pause()
 			timer.Reset(pause)
 			soon = pause == g.opts.Relist
 		}
@@ -147,7 +148,7 @@ func (g *Generator) Pods() map[types.UID]*cri.Pod {
 	return g.pods
 }
 
-// Has says whether the last list has the pod.
+// Has says whether the pod is in the last list.
 func (g *Generator) Has(uid types.UID) bool { return g.Pods()[uid] != nil }
 
 // NameInUse says whether the runtime runs another pod of that full name, such as one whose manifest changed while no
@@ -217,9 +218,14 @@ func (g *Generator) relist(ctx context.Context) error {
 	return nil
 }
 
-// take applies an event of the runtime to the last list.
-func (g *Generator) take(h hint) {
+// take applies an event of the runtime to the last list. It returns false for an event from before the list, which
+// would set the pod back. Another list must follow, because the clock may have been set back between list and event.
+func (g *Generator) take(h hint) bool {
 	g.mu.Lock()
+	if at := h.event.GetCreatedAt(); at != 0 && time.Unix(0, at).Before(g.listed) {
+		g.mu.Unlock()
+		return false
+	}
 	old := g.pods[h.uid]
 	pod := h.applyTo(old)
 	next := maps.Clone(g.pods)
@@ -230,6 +236,7 @@ func (g *Generator) take(h hint) {
 	g.pods = next
 	g.mu.Unlock()
 	g.changed(h.uid, old, pod)
+	return true
 }
 
 // changed sends the changes of a pod between two lists. The cache gets the changes first, so that a reader of an event

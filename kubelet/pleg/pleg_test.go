@@ -213,6 +213,67 @@ func event(uid, sandbox, id string, kind runtimeapi.ContainerEventType) *runtime
 	}
 }
 
+// evented makes the runtime stream the events that are sent to the channel, until broken gets a value.
+func (r *runtime) evented() (events chan<- *runtimeapi.ContainerEventResponse, broken chan<- struct{}) {
+	in, end := make(chan *runtimeapi.ContainerEventResponse), make(chan struct{})
+	r.stream = func(ctx context.Context, out chan *runtimeapi.ContainerEventResponse) error {
+		for {
+			select {
+			case event := <-in:
+				out <- event
+			case <-end:
+				return status.Error(codes.Unavailable, "gone")
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	return in, end
+}
+
+// listedBefore runs a generator, which makes its first list, and then the pod a.
+func (r *runtime) listedBefore(t *testing.T) (g *Generator, container, sandbox string) {
+	t.Helper()
+	conn := cri.New(r, nil, "us")
+	g = New(Options{Runtime: conn, Cache: NewCache(conn)})
+	go g.Run(t.Context())
+	sent(g)
+	container = r.pod(t, "a", "us")
+	return g, container, r.Containers[container].SandboxID
+}
+
+// TestEventBeforeTheList: an event from before the last list changes nothing, and another list follows soon. A later
+// event counts.
+func TestEventBeforeTheList(t *testing.T) {
+	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService()}
+	synctest.Test(t, func(t *testing.T) {
+		events, _ := r.evented()
+		container := r.pod(t, "a", "us")
+		sandbox := r.Containers[container].SandboxID
+		testutil.Must(t, r.StopContainer(t.Context(), container, 0))
+		conn := cri.New(r, nil, "us")
+		g := New(Options{Runtime: conn, Cache: NewCache(conn)})
+		go g.Run(t.Context())
+		events <- event("a", sandbox, sandbox, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
+		time.Sleep(2 * time.Second)
+		sent(g)
+		for _, test := range []struct {
+			age   time.Duration
+			want  string
+			lists int
+		}{{time.Minute, "", 1}, {0, "a:Started", 0}} {
+			calls := len(r.GetCalls())
+			started := event("a", sandbox, container, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
+			started.CreatedAt = time.Now().Add(-test.age).UnixNano()
+			events <- started
+			testutil.Equal(t, sent(g), test.want, "events after a runtime's event of age %v", test.age)
+			time.Sleep(1100 * time.Millisecond)
+			lists := len(r.GetCalls()[calls:]) / 2
+			testutil.Equal(t, lists, test.lists, "lists after a runtime's event of age %v", test.age)
+		}
+	})
+}
+
 // TestEvented: changes in the stream are sent at once and lists are rare, until the stream ends.
 func TestEvented(t *testing.T) {
 	const (
@@ -223,25 +284,8 @@ func TestEvented(t *testing.T) {
 	)
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService()}
 	synctest.Test(t, func(t *testing.T) {
-		events, broken := make(chan *runtimeapi.ContainerEventResponse), make(chan struct{})
-		r.stream = func(ctx context.Context, out chan *runtimeapi.ContainerEventResponse) error {
-			for {
-				select {
-				case event := <-events:
-					out <- event
-				case <-broken:
-					return status.Error(codes.Unavailable, "gone")
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			}
-		}
-		conn := cri.New(r, nil, "us")
-		g := New(Options{Runtime: conn, Cache: NewCache(conn)})
-		go g.Run(t.Context())
-		sent(g)
-		container := r.pod(t, "a", "us")
-		sandbox := r.Containers[container].SandboxID
+		events, broken := r.evented()
+		g, container, sandbox := r.listedBefore(t)
 		events <- event("a", sandbox, sandbox, created) // the first event opens the stream
 		got := sent(g)
 		testutil.Assert(t, got == "a:Started a:Started" && g.Streaming(), "%q, streaming %v", got, g.Streaming())
@@ -283,6 +327,21 @@ func TestEvented(t *testing.T) {
 		time.Sleep(1100 * time.Millisecond)
 		testutil.Equal(t, sent(g), "a:Died", "listed")
 		testutil.Equal(t, g.opts.Cache.Peek("b"), nil, "kept in the cache")
+	})
+}
+
+// TestFailedListWithAStream: the list at the start of a stream fails. The next list, which finds the pod, follows after
+// Relist, although lists are rare while events are streamed.
+func TestFailedListWithAStream(t *testing.T) {
+	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService()}
+	synctest.Test(t, func(t *testing.T) {
+		events, _ := r.evented()
+		g, _, sandbox := r.listedBefore(t)
+		r.InjectError("ListPodSandbox", errors.New("away"))
+		events <- event("a", sandbox, sandbox, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
+		testutil.Equal(t, sent(g), "", "after a list that failed")
+		time.Sleep(1100 * time.Millisecond)
+		testutil.Equal(t, sent(g), "a:Started a:Started", "after the next list")
 	})
 }
 

@@ -78,7 +78,8 @@ func TestRestoredPodsAreConfirmed(t *testing.T) {
 	again.Wait()
 }
 
-// TestCheckpointOfAForgottenSource drops the pods of a removed source: nothing would ever end them.
+// TestCheckpointOfAForgottenSource: Restore drops the pods of a source that is no longer configured, because nothing
+// would ever end them.
 func TestCheckpointOfAForgottenSource(t *testing.T) {
 	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
 	testutil.Must(t, checkpoint.Save([]*v1.Pod{pod("1", "one", "x"), apiPod("2", "two")}))
@@ -95,7 +96,7 @@ func TestCheckpointCorrupt(t *testing.T) {
 	testutil.Exists(t, checkpoint.Path+".corrupt")
 }
 
-// TestCheckpointProblem reports a failing write once, retries, and reports the first success.
+// TestCheckpointProblem: a failing write is reported once and retried. The first success is reported, too.
 func TestCheckpointProblem(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "blocked")
 	testutil.Must(t, os.WriteFile(blocked, nil, 0o600))
@@ -119,7 +120,7 @@ func TestCheckpointProblem(t *testing.T) {
 	testutil.Assert(t, err == nil && bytes.Contains(raw, []byte("two")), "checkpoint %s, %v", raw, err)
 }
 
-// TestCheckpointBursts writes once for a burst, and at once when the sources end.
+// TestCheckpointBursts: a burst of changes causes one write. When the sources end, the write comes at once.
 func TestCheckpointBursts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		saves := 0

@@ -26,8 +26,8 @@ type document struct {
 	objects  manifest.Objects
 }
 
-// read parses the manifest's content and returns its errors. Content with errors removes nothing: its readable pods
-// replace their earlier versions, and the other earlier pods stay. Unchanged content changes nothing.
+// read parses the manifest's content and returns its errors. If the content has errors, its readable pods replace their
+// earlier versions, and all other earlier pods stay. Unchanged content changes nothing.
 func (d *document) read(content []byte, origin manifest.Origin) error {
 	hash := sha256.Sum256(content)
 	if hash == d.hash {
@@ -44,7 +44,7 @@ func (d *document) read(content []byte, origin manifest.Origin) error {
 	return err
 }
 
-// keep takes the readable pods of a manifest with errors and keeps the earlier ones.
+// keep takes the readable pods of a manifest with errors. It keeps earlier pods with other names.
 func (d *document) keep(pods []*v1.Pod, docs manifest.Documents) {
 	for _, old := range d.pods {
 		if !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return model.FullName(p) == model.FullName(old) }) {

@@ -40,8 +40,8 @@ type FileOptions struct {
 
 // FileSource is the source of static pods in files, and of the objects that they name.
 //
-// A file with errors removes nothing: its earlier pods run on, unless the readable part replaces them, until the file
-// is corrected or removed.
+// A file with errors removes nothing. Its earlier pods run on until the file is corrected or removed, or until its
+// readable part replaces them.
 type FileSource struct {
 	opts    FileOptions
 	config  *PodConfig
@@ -49,7 +49,7 @@ type FileSource struct {
 	files   map[string]*document
 }
 
-// NewFileSource makes the source. Restored pods of the checkpoint stand for their files until these are read.
+// NewFileSource makes the source. A file has the restored pods of the checkpoint until it is read.
 func NewFileSource(opts FileOptions, config *PodConfig, objects *Objects, restored []*v1.Pod) *FileSource {
 	opts.Rescan = cmp.Or(opts.Rescan, 20*time.Second)
 	opts.settle = cmp.Or(opts.settle, 100*time.Millisecond)

@@ -27,8 +27,8 @@ func podText(name, image string) string {
 		name, image)
 }
 
-// in returns a pod of a namespace, for reading objects.
-func in(namespace string) *v1.Pod {
+// podIn returns a pod of a namespace, for reading objects.
+func podIn(namespace string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
 }
 
@@ -151,13 +151,13 @@ func TestFileObjects(t *testing.T) {
 	default:
 		t.Error("no change is signalled")
 	}
-	m, err := f.objects.ConfigMap(in("default"), "m")
+	m, err := f.objects.ConfigMap(podIn("default"), "m")
 	testutil.Assert(t, err == nil && m.Data["a"] == "b", "%v, %v", m, err)
-	s, err := f.objects.Secret(in("other"), "s")
+	s, err := f.objects.Secret(podIn("other"), "s")
 	testutil.Assert(t, err == nil && string(s.Data["a"]) == "b" && string(s.Data["c"]) == "d", "%v, %v", s, err)
-	_, err = f.objects.Secret(in("default"), "s")
+	_, err = f.objects.Secret(podIn("default"), "s")
 	testutil.Assert(t, errdefs.IsNotFound(err), "error %v", err)
-	_, err = f.objects.ConfigMap(in("other"), "m")
+	_, err = f.objects.ConfigMap(podIn("other"), "m")
 	testutil.Assert(t, errdefs.IsNotFound(err), "error %v", err)
 	f.images()
 	select {
@@ -174,7 +174,7 @@ func TestFileObjectsOfOneName(t *testing.T) {
 		f.write(file+".yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {of: "+file+"}\n")
 	}
 	f.images()
-	m, err := f.objects.ConfigMap(in("default"), "m")
+	m, err := f.objects.ConfigMap(podIn("default"), "m")
 	testutil.Assert(t, err == nil && m.Data["of"] == "b", "%v, %v", m, err)
 }
 
@@ -192,7 +192,7 @@ func TestFileObjectsOfFaultyEdits(t *testing.T) {
 		f.images()
 	}
 	for name, want := range map[string]string{"m": "3", "other": "0"} {
-		m, err := f.objects.ConfigMap(in("default"), name)
+		m, err := f.objects.ConfigMap(podIn("default"), name)
 		testutil.Assert(t, err == nil && m.Data["a"] == want, "%s: %v, %v", name, m, err)
 	}
 	kept := f.files[filepath.Join(f.opts.Dir, "o.yaml")].objects.ConfigMaps
@@ -257,7 +257,7 @@ func nextOp(t *testing.T, config *PodConfig) PodOperation {
 	return testutil.Receive(t, config.Updates(), "nothing is received").Op
 }
 
-// TestFileWatches sees new and removed files without waiting for the slow scan.
+// TestFileWatches: the source notices new and removed files without waiting for the slow scan.
 func TestFileWatches(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
 	testutil.Must(t, os.Mkdir(dir, 0o755))
@@ -304,7 +304,7 @@ func TestFileIsReadWithoutNotices(t *testing.T) {
 	}
 }
 
-// TestFileWithoutInotify finds manifests by the slow scan if no inotify instance is left.
+// TestFileWithoutInotify: the slow scan finds manifests if no inotify instance is left.
 func TestFileWithoutInotify(t *testing.T) {
 	if testutil.InUserNamespace(t) {
 		return

@@ -31,7 +31,7 @@ func newObserved() *observed {
 		mirrors: map[string]*v1.Pod{}}
 }
 
-// begin adds the pods of a source before the updates are sent: the reader of an update calls hasPod at once.
+// begin adds the pods of a source before the updates are sent, because the reader of an update may call hasPod at once.
 func (o *observed) begin(source string, pods []*v1.Pod) {
 	uids := uidsOf(pods)
 	o.mu.Lock()

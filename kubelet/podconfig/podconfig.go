@@ -86,8 +86,8 @@ func (c *PodConfig) HasPod(uid types.UID) bool { return c.observed.hasPod(uid) }
 func (c *PodConfig) MirrorPods() []*v1.Pod { return c.observed.mirrorPods() }
 
 // Restore adds the pods of the checkpoint as if their sources had listed them, and returns them. A source's first Set
-// replaces them. Until then model.Restored is true for the API server's pods, since their statuses may be out of date.
-// Pods of a source that is not in Options.Sources are left out, because no Set would ever replace them. If the
+// replaces them. Until then model.Restored is true for the API server's pods, because their statuses may be out of
+// date. Pods of a source that is not in Options.Sources are left out, because no Set would ever replace them. If the
 // checkpoint cannot be read, Restore returns an error and adds nothing.
 func (c *PodConfig) Restore(ctx context.Context) ([]*v1.Pod, error) {
 	if c.opts.Checkpoint == nil {

@@ -80,8 +80,8 @@ func TestPodConfig(t *testing.T) {
 		{"annotated", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Annotations["a"] = "b" }), two}, "a:UPDATE:1"},
 		{"resized", "a", []*v1.Pod{resized, two}, "a:UPDATE:1"},
 		{"back", "a", []*v1.Pod{image, two}, "a:UPDATE:1"},
-		{"written again as it was", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.ResourceVersion = "7" }), two},
-			""},
+		{"written again without a change", "a",
+			[]*v1.Pod{edited(image, func(p *v1.Pod) { p.ResourceVersion = "7" }), two}, ""},
 		{"another status", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Status.Message = "x" }), two},
 			"a:RECONCILE:1"},
 		{"removed", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Status.Message = "x" })}, "a:REMOVE:2"},
@@ -94,7 +94,7 @@ func TestPodConfig(t *testing.T) {
 		{"deleted before it was known", "b",
 			[]*v1.Pod{pod("3", "three", ""), edited(deleted, func(p *v1.Pod) { p.UID, p.Name = "9", "nine" })},
 			"b:DELETE:9"},
-		{"replaced under its name", "b", []*v1.Pod{pod("4", "three", "")}, "b:REMOVE:9 b:REMOVE:3 b:ADD:4"},
+		{"replaced by a pod of the same name", "b", []*v1.Pod{pod("4", "three", "")}, "b:REMOVE:9 b:REMOVE:3 b:ADD:4"},
 		{"all gone", "a", nil, "a:REMOVE:1"},
 	} {
 		testutil.Equal(t, set(t, m, step.source, step.pods...), step.want, "%s", step.name)
@@ -109,7 +109,7 @@ func TestPodConfigReady(t *testing.T) {
 	testutil.Assert(t, m.SeenAllSources() && !m.Settled(),
 		"seen %v, settled %v before the pod of b is received", m.SeenAllSources(), m.Settled())
 	<-m.Updates()
-	testutil.Assert(t, m.Settled(), "not settled after that")
+	testutil.Assert(t, m.Settled(), "not settled after the pod of b is received")
 }
 
 // TestPodConfigNames: a name belongs to the place that had it first.
@@ -129,12 +129,12 @@ func TestPodConfigNames(t *testing.T) {
 		{"another source with its name", "z", []*v1.Pod{pod("3", "twin", "u")}, "", []string{"3"}},
 		{"edited in its place", "a", []*v1.Pod{pod("2", "twin", "b"), pod("4", "twin", "m")}, "a:REMOVE:1 a:ADD:4",
 			nil},
-		{"let go of", "a", []*v1.Pod{pod("2", "twin", "b")}, "a:REMOVE:4 a:ADD:2", []string{"3"}},
-		{"gone, so that the other source's is taken", "a", nil, "a:REMOVE:2 z:ADD:3", nil},
+		{"dropped by the first place", "a", []*v1.Pod{pod("2", "twin", "b")}, "a:REMOVE:4 a:ADD:2", []string{"3"}},
+		{"gone, so the other source's pod is accepted", "a", nil, "a:REMOVE:2 z:ADD:3", nil},
 		{"set again", "z", []*v1.Pod{pod("3", "twin", "u")}, "", nil},
 		{"twice in one file", "a", []*v1.Pod{pod("5", "x", "m"), pod("6", "x", "m")}, "a:ADD:5", []string{"6"}},
-		{"a UID that another source has", "z", []*v1.Pod{pod("5", "z", "u")}, "z:REMOVE:3", []string{"5"}},
-		{"one UID for two", "a", []*v1.Pod{pod("5", "x", "m"), pod("5", "y", "m")}, "", []string{"5"}},
+		{"a UID of another source's pod", "z", []*v1.Pod{pod("5", "z", "u")}, "z:REMOVE:3", []string{"5"}},
+		{"two pods with one UID", "a", []*v1.Pod{pod("5", "x", "m"), pod("5", "y", "m")}, "", []string{"5"}},
 	} {
 		refused = nil
 		got := set(t, m, step.source, step.pods...)

@@ -88,8 +88,8 @@ func (s *podStorage) choose(source string) (map[types.UID]*v1.Pod, []Refusal) {
 	return accepted, refused
 }
 
-// holders returns the pods whose full name or UID the source cannot use: all pods of other sources, and its own pods
-// whose place still lists their name.
+// holders returns the accepted pods that hold a name or a UID. names has the pods of other sources, and the source's
+// own pods whose place still lists their name. uids has only pods of other sources.
 func (s *podStorage) holders(source string) (names map[string]*v1.Pod, uids map[types.UID]*v1.Pod) {
 	names, uids = map[string]*v1.Pod{}, map[types.UID]*v1.Pod{}
 	for other, theirs := range s.accepted {

@@ -63,7 +63,7 @@ func NewURLSource(opts URLOptions, config *PodConfig) *URLSource {
 	return &URLSource{opts: opts, config: config}
 }
 
-// sameServer follows redirects within one server. Another server must neither get the headers nor name pods.
+// sameServer follows redirects within one server. Another server must neither receive the headers nor supply pods.
 func sameServer(next *http.Request, before []*http.Request) error {
 	first := before[0].URL
 	if next.URL.Scheme != first.Scheme || next.URL.Host != first.Host {
@@ -80,7 +80,7 @@ func sameServer(next *http.Request, before []*http.Request) error {
 // run on until it answers. So PodConfig.Restore must be called before Run.
 func (u *URLSource) Run(ctx context.Context) error {
 	defer u.opts.client.CloseIdleConnections()
-	u.known.pods = u.config.acceptedFrom(model.SourceHTTP, u.where())
+	u.known.pods = u.config.acceptedFrom(model.SourceHTTP, u.shownURL())
 	ticker := time.NewTicker(u.opts.Every)
 	defer ticker.Stop()
 	for {
@@ -105,22 +105,22 @@ func (u *URLSource) poll(ctx context.Context) error {
 	}
 	switch {
 	case err != nil:
-		u.known.report(ctx, u.opts.Problem, u.where(), err)
+		u.known.report(ctx, u.opts.Problem, u.shownURL(), err)
 		return nil // earlier pods stay, because the failure may be temporary
 	case content == nil: // not modified
 		err = u.known.err
 	case len(content) == 0:
-		err = errors.New("the answer is empty: no pod of this URL is to run")
+		err = errors.New("the answer is empty: all pods of this URL end")
 		u.known = document{reported: u.known.reported, err: err}
 	default:
-		err = u.known.read(content,
-			manifest.Origin{Source: model.SourceHTTP, Location: u.where(), NodeName: u.opts.NodeName, Seen: time.Now()})
+		err = u.known.read(content, manifest.Origin{Source: model.SourceHTTP, Location: u.shownURL(),
+			NodeName: u.opts.NodeName, Seen: time.Now()})
 	}
 	u.etag = etag
 	if !u.known.objects.Empty() {
-		err = errors.Join(err, errors.New("a URL names pods only: put other objects into the manifest directory"))
+		err = errors.Join(err, errors.New("a URL can only have pods: put other objects into the manifest directory"))
 	}
-	u.known.report(ctx, u.opts.Problem, u.where(), err)
+	u.known.report(ctx, u.opts.Problem, u.shownURL(), err)
 	return u.config.Set(ctx, model.SourceHTTP, u.known.pods)
 }
 
@@ -155,7 +155,7 @@ func (u *URLSource) get(ctx context.Context) (content []byte, etag string, err e
 		return nil, "", u.plain(err)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("the answer breaks off: %w", u.plain(err))
+		return nil, "", fmt.Errorf("the answer is incomplete: %w", u.plain(err))
 	}
 	if len(content) > maxManifest {
 		return nil, "", fmt.Errorf("the answer has more than %d bytes", maxManifest)
@@ -170,11 +170,11 @@ func isTimeout(err error) bool {
 }
 
 // plain returns the error without the URL and the local port. The URL is reported separately, and may have a password.
-// The port differs each time, and a problem must be reported only once. For the same reason a timeout has one text:
-// net/http has several, and which one it takes depends on a race of two timers.
+// The port differs each time, and a problem must be reported only once. For the same reason all timeouts have one text:
+// net/http has several, and a race of two timers decides which one it returns.
 func (u *URLSource) plain(err error) error {
 	if isTimeout(err) {
-		return fmt.Errorf("no whole answer within %s: %w", u.opts.client.Timeout, context.DeadlineExceeded)
+		return fmt.Errorf("no complete answer within %s: %w", u.opts.client.Timeout, context.DeadlineExceeded)
 	}
 	var request *url.Error
 	if errors.As(err, &request) {
@@ -189,9 +189,9 @@ func (u *URLSource) plain(err error) error {
 	return err
 }
 
-// where returns the URL for messages and annotations, without its password and query. The API server shows annotations,
-// and the query may have a password, too. Thus a changed password makes no new pods.
-func (u *URLSource) where() string {
+// shownURL returns the URL for messages and annotations, without its password and query. The API server shows
+// annotations, and the query may have a password, too. So a changed password does not replace the pods.
+func (u *URLSource) shownURL() string {
 	parsed, err := url.Parse(u.opts.URL)
 	if err != nil {
 		return "the manifest URL"

@@ -84,7 +84,7 @@ func TestURLAnswers(t *testing.T) {
 	testutil.Assert(t, s.config.SeenAllSources(), "not ready")
 }
 
-// TestURLKeepsWhatWas gives bad answers of many kinds. Earlier pods stay, and each kind is reported once.
+// TestURLKeepsWhatWas: earlier pods stay after bad answers of many kinds. Each kind is reported once.
 func TestURLKeepsWhatWas(t *testing.T) {
 	s := newSite(t, URLOptions{})
 	elsewhere := httptest.NewServer(text(podText("evil", "1")))
@@ -97,7 +97,7 @@ func TestURLKeepsWhatWas(t *testing.T) {
 		"not found":      code(http.StatusNotFound),
 		"server error":   code(http.StatusInternalServerError),
 		"no content":     code(http.StatusNoContent),
-		"not modified":   code(http.StatusNotModified), // although the request had no version
+		"not modified":   code(http.StatusNotModified), // the request had no If-None-Match
 		"another server": http.RedirectHandler(elsewhere.URL, http.StatusFound).ServeHTTP,
 		"in circles":     http.RedirectHandler("/pods", http.StatusFound).ServeHTTP,
 		"too large":      text(strings.Repeat("#", maxManifest) + "\n" + podText("c", "1")),
@@ -122,7 +122,7 @@ func cutOff(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, podText("c", "1"))
 }
 
-// TestURLHangs gives up a request before the next one is due, and keeps earlier pods.
+// TestURLHangs: a hanging request is given up before the next one is due. Earlier pods stay.
 func TestURLHangs(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"before the answer": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
@@ -131,7 +131,7 @@ func TestURLHangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, URLOptions{Every: 2 * time.Second})
 			testutil.Assert(t, s.opts.client.Timeout < s.opts.Every,
-				"a request lasts %s of %s", s.opts.client.Timeout, s.opts.Every)
+				"the timeout %s is not below the period %s", s.opts.client.Timeout, s.opts.Every)
 			both := map[string]string{"a": "1", "b": "1"}
 			s.want("before", text(podList), both, 0)
 			s.opts.client.Timeout = 100 * time.Millisecond
@@ -149,7 +149,7 @@ func TestURLTimeoutsHaveOneText(t *testing.T) {
 		"headers": &url.Error{Op: "Get", URL: "http://me:hidden@127.0.0.1:1/pods", Err: context.DeadlineExceeded},
 		"body":    context.DeadlineExceeded,
 	} {
-		testutil.Equal(t, u.plain(err).Error(), "no whole answer within 10s: context deadline exceeded", "%s", where)
+		testutil.Equal(t, u.plain(err).Error(), "no complete answer within 10s: context deadline exceeded", "%s", where)
 	}
 }
 
@@ -159,7 +159,7 @@ func hangInBetween(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// TestURLEmpty ends all pods with an empty answer, as the kubelet does.
+// TestURLEmpty: an empty answer ends all pods, as in the kubelet.
 func TestURLEmpty(t *testing.T) {
 	s := newSite(t, URLOptions{})
 	s.want("a list", text(podList), map[string]string{"a": "1", "b": "1"}, 0)
@@ -168,7 +168,8 @@ func TestURLEmpty(t *testing.T) {
 	s.want("the list again", text(podList), map[string]string{"a": "1", "b": "1"}, 1)
 }
 
-// TestURLNotModified requests only changes, and uses the known document after a failure.
+// TestURLNotModified: requests name the ETag of the known document. If the server answers 304, the document's pods
+// stay, even after a failure.
 func TestURLNotModified(t *testing.T) {
 	s := newSite(t, URLOptions{})
 	versioned := func(body string) http.HandlerFunc {
@@ -203,7 +204,7 @@ func TestURLHeader(t *testing.T) {
 	}, map[string]string{"a": "1"}, 0)
 }
 
-// TestURLObjects reports config maps and secrets of a URL, which are not read, and takes the pods.
+// TestURLObjects: config maps and secrets of a URL are reported and not used. The URL's pods run.
 func TestURLObjects(t *testing.T) {
 	s := newSite(t, URLOptions{})
 	body := podText("a", "1") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n"
@@ -219,18 +220,18 @@ func TestURLPassword(t *testing.T) {
 	testutil.Check(t, u.poll(t.Context()))
 	docs, err := manifest.Parse([]byte(podText("a", "1")))
 	testutil.Must(t, err)
-	pods, err := accept(docs.Pods, manifest.Origin{Source: model.SourceHTTP, Location: u.where(), NodeName: "n"})
+	pods, err := accept(docs.Pods, manifest.Origin{Source: model.SourceHTTP, Location: u.shownURL(), NodeName: "n"})
 	testutil.Assert(t, err == nil && !strings.Contains(pods[0].Annotations[model.AnnotationManifest], "hidden"),
 		"pods %+v, %v", pods, err)
 }
 
-// TestURLWhere names the URL without its secret parts.
+// TestURLWhere: messages name the URL without its secret parts.
 func TestURLWhere(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://example.com/pods":                        "https://example.com/pods",
 		"https://me:pa55@example.com/pods?token=s3cret&a": "https://me:xxxxx@example.com/pods?xxxxx",
 		"https://me:pa55@example.com:port/":               "the manifest URL",
 	} {
-		testutil.Equal(t, NewURLSource(URLOptions{URL: address}, nil).where(), want, "%s is named", address)
+		testutil.Equal(t, NewURLSource(URLOptions{URL: address}, nil).shownURL(), want, "%s is named", address)
 	}
 }

@@ -71,7 +71,7 @@ func Read(ctx context.Context, opts Options) error {
 	return err
 }
 
-// reader reads one log file, and the ones that follow it when it is rotated.
+// reader reads one log file, and after a rotation the next file at its path.
 type reader struct {
 	opts    Options
 	file    *os.File
@@ -105,7 +105,11 @@ func (r *reader) follow(ctx context.Context) error {
 		if err != nil || last && !another {
 			return err
 		}
-		if another || last {
+		if another {
+			changes.addTarget(ctx, r.opts.Path)
+			continue
+		}
+		if last {
 			continue
 		}
 		if r.opts.Flush != nil {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/speed"
 )
 
 const stamp = "2026-05-01T12:00:00.000000001Z"
@@ -179,19 +180,39 @@ func TestFollowIsGivenUp(t *testing.T) {
 	stop()
 }
 
-// TestFollowLatency: a line is read on its event, not at the next check.
-func TestFollowLatency(t *testing.T) {
-	path := logged(t, stamp+" stdout F one\n")
-	out, noMore, ended := following(t, path)
-	out.has(t, "one\n")
+// checkLatency writes lines to a followed log, and checks that they are read on their events, not at the next checks.
+func checkLatency(t *testing.T, out *output, path string) {
+	t.Helper()
 	time.Sleep(50 * time.Millisecond)
 	begun := time.Now()
 	for i := range 5 {
 		testutil.AppendFile(t, path, fmt.Sprintf("%s stdout F line %d\n", stamp, i))
 		out.has(t, fmt.Sprintf("line %d\n", i))
 	}
-	took := time.Since(begun)
-	testutil.Assert(t, took <= 4*checkPeriod, "5 lines took %v", took)
+	speed.Check(t, "the reading of 5 lines", time.Since(begun), 4*checkPeriod)
+}
+
+func TestFollowLatency(t *testing.T) {
+	path := logged(t, stamp+" stdout F one\n")
+	out, noMore, ended := following(t, path)
+	out.has(t, "one\n")
+	checkLatency(t, out, path)
+	noMore()
+	testutil.Must(t, <-ended)
+}
+
+// TestFollowLatencyOfANewTarget: a link gets a target in another directory.
+func TestFollowLatencyOfANewTarget(t *testing.T) {
+	first, second := logged(t, stamp+" stdout F one\n"), logged(t, stamp+" stdout F two\n")
+	link := filepath.Join(t.TempDir(), "1.log")
+	testutil.Must(t, os.Symlink(first, link))
+	out, noMore, ended := following(t, link)
+	out.has(t, "one\n")
+	checkLatency(t, out, first)
+	testutil.Must(t, os.Symlink(second, link+".new"))
+	testutil.Must(t, os.Rename(link+".new", link))
+	out.has(t, "two\n")
+	checkLatency(t, out, second)
 	noMore()
 	testutil.Must(t, <-ended)
 }

@@ -17,7 +17,7 @@ const (
 	pollPeriod = 100 * time.Millisecond
 )
 
-// changes notifies of changes of a log file.
+// changes waits for changes of a log file.
 type changes struct {
 	// watcher is nil without inotify.
 	watcher *fsnotify.Watcher
@@ -33,21 +33,32 @@ func watch(ctx context.Context, path string) *changes {
 		log.G(ctx).WithError(err).WithField("path", path).Debug("polling the log, no inotify instance is left")
 		return c
 	}
-	directories := []string{filepath.Dir(path)}
-	if target, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(target) != directories[0] {
-		directories = append(directories, filepath.Dir(target))
-	}
-	for _, directory := range directories {
-		if err := watcher.Add(directory); err != nil {
-			log.G(ctx).WithError(err).WithField("directory", directory).
-				Debug("polling the log, its directory cannot be watched")
-			_ = watcher.Close() // the error does not matter, because nothing is watched
-			return c
-		}
-	}
 	c.watcher = watcher
 	c.poll.Stop()
+	c.add(ctx, filepath.Dir(path))
+	c.addTarget(ctx, path)
 	return c
+}
+
+// addTarget watches the directory of the target, too, if the path is a link. The target may be new.
+func (c *changes) addTarget(ctx context.Context, path string) {
+	if target, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(target) != filepath.Dir(path) {
+		c.add(ctx, filepath.Dir(target))
+	}
+}
+
+// add watches a directory. If that fails, the log is polled.
+func (c *changes) add(ctx context.Context, directory string) {
+	if c.watcher == nil {
+		return
+	}
+	if err := c.watcher.Add(directory); err != nil {
+		log.G(ctx).WithError(err).WithField("directory", directory).
+			Debug("polling the log, its directory cannot be watched")
+		_ = c.watcher.Close() // nothing was written, so its error does not matter
+		c.watcher = nil
+		c.poll.Reset(pollPeriod)
+	}
 }
 
 func (c *changes) close() {

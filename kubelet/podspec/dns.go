@@ -98,7 +98,8 @@ func (g *Generator) limit(pod *v1.Pod, dns *runtimeapi.DNSConfig) {
 	if len(dns.Servers) > maxServers {
 		dns.Servers = dns.Servers[:maxServers]
 		g.opts.Warn(pod, "DNSConfigForming",
-			"Some nameservers were left out; those used are: "+strings.Join(dns.Servers, " "))
+			"Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "+
+				strings.Join(dns.Servers, " "))
 	}
 	kept, size := []string{}, 0
 	for _, domain := range dns.Searches {
@@ -113,7 +114,8 @@ func (g *Generator) limit(pod *v1.Pod, dns *runtimeapi.DNSConfig) {
 	}
 	if len(kept) < len(dns.Searches) {
 		g.opts.Warn(pod, "DNSConfigForming",
-			"Some search domains were left out; those used are: "+strings.Join(kept, " "))
+			"Search Line limits were exceeded, some search paths have been omitted, the applied search line is: "+
+				strings.Join(kept, " "))
 		dns.Searches = kept
 	}
 }

@@ -2,6 +2,7 @@ package podspec
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -106,6 +107,18 @@ func TestParseResolvConf(t *testing.T) {
 		"b\noptions ndots:1 rotate\noptions ndots:2\nsortlist x\n"
 	got, want := dnsText(parseResolvConf(text)), "[1.1.1.1 2.2.2.2] [a b] [ndots:2 rotate]"
 	testutil.Assert(t, got == want, "got %s, want %s", got, want)
+}
+
+// TestLongResolvConf: a file that is too long is refused instead of cut.
+func TestLongResolvConf(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "resolv.conf")
+	for size, refused := range map[int]bool{maxResolvConf - 1: false, maxResolvConf: true, maxResolvConf + 1: true} {
+		server := "\nnameserver 192.0.2.1"
+		testutil.WriteFile(t, path, strings.Repeat("#", size-len(server))+server)
+		dns, err := readResolvConf(path)
+		testutil.Assert(t, (err != nil) == refused && (refused || len(dns.GetServers()) == 1), "%d bytes: %v, %v",
+			size, dns, err)
+	}
 }
 
 func FuzzParseResolvConf(f *testing.F) {

@@ -99,7 +99,7 @@ func (g *Generator) setAll(env *environment, pod *v1.Pod, from *v1.EnvFromSource
 	}
 	if len(skipped) > 0 {
 		g.opts.Warn(pod, "InvalidEnvironmentVariableNames",
-			fmt.Sprintf("Keys of %s were left out because they are no names of variables: %s", what,
+			fmt.Sprintf("Keys of %s were skipped because they are not valid environment variable names: %s", what,
 				strings.Join(skipped, ", ")))
 	}
 	return nil

@@ -16,7 +16,7 @@ const (
 	// resolvedConf has the upstream servers of systemd-resolved's stub; see systemd-resolved.service(8).
 	resolvedConf = "/run/systemd/resolve/resolv.conf"
 	resolvedStub = "127.0.0.53"
-	// maxResolvConf is the limit for reading, in bytes.
+	// maxResolvConf is the size in bytes from which a file is refused, as in the kubelet.
 	maxResolvConf = 10 << 20
 )
 
@@ -45,6 +45,9 @@ func readResolvConf(path string) (*runtimeapi.DNSConfig, error) {
 	content, err := io.ReadAll(io.LimitReader(file, maxResolvConf))
 	if err != nil {
 		return nil, fmt.Errorf("resolver configuration: %w", err)
+	}
+	if len(content) == maxResolvConf {
+		return nil, fmt.Errorf("resolver configuration: %s has %d bytes or more", path, maxResolvConf)
 	}
 	return parseResolvConf(string(content)), nil
 }

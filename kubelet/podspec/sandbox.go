@@ -158,7 +158,7 @@ func supplementalGroups(sc *v1.PodSecurityContext) []int64 {
 	return append(groups, sc.SupplementalGroups...)
 }
 
-// groupsPolicy says whether the user gets groups from the image's /etc/group (KEP-3619).
+// groupsPolicy returns the policy for groups of the image's /etc/group (KEP-3619).
 func groupsPolicy(sc *v1.PodSecurityContext) runtimeapi.SupplementalGroupsPolicy {
 	if sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict {
 		return runtimeapi.SupplementalGroupsPolicy_Strict

@@ -54,8 +54,8 @@ func (g *Generator) limitSwap(out *runtimeapi.LinuxContainerResources, in Contai
 }
 
 // swap returns a container's swap in bytes: the machine's swap, times the container's memory request, divided by the
-// machine's memory. Containers of critical, guaranteed and best-effort pods have none, nor have containers whose
-// request is their limit.
+// machine's memory. Containers of critical, guaranteed and best-effort pods have none. Containers whose request equals
+// their limit have none either.
 func (g *Generator) swap(pod *v1.Pod, c *v1.Container) int64 {
 	resources := model.ContainerResources(pod, c)
 	request, limit := resources.Requests.Memory(), resources.Limits.Memory()

@@ -155,8 +155,8 @@ func inNode(t *testing.T, evented bool, test func(n *node)) {
 	})
 }
 
-// since waits, and returns the number of calls of each method since the previous call of since.
-func (n *node) since(wait time.Duration) string {
+// newCalls waits, and returns the number of calls of each method since the previous call of newCalls.
+func (n *node) newCalls(wait time.Duration) string {
 	time.Sleep(wait)
 	synctest.Wait()
 	all := n.fake.GetCalls()
@@ -205,10 +205,10 @@ func TestCRICallsOfAPod(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("evented %v", test.evented), func(t *testing.T) {
 			inNode(t, test.evented, func(n *node) {
-				n.since(10 * time.Second)
+				n.newCalls(10 * time.Second)
 				count := func(what string, wait time.Duration, want string) {
 					t.Helper()
-					testutil.Equal(t, n.since(wait), want, "%s", what)
+					testutil.Equal(t, n.newCalls(wait), want, "%s", what)
 				}
 				pod := testPod("pod", false)
 				n.workers.Update(pod)
@@ -218,7 +218,7 @@ func TestCRICallsOfAPod(t *testing.T) {
 				testutil.Must(t, n.evented.StopContainer(t.Context(), container.ID, 0))
 				count("restart", 10*time.Second, test.restart)
 				testutil.Assert(t, n.running(t, pod), "the container does not run again")
-				n.since(0)
+				n.newCalls(0)
 				n.workers.Terminate(pod, podworkers.Termination{})
 				count("end", 10*time.Second, test.end)
 				count("over", 10*time.Minute, test.over)
@@ -245,16 +245,16 @@ func (n *node) nameAgain(t *testing.T, policy v1.RestartPolicy, pause time.Durat
 	pod := testPod("pod", false)
 	pod.Spec.RestartPolicy = policy
 	n.workers.Update(pod)
-	n.since(10 * time.Second)
+	n.newCalls(10 * time.Second)
 	if completed {
 		container := n.opts.Cache.Peek(pod.UID).Containers[0]
 		testutil.Must(t, n.evented.StopContainer(t.Context(), container.ID, 0))
-		n.since(10 * time.Second)
+		n.newCalls(10 * time.Second)
 	}
 	n.workers.Terminate(pod, podworkers.Termination{Gone: true})
-	n.since(pause)
+	n.newCalls(pause)
 	n.workers.Update(pod)
-	n.since(10 * time.Second)
+	n.newCalls(10 * time.Second)
 	shown := n.opts.Status.Status(pod)
 	testutil.Assert(t, n.running(t, pod) && shown.Phase == v1.PodRunning && shown.Reason == "",
 		"running %v, status %+v", n.running(t, pod), shown)

@@ -61,7 +61,7 @@ func New(opts Options) *Syncer { return &Syncer{opts: opts, forgotten: map[types
 func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again time.Duration, err error) {
 	observed, err := s.observe(ctx, pod.UID)
 	if err != nil {
-		return false, 0, err
+		return false, 0, s.unknown(ctx, pod, err)
 	}
 	pod = s.opts.Allocation.Allocated(pod)
 	s.opts.Prober.Update(pod, observed, false)
@@ -89,8 +89,8 @@ func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again ti
 	return false, again, err
 }
 
-// observe returns the pod's status in the runtime. It first removes what the runtime has of a forgotten pod with this
-// UID. Otherwise a pod with the restart policy Never would count as ended before it ran.
+// observe returns the pod's status in the runtime. If a pod with this UID was forgotten, observe first removes its
+// containers and sandboxes. Otherwise a pod with the restart policy Never would count as ended before it ran.
 func (s *Syncer) observe(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
 	observed, err := s.opts.Cache.PodStatus(ctx, uid)
 	if err != nil || !s.isForgotten(uid) {
@@ -103,6 +103,15 @@ func (s *Syncer) observe(ctx context.Context, uid types.UID) (*model.PodStatus, 
 	delete(s.forgotten, uid)
 	s.mu.Unlock()
 	return s.opts.Cache.Refresh(ctx, uid)
+}
+
+// unknown records why the pod's status in the runtime is unknown, and returns the error. While the runtime cannot be
+// used, the node's condition has the reason.
+func (s *Syncer) unknown(ctx context.Context, pod *v1.Pod, err error) error {
+	if s.opts.RuntimeErr() == nil {
+		s.opts.Events.WarnFailure(ctx, pod, "", "FailedSync", fmt.Sprintf("error determining status: %v", err))
+	}
+	return err
 }
 
 func (s *Syncer) isForgotten(uid types.UID) bool {
@@ -156,7 +165,8 @@ func (s *Syncer) actuated(pod *v1.Pod, observed *model.PodStatus) func(*v1.Conta
 
 func (s *Syncer) ensureCgroup(ctx context.Context, pod *v1.Pod) error {
 	if _, err := s.opts.Cgroups.Ensure(ctx, pod); err != nil {
-		s.opts.Events.Warn(pod, "FailedToCreatePodCgroup", err.Error())
+		s.opts.Events.WarnFailure(ctx, pod, "", "FailedCreatePodContainer",
+			fmt.Sprintf("unable to ensure pod container exists: %v", err))
 		return err
 	}
 	return nil
@@ -168,7 +178,7 @@ func (s *Syncer) mount(ctx context.Context, pod *v1.Pod) error {
 	if err == nil {
 		return nil
 	}
-	s.opts.Events.Warn(pod, "FailedMount", err.Error())
+	s.opts.Events.WarnFailure(ctx, pod, "", "FailedMount", err.Error())
 	return fmt.Errorf("volumes: %w", err)
 }
 
@@ -195,15 +205,15 @@ func (s *Syncer) fail(pod *v1.Pod, why *model.Failure) {
 	}
 }
 
-// minGrace is the shortest grace period of a pod that ends, in seconds, as in the kubelet. So preStop hooks run in pods
-// with a grace period of zero, too.
+// minGrace is the shortest grace period of a pod that ends, in seconds, as in the kubelet. Therefore preStop hooks also
+// run in pods with a grace period of zero.
 const minGrace = 1
 
 // SyncTerminatingPod ends the pod's containers and stops its sandboxes.
 func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworkers.Termination) error {
 	observed, err := s.opts.Cache.PodStatus(ctx, pod.UID)
 	if err != nil {
-		return err
+		return s.unknown(ctx, pod, err)
 	}
 	pod = s.opts.Allocation.Allocated(pod)
 	s.fail(pod, t.Failure)
@@ -211,8 +221,8 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworke
 	s.publish(pod, observed, stopping, nil)
 	killErr := s.opts.Runtime.KillPod(ctx, pod, observed,
 		kuberuntime.KillOptions{Reason: t.Reason, Grace: t.Grace, MinGrace: minGrace})
-	if killErr != nil && ctx.Err() == nil {
-		s.opts.Events.Warn(pod, "FailedKillPod", fmt.Sprintf("error killing pod: %v", killErr))
+	if killErr != nil {
+		s.opts.Events.WarnFailure(ctx, pod, "", "FailedKillPod", fmt.Sprintf("error killing pod: %v", killErr))
 	}
 	observed, err = s.opts.Cache.Refresh(ctx, pod.UID)
 	if err := errors.Join(killErr, err); err != nil {

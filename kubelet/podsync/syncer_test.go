@@ -3,6 +3,7 @@ package podsync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,6 +68,21 @@ func (specs) PodResources(*v1.Pod) (overhead, resources *runtimeapi.LinuxContain
 	return nil, &runtimeapi.LinuxContainerResources{}
 }
 
+// inspectedImages calls inspected, unless it is nil, before an image is looked up.
+type inspectedImages struct {
+	*apitest.FakeImageService
+	inspected func()
+}
+
+func (i *inspectedImages) ImageStatus(
+	ctx context.Context, image *runtimeapi.ImageSpec, verbose bool,
+) (*runtimeapi.ImageStatusResponse, error) {
+	if i.inspected != nil {
+		i.inspected()
+	}
+	return i.FakeImageService.ImageStatus(ctx, image, verbose)
+}
+
 // bench is a Syncer on a fake runtime.
 type bench struct {
 	*Syncer
@@ -75,15 +91,16 @@ type bench struct {
 	runtime *cri.Runtime
 	cgroups *cgroup.Manager
 	events  *events.Recorder
+	images  *inspectedImages
 	// network is the error of NetworkErr.
 	network error
 }
 
 func newBench(t *testing.T, options ...cgroup.Options) *bench {
 	t.Helper()
-	images := apitest.NewFakeImageService()
+	images := &inspectedImages{FakeImageService: apitest.NewFakeImageService()}
 	images.SetFakeImages([]string{"image"})
-	b := &bench{fake: apitest.NewFakeRuntimeService(), events: events.New("n")}
+	b := &bench{fake: apitest.NewFakeRuntimeService(), events: events.New("n"), images: images}
 	b.evented = &eventedFake{FakeRuntimeService: b.fake}
 	b.runtime = cri.New(b.evented, images, "us")
 	b.cgroups = cgroup.New(t.Context(), append(options, cgroup.Options{})[0])
@@ -92,17 +109,19 @@ func newBench(t *testing.T, options ...cgroup.Options) *bench {
 	t.Cleanup(probes.Wait)
 	allocated, err := allocation.Open(filepath.Join(t.TempDir(), "allocated"))
 	testutil.Must(t, err)
+	shown := status.NewManager()
 	b.Syncer = New(Options{
 		Allocation: allocated,
 		Cache:      pleg.NewCache(b.runtime), RuntimeErr: func() error { return nil }, NetworkErr: func() error {
 			return b.network
 		},
 		Volumes: volumemanager.New(volumemanager.Options{RootDir: t.TempDir()}), Cgroups: b.cgroups,
-		Prober: probes, Status: status.NewManager(), Events: b.events,
+		Prober: probes, Status: shown, Events: b.events,
 		HostIPs: func() []string { return []string{"192.0.2.1"} },
 		Runtime: kuberuntime.New(kuberuntime.Options{
 			Runtime: b.runtime, Specs: specs{}, Allocation: allocated, Events: b.events,
-			Images: imagemanager.New(imagemanager.Options{Service: imagemanager.NewImages(images)}),
+			SandboxReady: shown.SetSandboxReady,
+			Images:       imagemanager.New(imagemanager.Options{Service: imagemanager.NewImages(images)}),
 		}),
 	})
 	return b
@@ -121,6 +140,13 @@ func (b *bench) sync(t *testing.T, pod *v1.Pod) {
 	t.Helper()
 	_, _, err := b.SyncPod(t.Context(), pod)
 	testutil.Must(t, err)
+}
+
+// warned says whether there is a warning with a reason and this part of its message.
+func (b *bench) warned(reason, part string) bool {
+	return slices.ContainsFunc(b.events.List(), func(event v1.Event) bool {
+		return event.Reason == reason && event.Type == v1.EventTypeWarning && strings.Contains(event.Message, part)
+	})
 }
 
 // running says whether a container of the pod runs.
@@ -158,6 +184,22 @@ func TestNetworkNotReady(t *testing.T) {
 	b.network = nil
 	_, _, err = b.SyncPod(t.Context(), pod)
 	testutil.Assert(t, err == nil && b.running(t, pod), "when the network is ready: %v", err)
+}
+
+// TestReadyToStartContainers: the condition is true before the images are pulled, and after the sync.
+func TestReadyToStartContainers(t *testing.T) {
+	b, pod := newBench(t), testPod("pod", false)
+	var shown []string
+	show := func() {
+		if c := model.FindCondition(b.opts.Status.Status(pod).Conditions, v1.PodReadyToStartContainers); c != nil {
+			shown = append(shown, string(c.Status))
+		}
+	}
+	b.images.inspected = show
+	b.sync(t, pod)
+	show()
+	testutil.Assert(t, slices.Equal(shown, []string{"True", "True"}),
+		"the condition before a pull and after the sync: %q", shown)
 }
 
 // TestIdleSyncMakesNoCRICall: the sync after the pod's start finds its status in the cache.
@@ -240,6 +282,7 @@ func TestStatusThatFailsAfterAStart(t *testing.T) {
 	b.fake.InjectError("ContainerStatus", errors.New("it does not answer"))
 	_, _, err := b.SyncPod(t.Context(), pod)
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "it does not answer"), "error %v", err)
+	testutil.Assert(t, !b.warned("FailedSync", ""), "events %+v", b.events.List())
 	b.sync(t, pod)
 	shown := b.opts.Status.Status(pod)
 	testutil.Assert(t, shown.Phase == v1.PodRunning, "phase %s", shown.Phase)
@@ -264,11 +307,32 @@ func TestPodThatCannotBeKilled(t *testing.T) {
 	b.sync(t, pod)
 	b.fake.InjectError("StopContainer", errors.New("it hangs"))
 	err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{})
-	said := slices.ContainsFunc(b.events.List(), func(event v1.Event) bool {
-		return event.Reason == "FailedKillPod" && event.Type == v1.EventTypeWarning &&
-			strings.Contains(event.Message, "it hangs")
-	})
-	testutil.Assert(t, err != nil && said, "error %v, events %+v", err, b.events.List())
+	testutil.Assert(t, err != nil && b.warned("FailedKillPod", "it hangs"), "error %v, events %+v", err,
+		b.events.List())
+}
+
+// TestUnknownStatus: an event says why a pod is neither synced nor ended.
+func TestUnknownStatus(t *testing.T) {
+	b, pod := newBench(t), testPod("pod", false)
+	for _, step := range []func() error{
+		func() error {
+			_, _, err := b.SyncPod(t.Context(), pod)
+			return err
+		},
+		func() error { return b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}) },
+	} {
+		failed := fmt.Sprintf("failure %d", len(b.events.List()))
+		b.fake.InjectError("ListPodSandbox", errors.New(failed))
+		err := step()
+		testutil.Assert(t, err != nil && b.warned("FailedSync", "error determining status: list sandboxes: "+failed),
+			"error %v, events %+v", err, b.events.List())
+	}
+	events := len(b.events.List())
+	b.Syncer.opts.RuntimeErr = func() error { return errors.New("away") }
+	b.fake.InjectError("ListPodSandbox", errors.New("away"))
+	_, _, err := b.SyncPod(t.Context(), pod)
+	testutil.Assert(t, err != nil && len(b.events.List()) == events,
+		"while the runtime is away: error %v, events %+v", err, b.events.List())
 }
 
 // TestUnknownContainerKeepsPodEnding: a pod has not ended while a container's state is unknown.

@@ -8,7 +8,7 @@
 //	terminating  PodSyncer.SyncTerminatingPod until it succeeds
 //	terminated   PodSyncer.SyncTerminatedPod until it succeeds; then it is finished
 //
-// and never back. A finished pod is kept, and does not run again, until its source no longer names it. The API server
-// removes its pods after the status reporter has observed Finished. While a step runs, only the latest update waits for
-// it. A request to end the pod cancels a running sync, and a shorter grace period cancels a running termination.
+// and never back. A finished pod is kept, and does not run again, while its source names it. The API server removes its
+// pods after the status reporter has observed Finished. While a step runs, only the latest update waits for it. A
+// request to end the pod cancels a running sync, and a shorter grace period cancels a running termination.
 package podworkers

@@ -26,8 +26,9 @@ type worker struct {
 	state State
 	// termination is set when the pod is to end, and stays set.
 	termination *Termination
-	// next is the pod to run with this UID after this one has ended.
-	next *v1.Pod
+	// next is the pod to run with this UID after this one has ended. nextEnd is set if next is deleted: it only ends.
+	next    *v1.Pod
+	nextEnd *Termination
 	// leftover says that the worker only removes the rest of a pod, see Workers.Clear.
 	leftover bool
 	// cancel cancels the running step. It does nothing if no step runs.
@@ -38,9 +39,14 @@ type worker struct {
 	signal chan struct{}
 }
 
-// onlyClears says that the worker removes the rest of a pod that no source names, see Workers.Clear. The caller holds
-// mu.
-func (k *worker) onlyClears() bool { return k.leftover && k.next == nil }
+// shown is the pod that callers of Workers see. It is nil while the worker only removes the rest of a pod: pod then has
+// only a UID. The caller holds mu.
+func (k *worker) shown() *v1.Pod {
+	if k.leftover {
+		return k.next
+	}
+	return k.pod
+}
 
 func (k *worker) wake() {
 	select {
@@ -74,11 +80,13 @@ func (k *worker) terminate(t Termination) {
 // gone says that no source names the pod any more. The caller holds mu.
 func (k *worker) gone() bool { return k.termination != nil && k.termination.Gone }
 
-// stateNow is the state including the latest request to end the pod, which the worker may not have taken yet. The
-// caller holds mu.
+// stateNow is the state of the shown pod, including the latest request to end it, which the worker may not have taken
+// yet. The caller holds mu.
 func (k *worker) stateNow() State {
 	switch {
-	case k.state == "":
+	case k.leftover && k.nextEnd != nil:
+		return Terminating
+	case k.leftover, k.state == "":
 		return Waiting
 	case k.termination != nil && (k.state == Waiting || k.state == Syncing):
 		return Terminating
@@ -87,12 +95,12 @@ func (k *worker) stateNow() State {
 	}
 }
 
-// hold ranks pods with the same full name. The pod with the highest rank has the name. The caller holds mu.
+// hold ranks shown pods with the same full name. The pod with the highest rank has the name. The caller holds mu.
 func (k *worker) hold() int {
-	switch k.state {
-	case Finished:
+	switch {
+	case k.state == Finished:
 		return 0
-	case "", Waiting:
+	case k.leftover, k.state == "", k.state == Waiting:
 		return 1
 	default:
 		return 2

@@ -108,20 +108,28 @@ func (w *Workers) Update(pod *v1.Pod) {
 func (w *Workers) Refresh(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if known := w.pods[pod.UID]; known != nil && !known.gone() {
+	switch known := w.pods[pod.UID]; {
+	case known == nil:
+	case !known.gone():
 		known.pod = pod
+	case known.next != nil:
+		known.next = pod
 	}
 }
 
 // Terminate ends the pod. A second call may shorten the grace period, and may add Gone or a Failure. The steps get this
-// pod, with its deletion timestamp, unless no source names it any more.
+// pod, with its deletion timestamp, unless no source names it any more. A pod that was named again while it ended, and
+// is deleted before it has ended, ends again instead of running.
 func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.add(pod)
-	if t.Gone {
-		known.next = nil
-	} else {
+	switch {
+	case t.Gone:
+		known.next, known.nextEnd = nil, nil
+	case known.gone():
+		known.next, known.nextEnd = pod, &t
+	default:
 		known.pod = pod
 	}
 	known.terminate(t)
@@ -194,7 +202,11 @@ func (w *Workers) drop(known *worker) {
 	}
 	if known.next != nil {
 		w.opts.Again(known.next)
-		w.add(known.next).wake()
+		next := w.add(known.next)
+		if known.nextEnd != nil {
+			next.terminate(*known.nextEnd)
+		}
+		next.wake()
 	}
 }
 
@@ -247,20 +259,17 @@ const (
 type Pod struct {
 	Pod   *v1.Pod
 	State State
-	// gone says that no source names the pod any more.
-	gone bool
 }
 
-// Pods returns all known pods. Finished ones stay until their source no longer names them.
+// Pods returns all known pods. Finished pods stay while their source names them.
 func (w *Workers) Pods() map[types.UID]Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	pods := make(map[types.UID]Pod, len(w.pods))
 	for uid, known := range w.pods {
-		if known.onlyClears() {
-			continue
+		if shown := known.shown(); shown != nil {
+			pods[uid] = Pod{Pod: shown, State: known.stateNow()}
 		}
-		pods[uid] = Pod{Pod: known.pod, State: known.stateNow(), gone: known.gone()}
 	}
 	return pods
 }
@@ -272,24 +281,27 @@ func (w *Workers) Has(uid types.UID) bool {
 	return w.pods[uid] != nil
 }
 
-// Pod returns the latest object of a pod, nil if it is unknown.
+// Pod returns the latest object of a pod, nil if it is unknown or only its rest is being removed.
 func (w *Workers) Pod(uid types.UID) *v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if known := w.pods[uid]; known != nil {
-		return known.pod
+		return known.shown()
 	}
 	return nil
 }
 
 // Active lists the unfinished pods that a source names, as in the kubelet. The old version of an edited static pod is
-// not among them. So the new version can use the same host ports.
+// not among them. So the new version can use the same host ports. A pod that was named again while it ended is listed.
 func (w *Workers) Active() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var pods []*v1.Pod
 	for _, known := range w.pods {
-		if known.state != Finished && !known.gone() {
+		switch {
+		case known.next != nil:
+			pods = append(pods, known.next)
+		case known.state != Finished && !known.gone():
 			pods = append(pods, known.pod)
 		}
 	}
@@ -312,17 +324,18 @@ func (w *Workers) Holders() []*v1.Pod {
 	defer w.mu.Unlock()
 	byName := make(map[string]*worker, len(w.pods))
 	for _, known := range w.pods {
-		if known.onlyClears() {
+		shown := known.shown()
+		if shown == nil {
 			continue
 		}
-		name := model.FullName(known.pod)
+		name := model.FullName(shown)
 		if other := byName[name]; other == nil || other.hold() < known.hold() {
 			byName[name] = known
 		}
 	}
 	holders := make([]*v1.Pod, 0, len(byName))
 	for _, known := range byName {
-		holders = append(holders, known.pod)
+		holders = append(holders, known.shown())
 	}
 	return holders
 }

@@ -428,6 +428,17 @@ func TestCompletedPodIsNotRunAgain(t *testing.T) {
 	})
 }
 
+func TestEndLeavesNothingBehind(t *testing.T) {
+	// The bubble fails the test if a goroutine outlives it.
+	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
+		s.sync = untilCancelled
+		for i := range 5 {
+			w.Update(pod(fmt.Sprint(i), fmt.Sprint(i), ""))
+		}
+		tick(0)
+	})
+}
+
 // TestNameIsHeld: pods with the same full name run one after the other.
 func TestNameIsHeld(t *testing.T) {
 	held := true
@@ -450,59 +461,5 @@ func TestNameIsHeld(t *testing.T) {
 		close(release)
 		tick(0)
 		want(t, s, "terminated old", "sync new ")
-	})
-}
-
-// TestNamedAgainWhileEnding: a pod runs again if its source names it again before it has ended.
-func TestNamedAgainWhileEnding(t *testing.T) {
-	var hooks []string
-	hook := func(name string) func(*v1.Pod) {
-		return func(pod *v1.Pod) { hooks = append(hooks, name+" "+pod.Labels["v"]) }
-	}
-	opts := Options{Ended: hook("ended"), Again: hook("again")}
-	inBubble(t, opts, func(s *steps, w *Workers, tick func(time.Duration)) {
-		release := s.holdTermination()
-		w.Update(pod("a", "a", "1"))
-		tick(0)
-		w.Terminate(pod("a", "a", "1"), Termination{Gone: true})
-		tick(0)
-		w.Update(pod("a", "a", "2"))
-		close(release)
-		tick(0)
-		want(t, s, "sync a 1", "terminate a", "terminated a", "sync a 2")
-		testutil.Assert(t, slices.Equal(hooks, []string{"ended 1", "again 2"}), "hooks %v", hooks)
-	})
-}
-
-func TestEndLeavesNothingBehind(t *testing.T) {
-	// The bubble fails the test if a goroutine outlives it.
-	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
-		s.sync = untilCancelled
-		for i := range 5 {
-			w.Update(pod(fmt.Sprint(i), fmt.Sprint(i), ""))
-		}
-		tick(0)
-	})
-}
-
-// TestNamedAgainAsItEnds: a pod runs even if it is added while an ended pod with the same UID is being dropped.
-func TestNamedAgainAsItEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &steps{}
-		var w *Workers
-		again := true
-		w = New(t.Context(), Options{PodSyncer: s, Ended: func(pod *v1.Pod) {
-			if again {
-				again = false
-				w.Terminate(pod, Termination{Gone: true})
-				w.Update(pod)
-			}
-		}})
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "1"}}
-		w.Update(pod)
-		synctest.Wait()
-		w.Terminate(pod, Termination{})
-		synctest.Wait()
-		testutil.Equal(t, w.Pods()["1"].State, Syncing, "the pod that was named again")
 	})
 }

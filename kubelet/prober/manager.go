@@ -36,9 +36,10 @@ const (
 type Options struct {
 	// Exec runs commands in containers. The error of a failed command is a k8s.io/utils/exec.ExitError.
 	Exec Exec
-	// Unhealthy is called for each failed probe, and Warning for each probe that passed with a warning.
-	Unhealthy, Warning func(pod *v1.Pod, container string, probe Type, why string)
-	// Probed is called for each result, with the time that the probe took. It must not wait or call the Manager. It is
+	// Unhealthy is called for each failed probe, and Warning for each probe that passed with a warning. Errored is
+	// called for each probe that could not be made.
+	Unhealthy, Warning, Errored func(pod *v1.Pod, container string, probe Type, why string)
+	// Probed is called for each result, with the time that the probe took. It must not block or call the Manager. It is
 	// not called for a pod after Forget.
 	Probed func(pod *v1.Pod, container string, probe Type, result Result, took time.Duration)
 	// HostIP returns the address at which pods in the host's network are probed.

@@ -39,6 +39,14 @@ type execs struct {
 	takes time.Duration
 	// results are the results of probes.
 	results []string
+	// errors are the probes that could not be made.
+	errors map[string]bool
+}
+
+func (e *execs) errored(_ *v1.Pod, container string, probe Type, why string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.errors[fmt.Sprintf("%s %s %s", container, probe, why)] = true
 }
 
 func (e *execs) probed(pod *v1.Pod, container string, probe Type, result Result, took time.Duration) {
@@ -89,9 +97,9 @@ func inBubble(
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		e := &execs{answers: map[string]error{}, calls: map[string]int{}}
+		e := &execs{answers: map[string]error{}, calls: map[string]int{}, errors: map[string]bool{}}
 		m := New(t.Context(),
-			Options{Exec: e, Unhealthy: func(*v1.Pod, string, Type, string) {},
+			Options{Exec: e, Unhealthy: func(*v1.Pod, string, Type, string) {}, Errored: e.errored,
 				Warning: func(*v1.Pod, string, Type, string) {}, Probed: e.probed, HostIP: loopback})
 		c.Name = "c"
 		pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{c}}}
@@ -188,6 +196,7 @@ func TestProbeThatCannotBeMade(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		testutil.Equal(t, results(), "ready=true started=true failed=false", "runtime away")
+		testutil.Assert(t, len(e.errors) == 2 && e.errors["c Liveness connection refused"], "errors %v", e.errors)
 		e.set("live", fmt.Errorf("%w: x", cri.ErrCommandTimedOut))
 		time.Sleep(time.Minute)
 		testutil.Equal(t, results(), "ready=true started=true failed=true", "too slow")
@@ -342,7 +351,7 @@ func TestRedirectElsewhereWarns(t *testing.T) {
 		})}
 	w.target.pod, w.target.container.Name, w.target.probe.FailureThreshold = &v1.Pod{}, "c", 1
 	for range 2 {
-		testutil.Assert(t, !w.once(t.Context()), "the probe is over")
+		testutil.Assert(t, !w.probeOnce(t.Context()), "the probe is over")
 	}
 	if len(warnings) != 2 || !strings.HasPrefix(warnings[0], "c Liveness Probe terminated redirects, Response body: ") {
 		t.Errorf("warnings %q", warnings)

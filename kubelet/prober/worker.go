@@ -5,13 +5,10 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// attempts is the number of tries, without a pause, of a probe that cannot be made. It is the kubelet's figure.
+// attempts is the number of tries, without a pause, of a probe that cannot be made. The kubelet has the same value.
 const attempts = 3
 
 // startupPoll is the pause between two checks of the startup probe's result. The other probes wait for its success.
@@ -52,7 +49,7 @@ func (w *worker) run(ctx context.Context) {
 	if w.target.started.Before(w.manager.began) && !rest(ctx, rand.N(period)) {
 		return
 	}
-	// The container's start may lie in the future, because the clock was set back after it.
+	// The container's start may be in the future, because the clock was set back after it.
 	delay := time.Duration(w.target.probe.InitialDelaySeconds) * time.Second
 	if !rest(ctx, min(delay, time.Until(w.target.started.Add(delay)))) {
 		return
@@ -65,7 +62,7 @@ func (w *worker) run(ctx context.Context) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
-		if done := w.once(ctx); done || ctx.Err() != nil {
+		if done := w.probeOnce(ctx); done || ctx.Err() != nil {
 			return
 		}
 		select {
@@ -88,8 +85,8 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// once makes the probe and notes its result.
-func (w *worker) once(ctx context.Context) (done bool) {
+// probeOnce makes the probe and notes its result.
+func (w *worker) probeOnce(ctx context.Context) (done bool) {
 	began := time.Now()
 	got, err := w.attempt(ctx)
 	if ctx.Err() != nil {
@@ -97,10 +94,7 @@ func (w *worker) once(ctx context.Context) (done bool) {
 	}
 	w.manager.measured(w, got.failure, err, time.Since(began))
 	if err != nil {
-		log.G(ctx).WithError(err).WithFields(log.Fields{
-			"pod": model.Key(w.target.pod), "podUID": w.target.pod.UID, "containerName": w.target.container.Name,
-			"containerID": w.target.id, "probeType": w.key.probe,
-		}).Warn("probe errored")
+		w.manager.opts.Errored(w.target.pod, w.target.container.Name, w.key.probe, err.Error())
 		return false
 	}
 	passed := got.failure == ""

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// TestClockSetBack: a container whose start lies in the future, because the clock was set back after it, is probed
-// after its initial delay.
+// TestClockSetBack: a container whose start is in the future, because the clock was set back after it, is probed after
+// its initial delay.
 func TestClockSetBack(t *testing.T) {
 	c := v1.Container{LivenessProbe: execProbe("live", func(p *v1.Probe) { p.InitialDelaySeconds = 5 })}
 	inBubble(t, c, func(m *Manager, e *execs, _ func() string, _ func(string, bool)) {

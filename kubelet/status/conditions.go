@@ -24,7 +24,7 @@ func Owned(kind v1.PodConditionType) bool {
 // conditions returns the kubelet's own conditions in the kubelet's order, and then the conditions that it does not own.
 func conditions(in Input, status *v1.PodStatus, initialized bool) []v1.PodCondition {
 	own := []v1.PodCondition{
-		condition(v1.PodReadyToStartContainers, in.Runtime.ReadySandbox() != nil, "", ""),
+		sandboxCondition(in),
 		initializedCondition(in, status, initialized),
 		readyCondition(in, status),
 		containersReady(in, status),
@@ -87,14 +87,24 @@ func condition(kind v1.PodConditionType, yes bool, reason, message string) v1.Po
 	return c
 }
 
+// sandboxCondition is true if containers can start in the pod's sandbox.
+func sandboxCondition(in Input) v1.PodCondition {
+	sandbox, problem := model.UsableSandbox(in.Pod, in.Runtime)
+	if sandbox == nil {
+		return condition(v1.PodReadyToStartContainers, false, "PodSandboxNotReady", problem)
+	}
+	return condition(v1.PodReadyToStartContainers, true, "", "")
+}
+
 // restartingCondition says whether all containers are about to restart because one of them ended (KEP-5532).
 func restartingCondition(in Input, status *v1.PodStatus) v1.PodCondition {
 	if source, _ := model.RestartSource(&in.Pod.Spec, in.Runtime); source != nil && !in.Ending &&
 		!model.Terminal(status.Phase) {
 		return condition(v1.AllContainersRestarting, true, "RestartAllContainersStarted",
-			fmt.Sprintf("container %s exited with %d", source.Name, source.ExitCode))
+			"container exited with restart policy rule") // the kubelet's text
 	}
-	return condition(v1.AllContainersRestarting, false, "", "")
+	reason := map[v1.PodPhase]string{v1.PodSucceeded: "PodCompleted", v1.PodFailed: "PodFailed"}[status.Phase]
+	return condition(v1.AllContainersRestarting, false, reason, "")
 }
 
 func initializedCondition(in Input, status *v1.PodStatus, initialized bool) v1.PodCondition {
@@ -151,12 +161,19 @@ func readyCondition(in Input, status *v1.PodStatus) v1.PodCondition {
 	if ready.Status == v1.ConditionFalse {
 		return ready
 	}
+	var closed []string // the kubelet's texts
 	for _, gate := range in.Pod.Spec.ReadinessGates {
-		c := model.FindCondition(in.Pod.Status.Conditions, gate.ConditionType)
-		if c == nil || c.Status != v1.ConditionTrue {
-			return condition(v1.PodReady, false, "ReadinessGatesNotReady",
-				fmt.Sprintf("the condition %q is not True", gate.ConditionType))
+		switch c := model.FindCondition(in.Pod.Status.Conditions, gate.ConditionType); {
+		case c == nil:
+			closed = append(closed, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.",
+				gate.ConditionType))
+		case c.Status != v1.ConditionTrue:
+			closed = append(closed, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %s",
+				gate.ConditionType, c.Status))
 		}
+	}
+	if len(closed) > 0 {
+		return condition(v1.PodReady, false, "ReadinessGatesNotReady", strings.Join(closed, ", "))
 	}
 	return ready
 }

@@ -57,28 +57,34 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 		out = *old.DeepCopy()
 		out.Started = new(bool)
 		if out.State.Terminated == nil {
-			out.State, out.Ready = lost(), false
+			out.State, out.Ready = lost(lostAtEnd), false
 			out.State.Terminated.ContainerID, out.State.Terminated.StartedAt = old.ContainerID,
 				old.State.Running.StartedAt
 			out.State.Terminated.FinishedAt = stamp(in.Now)
 		}
 		return out
 	}
+	if in.removedByRestart(old) && kind != model.Ephemeral {
+		out.RestartCount, out.LastTerminationState = old.RestartCount+1, lostToRestart()
+		out.State.Waiting = cmp.Or(in.waiting(c.Name, old),
+			&v1.ContainerStateWaiting{Reason: reasonRestartingAll, Message: messageRestartingAll})
+		return out
+	}
 	if completed {
 		out.Ready = true
 		out.State.Terminated = &v1.ContainerStateTerminated{Reason: "Completed",
-			Message: "Unable to get the exact state: the exited container was removed"}
+			Message: "Unable to get init container status from container runtime and pod has been initialized, " +
+				"treat it as exited normally"} // the kubelet's text
 		return out
 	}
 	if old != nil {
 		out.RestartCount, out.LastTerminationState = old.RestartCount, old.LastTerminationState
-		if old.State.Running != nil && old.LastTerminationState.Terminated == nil &&
-			!model.MayRestartAll(&in.Pod.Spec) { // it starts again; without a termination the pod would be Pending
-			out.RestartCount++
-			out.LastTerminationState = lost()
-		}
-		if old.State.Terminated != nil && model.MayRestartAll(&in.Pod.Spec) {
+		switch { // it starts again; without a termination the pod would be Pending
+		case old.State.Terminated != nil:
 			out.LastTerminationState = *old.State.DeepCopy()
+		case old.State.Running != nil && old.LastTerminationState.Terminated == nil:
+			out.RestartCount++
+			out.LastTerminationState = lost(lostBeforeRestart)
 		}
 	}
 	reason := model.ReasonContainerCreating
@@ -89,12 +95,42 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 	return out
 }
 
-// lost is the state of a container that ran and that the runtime no longer has. It counts as failed.
-func lost() v1.ContainerState {
+// The kubelet's texts for a container that is no longer in the runtime: in its last state if the pod goes on, and in
+// its state if the pod has ended.
+const (
+	lostBeforeRestart = "The container could not be located when the pod was deleted.  The container used to be Running"
+	lostAtEnd         = "The container could not be located when the pod was terminated"
+)
+
+// lost is the state of a container that ran, but is no longer in the runtime. It counts as failed.
+func lost(message string) v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
-		ExitCode: 137, Reason: "ContainerStatusUnknown",
-		Message: "The container ran, and the runtime does not have it any more",
+		ExitCode: 137, Reason: "ContainerStatusUnknown", Message: message,
 	}}
+}
+
+// The kubelet's texts for a container that was removed because all containers of the pod restart.
+const (
+	reasonRestartingAll  = "RestartingAllContainers"
+	messageRestartingAll = "The container is removed because RestartAllContainers in place"
+)
+
+// lostToRestart is the last state of a container that was removed because all containers of the pod restart. As in the
+// kubelet, it replaces the exit code of an ended container.
+func lostToRestart() v1.ContainerState {
+	state := lost(messageRestartingAll)
+	state.Terminated.Reason = reasonRestartingAll
+	return state
+}
+
+// removedByRestart says whether a container with this old status, which the runtime no longer lists, was removed
+// because all containers of the pod restart (KEP-5532).
+func (in Input) removedByRestart(old *v1.ContainerStatus) bool {
+	if old == nil || old.State.Waiting != nil || in.Ending || model.Terminal(in.Old.Phase) {
+		return false
+	}
+	before := model.FindCondition(in.Old.Conditions, v1.AllContainersRestarting)
+	return before != nil && before.Status == v1.ConditionTrue
 }
 
 // lastTermination returns the end of the attempt before the observed one.
@@ -104,6 +140,9 @@ func (in Input) lastTermination(observed *model.ContainerStatus, old *v1.Contain
 		if before.Name == observed.Name && before.Attempt < observed.Attempt && before.State == model.StateExited {
 			return v1.ContainerState{Terminated: in.terminated(before)}
 		}
+	}
+	if old != nil && old.ContainerID != in.RuntimeName+"://"+observed.ID && in.removedByRestart(old) {
+		return lostToRestart()
 	}
 	if old == nil || observed.Attempt == 0 {
 		return v1.ContainerState{}

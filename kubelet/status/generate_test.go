@@ -118,12 +118,16 @@ func TestRemovedContainersKeepTheirStatus(t *testing.T) {
 	i = status.InitContainerStatuses[0]
 	testutil.Assert(t, i.State.Terminated != nil && i.State.Terminated.ExitCode == 0 && status.Phase == v1.PodRunning,
 		"init container whose end was not seen: %+v, phase %s", i, status.Phase)
+	testutil.Equal(t, i.State.Terminated.Message, "Unable to get init container status from container runtime and "+
+		"pod has been initialized, treat it as exited normally", "message")
 	lost := inputOf(pod, &model.PodStatus{})
 	lost.Old, lost.Ending = first, true
 	status = Generate(lost)
 	a := status.ContainerStatuses[0]
 	testutil.Assert(t, a.State.Terminated != nil && a.State.Terminated.Reason == "ContainerStatusUnknown" && !a.Ready,
 		"lost container: %+v", a)
+	testutil.Equal(t, a.State.Terminated.Message, "The container could not be located when the pod was terminated",
+		"message")
 	lost.Stopping = true
 	ready := model.FindCondition(Generate(lost).Conditions, v1.PodReady)
 	testutil.Assert(t, ready.Status == v1.ConditionFalse, "the pod of a lost container is ready: %+v", ready)
@@ -153,6 +157,36 @@ func TestAddressesAndTimes(t *testing.T) {
 	testutil.Assert(t, status.PodIP == "192.0.2.1", "in the host's network: %s", status.PodIP)
 }
 
+func TestPodReadyToStartContainers(t *testing.T) {
+	ready := model.SandboxStatus{ID: "s", Ready: true, IPs: []string{"10.0.0.1"}}
+	for _, c := range []struct {
+		name      string
+		sandboxes []model.SandboxStatus
+		problem   string
+	}{
+		{"none", nil, "no pod sandbox exists"},
+		{"one", []model.SandboxStatus{ready, {}}, ""},
+		{"ended", []model.SandboxStatus{{IPs: ready.IPs}}, "pod sandbox is not ready"},
+		{"an older one is ready", []model.SandboxStatus{{}, ready}, "pod sandbox is not ready"},
+		{"two", []model.SandboxStatus{ready, ready}, "multiple pod sandboxes are ready"},
+		{"no address", []model.SandboxStatus{{Ready: true}}, "pod sandbox has no IP address"},
+		{"the host's network", []model.SandboxStatus{{Ready: true, HostNetwork: true}},
+			"pod sandbox has another network namespace mode"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := inputOf(modeltest.Pod(v1.RestartPolicyAlways, "app:a"), seenOf(""))
+			in.Runtime.Sandboxes = c.sandboxes
+			got := model.FindCondition(Generate(in).Conditions, v1.PodReadyToStartContainers)
+			want := condition(v1.PodReadyToStartContainers, true, "", "")
+			if c.problem != "" {
+				want = condition(v1.PodReadyToStartContainers, false, "PodSandboxNotReady", c.problem)
+			}
+			want.LastTransitionTime = got.LastTransitionTime
+			testutil.Equal(t, *got, want, "the condition")
+		})
+	}
+}
+
 func TestReadinessGates(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.org/gate"}}
@@ -160,6 +194,12 @@ func TestReadinessGates(t *testing.T) {
 	ready := model.FindCondition(Generate(in).Conditions, v1.PodReady)
 	testutil.Assert(t, ready.Status == v1.ConditionFalse && ready.Reason == "ReadinessGatesNotReady",
 		"gate closed: %+v", ready)
+	testutil.Equal(t, ready.Message,
+		`corresponding condition of pod readiness gate "example.org/gate" does not exist.`, "message")
+	pod.Status.Conditions = []v1.PodCondition{{Type: "example.org/gate", Status: v1.ConditionUnknown}}
+	ready = model.FindCondition(Generate(in).Conditions, v1.PodReady)
+	testutil.Equal(t, ready.Message,
+		`the status of pod readiness gate "example.org/gate" is not "True", but Unknown`, "message")
 	pod.Status.Conditions = []v1.PodCondition{{Type: "example.org/gate", Status: v1.ConditionTrue},
 		{Type: v1.PodReady, Status: v1.ConditionFalse}}
 	status := Generate(in)
@@ -200,15 +240,19 @@ func TestStore(t *testing.T) {
 	testutil.Assert(t, notified() && len(s.List()) == 0 && s.Get("u") == nil, "not forgotten")
 }
 
-// TestRestartAllContainersKeepsThePodRunning: while all containers restart, the phase and Initialized do not change,
-// and the exit codes stay in the last state.
-func TestRestartAllContainersKeepsThePodRunning(t *testing.T) {
-	pod := modeltest.Pod(v1.RestartPolicyNever, "init:i app:a app:b")
+// restartsAll makes the exit code 42 of the pod's first app container restart all containers.
+func restartsAll(pod *v1.Pod) {
 	pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{
 		Action: v1.ContainerRestartRuleActionRestartAllContainers,
 		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn,
 			Values: []int32{42}},
 	}}
+}
+
+// TestRestartAllContainersKeepsThePodRunning: while all containers restart, the phase and Initialized do not change.
+func TestRestartAllContainersKeepsThePodRunning(t *testing.T) {
+	pod := modeltest.Pod(v1.RestartPolicyNever, "init:i app:a app:b")
+	restartsAll(pod)
 	var last v1.PodStatus
 	for _, step := range []struct {
 		seen       string
@@ -229,9 +273,37 @@ func TestRestartAllContainersKeepsThePodRunning(t *testing.T) {
 		testutil.Assert(t, found.Status == v1.ConditionTrue, "%q: %+v", step.seen, found)
 		found = model.FindCondition(last.Conditions, v1.AllContainersRestarting)
 		testutil.Assert(t, found != nil && found.Status == step.restarting, "%q: %+v", step.seen, found)
-		if before := last.ContainerStatuses[0].LastTerminationState.Terminated; step.seen == "" &&
-			(before == nil || before.ExitCode != 42) {
-			t.Errorf("the last state is %+v", before)
+	}
+}
+
+// TestRestartAllContainersStates: containers that were removed to restart all have the kubelet's states, whether the
+// next status already shows their next attempt or not. A restart is counted once.
+func TestRestartAllContainersStates(t *testing.T) {
+	pod := modeltest.Pod(v1.RestartPolicyNever, "init:i app:a app:b")
+	restartsAll(pod)
+	triggered := seenOf("i=exited:0 a=exited:42 b=running")
+	for i := range triggered.Containers {
+		triggered.Containers[i].SandboxID = "s"
+	}
+	in := inputOf(pod, triggered)
+	in.Old = Generate(in)
+	found := model.FindCondition(in.Old.Conditions, v1.AllContainersRestarting)
+	testutil.Equal(t, found.Message, "container exited with restart policy rule", "message")
+	for _, seen := range []string{"", "i=running", "i=exited:0", "i=exited:0 a=running b=running"} {
+		in.Runtime = seenOf(seen)
+		for i := range in.Runtime.Containers {
+			in.Runtime.Containers[i].ID, in.Runtime.Containers[i].Attempt = "next"+in.Runtime.Containers[i].Name, 1
 		}
+		status := Generate(in)
+		for _, c := range append(status.InitContainerStatuses, status.ContainerStatuses...) {
+			before := c.LastTerminationState.Terminated
+			testutil.Assert(t, c.RestartCount == 1 && before != nil && before.ExitCode == 137 &&
+				before.Reason == "RestartingAllContainers", "%q: %+v", seen, c)
+			if waiting := c.State.Waiting; waiting != nil && in.Old.ContainerStatuses[0].State.Waiting == nil {
+				testutil.Equal(t, *waiting, v1.ContainerStateWaiting{Reason: "RestartingAllContainers",
+					Message: "The container is removed because RestartAllContainers in place"}, "state")
+			}
+		}
+		in.Old = status
 	}
 }

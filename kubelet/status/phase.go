@@ -187,7 +187,7 @@ func terminateContainers(status *v1.PodStatus, initialized bool) {
 func terminate(list []v1.ContainerStatus) {
 	for i := range list {
 		if list[i].State.Terminated == nil {
-			list[i].State, list[i].Ready = lost(), false
+			list[i].State, list[i].Ready = lost(lostAtEnd), false
 		}
 	}
 }

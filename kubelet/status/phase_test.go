@@ -154,8 +154,8 @@ func TestEndIsRememberedByTheServer(t *testing.T) {
 	testutil.Assert(t, got == "a3 b0" && status.Phase == v1.PodFailed, "%s %q", status.Phase, got)
 }
 
-// TestRemovedWhileItRan: another client removed a running container. The pod is not Pending, and a restart is counted
-// once.
+// TestRemovedWhileItRan: another client removed a running container, or an ended one. The pod is not Pending, and a
+// restart of the running one is counted once.
 func TestRemovedWhileItRan(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	removed := inputOf(pod, seenOf(""))
@@ -165,13 +165,15 @@ func TestRemovedWhileItRan(t *testing.T) {
 		a := got.ContainerStatuses[0]
 		testutil.Assert(t, got.Phase == v1.PodRunning && a.RestartCount == 1 && a.State.Waiting != nil &&
 			a.LastTerminationState.Terminated != nil, "%s, %+v", got.Phase, a)
+		testutil.Equal(t, a.LastTerminationState.Terminated.Message, "The container could not be located when the "+
+			"pod was deleted.  The container used to be Running", "message")
 		removed.Old = got
 	}
-	pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{
-		{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
-	all := inputOf(pod, seenOf(""))
-	all.Old = Generate(inputOf(pod, seenOf("a=running")))
-	got := Generate(all).ContainerStatuses[0]
-	testutil.Assert(t, got.RestartCount == 0 && got.LastTerminationState.Terminated == nil,
-		"the kubelet removed it to restart all: %+v", got)
+	ended := inputOf(pod, seenOf(""))
+	ended.Old = Generate(inputOf(pod, seenOf("a=exited:3")))
+	got := Generate(ended)
+	a := got.ContainerStatuses[0]
+	testutil.Assert(t, got.Phase == v1.PodRunning && a.RestartCount == 0 &&
+		a.LastTerminationState.Terminated != nil && a.LastTerminationState.Terminated.ExitCode == 3,
+		"after its end: %s, %+v", got.Phase, a)
 }

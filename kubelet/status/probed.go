@@ -11,8 +11,8 @@ import (
 )
 
 // SetProbed shows results of probes in a pod's kept status: Ready and Started of running containers, and the conditions
-// that follow. The rest of the status stays. So results show at once, also during a long pull, a hook or the pod's end.
-// ready and started have the ids of running containers, as in Input.
+// that follow. The rest of the status stays. SetProbed needs no sync, so results show at once, even during a long pull,
+// a hook or the pod's end. ready and started have the ids of running containers, as in Input.
 func (m *Manager) SetProbed(uid types.UID, ready, started map[string]bool, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,7 +48,7 @@ func (m *Manager) SetProbed(uid types.UID, ready, started map[string]bool, now t
 	}
 }
 
-// showProbed sets Ready and Started of a container that runs and that the results know.
+// showProbed sets Ready and Started of a running container that has a result.
 func showProbed(c *v1.ContainerStatus, ready, started map[string]bool) {
 	id := model.RuntimeID(c.ContainerID)
 	if passed, known := started[id]; known && c.State.Running != nil {

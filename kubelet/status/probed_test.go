@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// A result of a probe shows without a sync of the pod, and only in the container that it is about.
+// A result of a probe shows without a sync of the pod, and only in the container with the probe.
 func TestSetProbed(t *testing.T) {
 	m, began := NewManager(), metav1.Unix(100, 0)
 	running := v1.ContainerState{Running: &v1.ContainerStateRunning{}}

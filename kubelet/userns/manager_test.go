@@ -92,3 +92,10 @@ func TestUnreadableRanges(t *testing.T) {
 			"%s: %v", text, err)
 	}
 }
+
+// TestNullFile: an edited file that is null has no ranges.
+func TestNullFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ids.json")
+	testutil.WriteFile(t, path, "null\n")
+	testutil.Equal(t, allocate(t, open(t, path), "a"), first, "the first id")
+}

@@ -22,7 +22,9 @@ var persistentVolumeClaim = Kind{
 	Writable: true,
 	validate: func(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
 		if !model.IsStatic(pod) {
-			return field.ErrorList{field.Forbidden(at, "only a static pod can have a claim: it is a local directory")}
+			return field.ErrorList{
+				field.Forbidden(at, "only a static pod can have a claim, because claims are local directories"),
+			}
 		}
 		var errs field.ErrorList
 		for _, message := range validation.IsDNS1123Subdomain(source.PersistentVolumeClaim.ClaimName) {

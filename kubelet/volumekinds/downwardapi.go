@@ -29,7 +29,7 @@ var downwardAPI = Kind{
 
 // downwardFields are the supported fields of the items below a prefix.
 func downwardFields(prefix string) []string {
-	return below(prefix+"items[].", "path", "mode", "fieldRef.**", "resourceFieldRef.**")
+	return prefixed(prefix+"items[].", "path", "mode", "fieldRef.**", "resourceFieldRef.**")
 }
 
 // fields makes files of the pod's fields.

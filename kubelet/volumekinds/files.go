@@ -86,10 +86,10 @@ type keys struct {
 }
 
 // keyFields are the supported fields of the items below a prefix.
-func keyFields(prefix string) []string { return below(prefix+"items[].", "key", "path", "mode") }
+func keyFields(prefix string) []string { return prefixed(prefix+"items[].", "key", "path", "mode") }
 
-// below puts a prefix before each name.
-func below(prefix string, names ...string) []string {
+// prefixed puts a prefix before each name.
+func prefixed(prefix string, names ...string) []string {
 	for i := range names {
 		names[i] = prefix + names[i]
 	}

@@ -65,7 +65,7 @@ type Host interface {
 	Claim(pod *v1.Pod, name string) error
 }
 
-// Kinds are all kinds.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{emptyDir, hostPath, persistentVolumeClaim, configMap, secret, downwardAPI, projected, image}
 }
@@ -78,7 +78,7 @@ var refused = []string{
 	"portworxVolume", "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
 }
 
-// fields are the names of the sources that are set, in the order of v1.VolumeSource.
+// fields returns the names of the sources that are set, in the order of v1.VolumeSource.
 func fields(source *v1.VolumeSource) []string {
 	var set []string
 	value := reflect.ValueOf(source).Elem()
@@ -90,7 +90,7 @@ func fields(source *v1.VolumeSource) []string {
 	return set
 }
 
-// fieldName is a field's name in manifests.
+// fieldName returns a field's name in manifests.
 func fieldName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
@@ -145,7 +145,7 @@ func Validate(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorL
 	return errs
 }
 
-// shownBy are the objects whose content a volume has.
+// shownBy returns the objects whose content a volume has.
 func shownBy(source *v1.VolumeSource) []reference {
 	var found []reference
 	for _, name := range fields(source) {

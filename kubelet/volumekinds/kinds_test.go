@@ -49,13 +49,13 @@ func TestKinds(t *testing.T) {
 	}
 	directories := map[string]bool{}
 	for _, kind := range Kinds() {
-		testutil.Assert(t, all[kind.Field] != nil, "%s is no field of v1.VolumeSource", kind.Field)
+		testutil.Assert(t, all[kind.Field] != nil, "%s is not a field of v1.VolumeSource", kind.Field)
 		testutil.Assert(t, !directories[kind.Directory] || kind.Directory == "",
 			"two kinds have the directory %s", kind.Directory)
 		directories[kind.Directory] = true
 	}
 	for _, name := range refused {
-		testutil.Assert(t, all[name] != nil, "%s is refused, but is no field of v1.VolumeSource", name)
+		testutil.Assert(t, all[name] != nil, "%s is refused, but is not a field of v1.VolumeSource", name)
 	}
 }
 
@@ -118,8 +118,8 @@ func TestReferencesAreKnown(t *testing.T) {
 	}
 }
 
-// namesObject says whether a struct's field with this name, or a field below it, can name a config map or a secret. The
-// name any stands for every field.
+// namesObject reports whether a struct's field with this name, or a field below it, can name a config map or a secret.
+// The name any stands for every field.
 func namesObject(of reflect.Type, name string) bool {
 	const any = ""
 	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {

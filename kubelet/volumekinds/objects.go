@@ -19,7 +19,7 @@ type Object struct {
 // String names the object in messages.
 func (o Object) String() string { return fmt.Sprintf("%s %q", o.Resource, o.NamespacedName) }
 
-// ObjectsOf are the objects that the pod's volumes, environment variables and image pulls name.
+// ObjectsOf returns the objects that the pod's volumes, environment variables and image pulls name.
 func ObjectsOf(pod *v1.Pod) map[Object]bool {
 	found := map[Object]bool{}
 	add := func(of Resource, name string) {

@@ -23,7 +23,7 @@ var projected = Kind{
 	Field: "projected",
 	Honoured: slices.Concat([]string{"defaultMode"}, projectedKeys("configMap"), projectedKeys("secret"),
 		downwardFields("sources[].downwardAPI."),
-		below("sources[].serviceAccountToken.", "audience", "expirationSeconds", "path")),
+		prefixed("sources[].serviceAccountToken.", "audience", "expirationSeconds", "path")),
 	Directory: "projected",
 	InMemory:  true,
 	setDefaults: func(source *v1.VolumeSource) {
@@ -61,7 +61,7 @@ var projected = Kind{
 // projectedKeys are the supported fields of a config map or a secret as a source.
 func projectedKeys(kind string) []string {
 	prefix := "sources[]." + kind + "."
-	return append(keyFields(prefix), below(prefix, "name", "optional")...)
+	return append(keyFields(prefix), prefixed(prefix, "name", "optional")...)
 }
 
 const (
@@ -140,7 +140,7 @@ func (in Input) token(
 	return Files{filepath.Clean(source.Path): made}, nil
 }
 
-// onlyUser is the user of all of the pod's containers, nil if they differ or one sets no user.
+// onlyUser returns the user of all of the pod's containers, or nil if the users differ or a container sets none.
 func onlyUser(pod *v1.Pod) *int64 {
 	var only *int64
 	whole := ptr.Deref(pod.Spec.SecurityContext, v1.PodSecurityContext{}).RunAsUser

@@ -14,12 +14,11 @@ import (
 )
 
 // binding is the path that a claim is bound to. ClaimsDir records it: as a directory with the claim's name, or as a
-// link to the path of a persistent volume. So the binding stays even if the volume's manifest is gone or cannot be
-// read.
+// link to the path of a persistent volume. So the binding outlives the volume's manifest.
 type binding struct {
 	// entry is the claim's path in ClaimsDir. path is the directory or file that the pod gets.
 	entry, path string
-	// volume is the persistent volume that the manifests have for the claim, nil without one.
+	// volume is the persistent volume that the manifests have for the claim, or nil.
 	volume *v1.HostPathVolumeSource
 	// exists says that the entry is on the disk, and linked that it is a link.
 	exists, linked bool

@@ -18,7 +18,8 @@ const writableByAll = 0o777
 type host struct{ opts *Options }
 
 // Directory builds the directory under another name first, so that its final name never has the wrong owner or mode.
-// Two pods with one claim, even of two kubelet cores, may make it at the same time: the first one counts.
+// Two pods with one claim, even of two kubelet cores, may make the directory at the same time. The first directory
+// stays.
 func (host) Directory(path string, pod *v1.Pod) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -26,11 +27,12 @@ func (host) Directory(path string, pod *v1.Pod) error {
 	if err := os.MkdirAll(filepath.Dir(path), writableByAll&^0o027); err != nil {
 		return err
 	}
-	building, err := os.MkdirTemp(filepath.Dir(path), "~building") // a claim may have a name of the greatest length
+	// The temporary name leaves out the name of path, which may already have the greatest length of a file name.
+	building, err := os.MkdirTemp(filepath.Dir(path), "~building")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(building) // it is gone after the renaming
+	defer os.Remove(building) // after the renaming there is nothing to remove
 	if err := makeDirectory(building); err != nil {
 		return err
 	}
@@ -48,7 +50,7 @@ func (host) Directory(path string, pod *v1.Pod) error {
 // mounted.
 func renameNew(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) { // the file system cannot tell the two apart, such as NFS
+	if errors.Is(err, unix.EINVAL) { // a file system without RENAME_NOREPLACE, such as NFS
 		return os.Rename(from, to)
 	}
 	if err != nil {
@@ -81,7 +83,7 @@ func fsGroup(pod *v1.Pod) *int64 {
 	return pod.Spec.SecurityContext.FSGroup
 }
 
-// makeDirectory makes the directory with writableByAll, whatever the umask.
+// makeDirectory makes the directory with writableByAll, independent of the umask.
 func makeDirectory(path string) error {
 	if err := os.MkdirAll(path, writableByAll&^0o027); err != nil {
 		return err

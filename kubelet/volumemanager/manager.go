@@ -31,11 +31,11 @@ type Options struct {
 	ClaimsDir string
 	// Claims is required with ClaimsDir.
 	Claims volumekinds.Claims
-	// Measure is called after the mount, or the update, of a volume of a plugin such as kubernetes.io/secret. Nil means
-	// none.
+	// Measure is called after each attempt to make or update a volume in a directory of the pod. plugin is the name of
+	// the kubelet's plugin, such as kubernetes.io/secret. Nil means none.
 	Measure func(plugin string, began time.Time, err error)
-	// Allocatable is the node's allocatable resources: the downward API shows them for limits that a container does not
-	// have, and volumes in memory are not larger. Nil means none.
+	// Allocatable returns the node's allocatable resources. The downward API shows them in place of limits that a
+	// container lacks. They also bound the volumes in memory. Nil means none.
 	Allocatable func() v1.ResourceList
 }
 
@@ -56,8 +56,8 @@ func New(opts Options) *Manager {
 	return &Manager{opts: opts}
 }
 
-// StaleError says that the pod's own volumes exist. Some could not be updated, or paths of the host are gone. A started
-// pod can go on.
+// StaleError says that some volumes could not be updated, or that paths of the host are gone. All of the pod's own
+// volumes exist. A started pod can go on.
 type StaleError struct{ err error }
 
 // Error has the names of the volumes and the reasons.
@@ -67,8 +67,8 @@ func (e *StaleError) Error() string { return e.err.Error() }
 func (e *StaleError) Unwrap() error { return e.err }
 
 // Mount makes all volumes of the pod, and updates existing ones. The error joins the errors of all volumes, with their
-// names. A missing config map or secret that is not optional is an errdefs.ErrNotFound. If a
-// started pod can go on despite the errors, the error is a StaleError.
+// names. A missing config map or secret that is not optional is an errdefs.ErrNotFound. If a started pod can go on
+// despite the errors, the error is a StaleError.
 func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
 	if _, err := m.podDirectory(pod.UID); err != nil {
 		return err
@@ -91,8 +91,8 @@ func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
 	return err
 }
 
-// mount makes or updates one volume. After an error, stale says whether the volume still has its old content. A volume
-// without a directory of the pod, such as a hostPath, counts as stale: running containers have it mounted.
+// mount makes or updates one volume. After an error, stale reports whether the volume still has its old content. A
+// volume without a directory of the pod, such as a hostPath, counts as stale: running containers have it mounted.
 func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (stale bool, err error) {
 	kind, err := volumekinds.Of(&volume.VolumeSource)
 	if err != nil {
@@ -167,7 +167,7 @@ func find(pod *v1.Pod, name string) (*v1.Volume, error) {
 	return nil, fmt.Errorf("the pod has no volume %q: %w", name, errdefs.ErrInvalidArgument)
 }
 
-// path is a volume's path on the host, empty for a claim and an image. findClaim has the path of a claim.
+// path returns a volume's path on the host. It is empty for a claim, see findClaim, and for an image.
 func (m *Manager) path(pod *v1.Pod, volume *v1.Volume, kind volumekinds.Kind) (string, error) {
 	if volume.HostPath != nil {
 		return volume.HostPath.Path, nil
@@ -198,8 +198,8 @@ func element(field, name string) error {
 	return nil
 }
 
-// OnDisk are the directories of the pod's volumes on disk, by the volumes' names. Volumes in memory, host paths, claims
-// and images are left out.
+// OnDisk returns the directories of the pod's volumes on disk, by the volumes' names. It leaves out volumes in memory,
+// host paths, claims and images.
 func (m *Manager) OnDisk(pod *v1.Pod) map[string]string {
 	found := map[string]string{}
 	for i := range pod.Spec.Volumes {
@@ -259,7 +259,7 @@ func (m *Manager) UnmountAll() error {
 	entries, err := os.ReadDir(m.opts.RootDir)
 	errs := []error{err}
 	for _, entry := range entries {
-		if entry.Type()&fs.ModeSymlink == 0 { // the removal of a link leaves its target alone
+		if entry.Type()&fs.ModeSymlink == 0 { // removing a link does not touch its target
 			errs = append(errs, unmountBelow(filepath.Join(m.opts.RootDir, entry.Name())))
 		}
 	}

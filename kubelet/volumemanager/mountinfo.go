@@ -35,7 +35,7 @@ func mountPoints(path string) ([]string, error) {
 	return points, nil
 }
 
-// isMountPoint says whether path is a mount point. A missing path is not.
+// isMountPoint reports whether path is a mount point. A missing path is not.
 func isMountPoint(path string) (bool, error) {
 	mounted, err := mountinfo.Mounted(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,8 +14,8 @@ import (
 // RemoveClaim removes a claim of ClaimsDir with its files. The files stay if the claim is bound to a persistent volume:
 // its entry is a link. The link is removed even while the volume is mounted: a local volume is often a disk, which the
 // node itself keeps mounted. A claim without a persistent volume stays while it is mounted anywhere on the machine,
-// whole or in part. The error is then an errdefs.ErrFailedPrecondition. A missing claim is no error. A name that cannot
-// be a directory's is an errdefs.ErrInvalidArgument: the path could be a directory of other claims.
+// whole or in part. The error is then an errdefs.ErrFailedPrecondition. A missing claim is not an error. A name that is
+// not a valid directory name is an errdefs.ErrInvalidArgument, because the path could be a directory of other claims.
 func RemoveClaim(claimsDir, namespace, name string) error {
 	if err := claimElements(namespace, name); err != nil {
 		return err
@@ -34,8 +34,8 @@ func RemoveClaim(claimsDir, namespace, name string) error {
 	return os.RemoveAll(entry)
 }
 
-// checkUnmounted looks for mounts in a directory, since their files are not the claim's. It looks for mounts of the
-// directory in the mount namespaces of all processes.
+// checkUnmounted returns an error if a file system is mounted in the directory, because its files are not the claim's.
+// It also returns an error if the directory, or a part of it, is mounted in the mount namespace of any process.
 func checkUnmounted(dir string) error {
 	points, err := mountPoints(dir)
 	if err != nil {
@@ -63,7 +63,7 @@ func checkUnmounted(dir string) error {
 	return nil
 }
 
-// mountsOf returns the mounts that a process sees, none for a process that has ended.
+// mountsOf returns the mounts of a process's mount namespace, or none if the process has ended.
 func mountsOf(process string) []*mountinfo.Info {
 	file, err := os.Open(filepath.Join(process, "mountinfo"))
 	if err != nil {
@@ -91,7 +91,7 @@ func inFileSystem(dir string) (device, root string, err error) {
 		}
 	}
 	if of == nil {
-		return "", "", fmt.Errorf("%s is in no mount: %w", real, errdefs.ErrNotFound)
+		return "", "", fmt.Errorf("no mount contains %s: %w", real, errdefs.ErrNotFound)
 	}
 	below, err := filepath.Rel(of.Mountpoint, real)
 	return deviceOf(of), filepath.Join(of.Root, below), err

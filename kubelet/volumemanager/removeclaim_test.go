@@ -25,7 +25,7 @@ func TestRemoveClaim(t *testing.T) {
 	testutil.Exists(t, filepath.Join(disk, "file"), "the persistent volume")
 }
 
-// TestRemoveClaimOfAnotherPath: a name that is no single element of a path removes nothing.
+// TestRemoveClaimOfAnotherPath: a name that is not a single path element removes nothing.
 func TestRemoveClaimOfAnotherPath(t *testing.T) {
 	claims := t.TempDir()
 	file := filepath.Join(claims, "ns", "own", "file")
@@ -55,7 +55,7 @@ func TestRemoveMountedClaim(t *testing.T) {
 	testutil.Must(t, RemoveClaim(claims, "ns", "own"))
 }
 
-// A file system that is mounted in a claim has files of others.
+// A file system that is mounted in a claim has files that are not the claim's.
 func TestRemoveClaimWithAMountInIt(t *testing.T) {
 	if testutil.AsRoot(t) {
 		return

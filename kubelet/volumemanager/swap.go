@@ -57,7 +57,7 @@ func swap(path string, want volumekinds.Files, finish func(directory string) err
 	return sweep(path, current, want)
 }
 
-// filled says whether the volume at path has content.
+// filled reports whether the volume at path has content.
 func filled(path string) bool {
 	_, err := os.Stat(filepath.Join(path, dataLink))
 	return err == nil
@@ -75,7 +75,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// holds says whether a generation has exactly the wanted content.
+// holds reports whether a generation has exactly the wanted content.
 func holds(generation string, want volumekinds.Files) bool {
 	differs := errors.New("the content differs")
 	matching := 0
@@ -146,10 +146,10 @@ func write(path string, file volumekinds.File) error {
 			return err
 		}
 	}
-	return os.Chmod(path, file.Mode) // whatever the umask
+	return os.Chmod(path, file.Mode) // independent of the umask
 }
 
-// tops are the names at the top level of the volume.
+// tops returns the names at the top level of the volume.
 func tops(want volumekinds.Files) []string {
 	var names []string
 	for name := range want {

@@ -203,5 +203,5 @@ func (m *Manager) report(ctx context.Context, name string, static *v1.Pod, err e
 		m.opts.Problem(name, static, err)
 		return
 	}
-	log.G(ctx).WithError(err).WithField("pod", name).Warn("mirror pod could not be synced, it is tried again")
+	log.G(ctx).WithError(err).WithField("pod", name).Warn("mirror pod could not be synced, retrying")
 }

@@ -194,7 +194,7 @@ func TestOrphanedMirrorIsRemoved(t *testing.T) {
 		b.wantMirror("1")
 		b.mirrors.SetStaticPods([]*v1.Pod{plain})
 		b.show()
-		b.wantMirror("1") // a source that has not been seen yet may name it
+		b.wantMirror("1") // a source that has not listed its pods yet may have the static pod
 		b.mirrors.SetSourcesReady()
 		b.show()
 		b.wantMirror("")

@@ -47,12 +47,13 @@ var calm = map[string]string{
 	"sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
 }
 
-// fakeMachine has the files of calm. The files in different override them, and an empty content removes a file.
-func fakeMachine(t *testing.T, different map[string]string) machine {
+// fakeMachine has the files of calm. The map replaced has other contents of some files. An empty content removes a
+// file.
+func fakeMachine(t *testing.T, replaced map[string]string) machine {
 	t.Helper()
 	m := machine{root: t.TempDir(), statfs: func(string) (int64, error) { return 100 << 30, nil }}
 	files := maps.Clone(calm)
-	maps.Copy(files, different)
+	maps.Copy(files, replaced)
 	for name, content := range files {
 		if content != "" {
 			testutil.WriteFile(t, filepath.Join(m.root, name), content)
@@ -61,7 +62,7 @@ func fakeMachine(t *testing.T, different map[string]string) machine {
 	return m
 }
 
-// at returns a node's function IPs.
+// at returns a function for Options.IPs that returns these addresses.
 func at(ips ...string) func() []string { return func() []string { return ips } }
 
 // start runs a reporter and returns a function that ends it. Call it within a synctest bubble.

@@ -22,7 +22,7 @@ func newTest(t *testing.T, opts Options, different map[string]string) *Reporter 
 	return r
 }
 
-// TestPressure makes one resource of the machine short in each case.
+// TestPressure: each pressure condition follows Options.Pressure for its own resource.
 func TestPressure(t *testing.T) {
 	short := func(kind v1.NodeConditionType) Options {
 		return Options{Pressure: func(asked v1.NodeConditionType) (bool, error) { return asked == kind, nil }}

@@ -41,9 +41,9 @@ type Options struct {
 	version string
 	// RootDir is a directory on the filesystem of the pods' files. Empty means /.
 	RootDir string
-	// Pressure reports whether the node is short of memory, disk or process ids, by the condition's type. The error
-	// says why that is unknown. Kept returns the part of a capacity that must stay free to avoid pressure. Nil
-	// functions mean no pressure and nothing kept.
+	// Pressure reports whether the node is short of memory, disk or process ids, by the condition's type. It returns an
+	// error if the signal cannot be read. Kept returns the part of a capacity that must stay free to avoid pressure.
+	// Nil functions mean no pressure and nothing kept.
 	Pressure func(kind v1.NodeConditionType) (bool, error)
 	Kept     func(capacity v1.ResourceList) v1.ResourceList
 
@@ -111,7 +111,7 @@ func (o *Options) validate() error {
 	}
 	for _, ip := range ips {
 		if net.ParseIP(ip) == nil {
-			bad("ips", ip, "it is no IP address")
+			bad("ips", ip, "it is not an IP address")
 		}
 	}
 	for key, value := range o.Labels {
@@ -125,7 +125,7 @@ func (o *Options) validate() error {
 		case v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute:
 		default:
 			bad("taints["+taint.Key+"].effect", string(taint.Effect),
-				"it is none of NoSchedule, PreferNoSchedule, NoExecute")
+				"it is not one of NoSchedule, PreferNoSchedule, NoExecute")
 		}
 	}
 	for name, amount := range o.Reserved {

@@ -86,7 +86,7 @@ func (f *failureLog) note(ctx context.Context, err error) {
 		log.G(ctx).Info(f.what + ": over")
 		f.lasts = false
 	case err != nil && (!f.lasts || err.Error() != f.text && time.Since(f.logged) >= logInterval):
-		log.G(ctx).WithError(err).Warn(f.what + ", it is tried again")
+		log.G(ctx).WithError(err).Warn(f.what + ", retrying")
 		f.lasts, f.text, f.logged = true, err.Error(), time.Now()
 	}
 }

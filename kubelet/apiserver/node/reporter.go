@@ -117,7 +117,7 @@ func (r *Reporter) Wake() {
 // node with the error if the API server is away.
 func (r *Reporter) Refresh(ctx context.Context) (*v1.Node, error) {
 	if r.nodes == nil {
-		return r.Node(), errors.New("node: there is no API server to ask")
+		return r.Node(), errors.New("node: no API server is configured")
 	}
 	err := r.sync(ctx)
 	return r.Node(), err

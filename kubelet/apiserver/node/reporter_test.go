@@ -100,12 +100,12 @@ func TestAdopt(t *testing.T) {
 		node := currentNode(s)
 		testutil.Assert(t, node.UID == "old" && node.Annotations["a"] == "b" && node.Labels["theirs"] == "yes" &&
 			node.Labels["disk"] == "theirs" && node.Spec.PodCIDR != "" && node.Spec.Taints[0].Key == "theirs",
-			"what others set is changed: %+v", node)
+			"fields of other clients were changed: %+v", node)
 		testutil.Assert(t, node.Labels[v1.LabelArchStable] != "vax" && node.Labels[v1.LabelHostname] == "here",
 			"labels %v", node.Labels)
 		theirs := condition(node, v1.NodeNetworkUnavailable)
 		testutil.Assert(t, theirs.Reason == "theirs" && theirs.LastHeartbeatTime.Equal(&yesterday),
-			"their condition is %+v", theirs)
+			"the other client's condition is %+v", theirs)
 		ready := condition(node, v1.NodeReady)
 		testutil.Assert(t, ready.Status == v1.ConditionTrue && ready.LastTransitionTime.After(yesterday.Time),
 			"ready %+v", ready)
@@ -286,7 +286,7 @@ func TestRefresh(t *testing.T) {
 		labelled := currentNode(s)
 		labelled.Labels["new"] = "yes"
 		s.Set(labelled)
-		testutil.Require(t, r.Node().Labels["new"] == "", "it is seen already")
+		testutil.Require(t, r.Node().Labels["new"] == "", "the new label is cached already")
 		node, err := r.Refresh(t.Context())
 		testutil.Assert(t, err == nil && node.Labels["new"] == "yes" && r.Node().Labels["new"] == "yes",
 			"%v, %v", node.Labels, err)
@@ -347,7 +347,7 @@ func TestNoServer(t *testing.T) {
 	testutil.Assert(t, err != nil, "it was fetched without a server")
 }
 
-// TestAlone computes the status without an API server.
+// TestAlone: the reporter computes the status without an API server.
 func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cards := resource.MustParse("0")

@@ -47,7 +47,7 @@ func (r *Reporter) register(ctx context.Context) error {
 		r.keep(made)
 		r.announce(nil, made)
 	} else if !apierrors.IsAlreadyExists(err) {
-		r.refreshLocally() // static pods are admitted by the node's features, without the API server, too
+		r.refreshLocally() // admission of static pods needs the node's features, even without the API server
 	}
 	release()
 	if apierrors.IsAlreadyExists(err) {

@@ -63,7 +63,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Unlock()
 	<-ctx.Done()
 	m.mu.Lock()
-	close(m.stopped) // no watch starts any more
+	close(m.stopped) // from now on no watch starts
 	m.mu.Unlock()
 	m.watches.Wait()
 	return ctx.Err()
@@ -183,7 +183,7 @@ func (m *Manager) get(k volumekinds.Object) (object, error) {
 	it := m.items[k]
 	m.mu.Unlock()
 	if it == nil {
-		return object{}, fmt.Errorf("%s: no pod that is registered names it: %w", k, errdefs.ErrFailedPrecondition)
+		return object{}, fmt.Errorf("%s: no registered pod names it: %w", k, errdefs.ErrFailedPrecondition)
 	}
 	select {
 	case <-it.synced: // usually

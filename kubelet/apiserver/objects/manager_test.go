@@ -63,7 +63,7 @@ func eventually(t *testing.T, s *Manager, what string, ok func() bool) {
 		select {
 		case <-s.Changed():
 		case <-deadline:
-			t.Fatalf("%s: not so after three minutes", what)
+			t.Fatalf("%s: not observed after three minutes", what)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestServer(t *testing.T) {
 	_, err = s.ConfigMap(pod, "missing")
 	testutil.Assert(t, errdefs.IsNotFound(err), "missing: %v, want an ErrNotFound", err)
 	if _, err := s.ConfigMap(pod, "stranger"); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("one that the pod does not name: %v, want an ErrFailedPrecondition", err)
+		t.Errorf("an object that the pod does not name: %v, want an ErrFailedPrecondition", err)
 	}
 	api.Set(settings("blue"))
 	eventually(t, s, "blue", func() bool { return color(s, pod) == "blue" })
@@ -127,13 +127,13 @@ func TestServerCountsUsers(t *testing.T) {
 	one, two := podWith("1", []string{"settings"}, nil), podWith("2", []string{"settings"}, nil)
 	s.RegisterPod(one)
 	s.RegisterPod(two)
-	s.RegisterPod(two) // as each update of a pod does
+	s.RegisterPod(two) // each update of a pod registers it again
 	testutil.Assert(t, color(s, one) == "red" && color(s, two) == "red" && count(api, "list configmaps") == 1,
 		"asked %q", api.Asked())
 	s.UnregisterPod(one.UID)
 	s.UnregisterPod(one.UID)
 	testutil.Assert(t, color(s, two) == "red", "forgotten with the first pod")
-	s.RegisterPod(podWith("2", nil, nil)) // it was edited
+	s.RegisterPod(podWith("2", nil, nil)) // the edited pod names no object
 	_, err := s.ConfigMap(two, "settings")
 	testutil.Assert(t, errdefs.IsFailedPrecondition(err) && len(s.items) == 0,
 		"error %v and items %v for an object that no pod names", err, s.items)
@@ -161,7 +161,7 @@ func TestServerImmutable(t *testing.T) {
 	pod := podWith("1", []string{"settings"}, nil)
 	s.RegisterPod(pod)
 	testutil.Equal(t, color(s, pod), "red", "read")
-	s.watches.Wait() // for the end of the only watch
+	s.watches.Wait() // the only watch ends
 	api.Delete(fixed)
 	testutil.Equal(t, color(s, pod), "red", "later")
 }
@@ -191,7 +191,7 @@ func TestServerAway(t *testing.T) {
 		}
 		testutil.Require(t, !time.Now().After(deadline), "error %v, want an ErrUnavailable with the reason", err)
 	}
-	testutil.Equal(t, color(s, one), "red", "what was known")
+	testutil.Equal(t, color(s, one), "red", "the known object")
 	api.Set(settings("blue"))
 	api.Set(&v1.Secret{ObjectMeta: meta("key")})
 	api.Forget()
@@ -215,7 +215,7 @@ func TestTrackBeforeRun(t *testing.T) {
 	testutil.Assert(t, errdefs.IsNotFound(err), "error %v, want an ErrNotFound", err)
 	cancel()
 	<-ended
-	s.RegisterPod(podWith("2", []string{"late"}, nil)) // starts nothing any more
+	s.RegisterPod(podWith("2", []string{"late"}, nil)) // starts no watch after Run
 	s.watches.Wait()
 }
 

@@ -187,9 +187,9 @@ func TestFails(t *testing.T) {
 		want   string
 	}{
 		"forbidden": {status(http.StatusForbidden, metav1.StatusReasonForbidden),
-			"does not let the kubeconfig's user ask"},
+			"denies the request to the kubeconfig's user"},
 		"unauthorized": {status(http.StatusUnauthorized, metav1.StatusReasonUnauthorized),
-			"does not know the kubeconfig's user"},
+			"does not accept the kubeconfig's credentials"},
 		"failing": {status(http.StatusInternalServerError, metav1.StatusReasonInternalError), "no"},
 		"garbage": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "<html>hello")

@@ -58,9 +58,9 @@ func explain(err error) (kind string, explained error) {
 	case metav1.StatusReasonUnknown:
 		return "away", fmt.Errorf("the server cannot be reached or understood: %w", err)
 	case metav1.StatusReasonUnauthorized:
-		return string(reason), fmt.Errorf("the server does not know the kubeconfig's user: %w", err)
+		return string(reason), fmt.Errorf("the server does not accept the kubeconfig's credentials: %w", err)
 	case metav1.StatusReasonForbidden:
-		return string(reason), fmt.Errorf("the server does not let the kubeconfig's user ask: %w", err)
+		return string(reason), fmt.Errorf("the server denies the request to the kubeconfig's user: %w", err)
 	default:
 		return string(reason), err
 	}

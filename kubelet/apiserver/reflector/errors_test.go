@@ -41,12 +41,13 @@ func TestErrorReporter(t *testing.T) {
 		{"gone", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonGone}}, ""},
 		{"certificate", unknown, "not valid under the kubeconfig's certificate-authority"},
 		{"certificate again", unknown, ""},
-		{"user unknown", apierrors.NewUnauthorized("who"), "does not know the kubeconfig's user"},
+		{"user unknown", apierrors.NewUnauthorized("who"), "does not accept the kubeconfig's credentials"},
 		{"certificate once more",
 			get(
 				&tls.CertificateVerificationError{
 					Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "a"}}), "for another name"},
-		{"forbidden", apierrors.NewForbidden(pods, "", errors.New("no")), "does not let the kubeconfig's user ask"},
+		{"forbidden", apierrors.NewForbidden(pods, "", errors.New("no")),
+			"denies the request to the kubeconfig's user"},
 		{"working again", nil, "<nil>"},
 		{"still", nil, ""},
 	} {

@@ -24,7 +24,7 @@ func merged(shown, pod *v1.Pod) v1.PodStatus {
 	next.ResourceClaimStatuses = server.ResourceClaimStatuses
 	next.ExtendedResourceClaimStatus = server.ExtendedResourceClaimStatus
 	next.NodeAllocatableResourceClaimStatuses = server.NodeAllocatableResourceClaimStatuses
-	// It never changes, even if a restarted kubelet has another one.
+	// The start time never changes, even if a restarted kubelet has another one.
 	next.StartTime = cmp.Or(server.StartTime, next.StartTime)
 	if model.Terminal(server.Phase) && !model.Terminal(next.Phase) {
 		// Another client ended the pod, and its worker has not seen that yet.

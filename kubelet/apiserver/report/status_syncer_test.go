@@ -259,7 +259,7 @@ func TestFinalisation(t *testing.T) {
 	})
 }
 
-// TestFinalisationIsTriedAgain: finalisation is tried again without a call of Wake.
+// TestFinalisationIsTriedAgain: finalisation is retried without a call of Wake.
 func TestFinalisationIsTriedAgain(t *testing.T) {
 	withPod(t, func(b *statusBench, a *v1.Pod) {
 		testutil.Must(t, b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}))

@@ -45,7 +45,7 @@ func (s *StatusSyncer) syncPod(
 	if queue.NumRequeues(uid) == 1 && ctx.Err() == nil {
 		level = log.WarnLevel
 	}
-	log.G(ctx).WithError(err).WithField("podUID", uid).Log(level, "pod status not sent, it is tried again")
+	log.G(ctx).WithError(err).WithField("podUID", uid).Log(level, "pod status not sent, retrying")
 	queue.AddRateLimited(uid)
 }
 

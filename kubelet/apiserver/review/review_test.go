@@ -100,7 +100,7 @@ func TestToken(t *testing.T) {
 		testutil.Assert(t, err == nil && !valid, "bad: %v, %v", valid, err)
 	}
 	s.wantAsked(t, 1)
-	now.now = now.now.Add(invalidTTL + time.Second) // it may have become valid
+	now.now = now.now.Add(invalidTTL + time.Second) // after invalidTTL the token may have become valid
 	_, valid, err := s.Token(t.Context(), "bad")
 	testutil.Assert(t, err == nil && !valid, "bad, later: %v, %v", valid, err)
 	s.wantAsked(t, 1)

@@ -40,8 +40,9 @@ func (l *List) Run(ctx context.Context) error {
 }
 
 // Environment returns the variables for the pod's containers. The API server's service is always included. Services of
-// the pod's namespace are included unless spec.enableServiceLinks is false. A static pod has none, since it may start
-// without a cluster. Environment returns an error before the first list.
+// the pod's namespace are included unless spec.enableServiceLinks is false. A service "kubernetes" of the pod's
+// namespace replaces the API server's service. A static pod has none, since it may start without a cluster. Environment
+// returns an error before the first list.
 func (l *List) Environment(pod *v1.Pod) (map[string]string, error) {
 	if model.IsStatic(pod) {
 		return nil, nil
@@ -53,8 +54,9 @@ func (l *List) Environment(pod *v1.Pod) (map[string]string, error) {
 	}
 	links := pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks
 	env := map[string]string{}
-	if master := l.all[types.NamespacedName{Namespace: masterNamespace, Name: masterName}]; master != nil {
-		variables(env, master)
+	own := types.NamespacedName{Namespace: pod.Namespace, Name: masterName}
+	if !links || !hasVariables(l.all[own]) {
+		variables(env, l.all[types.NamespacedName{Namespace: masterNamespace, Name: masterName}])
 	}
 	for name, service := range l.all {
 		if links && name.Namespace == pod.Namespace {

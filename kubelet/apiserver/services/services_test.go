@@ -35,6 +35,8 @@ func TestEnvironment(t *testing.T) {
 	fill.Set(service("app", "dns-cache", "fd00::5", v1.ServicePort{Port: 53, Protocol: v1.ProtocolUDP}))
 	fill.Set(service("app", "gone", "10.0.0.3", v1.ServicePort{Port: 3}))
 	fill.Delete(service("app", "gone", ""))
+	fill.Set(service("own", "kubernetes", "10.0.0.7", v1.ServicePort{Name: "web", Port: 80}))
+	fill.Set(service("bare", "kubernetes", v1.ClusterIPNone, v1.ServicePort{Name: "web", Port: 80}))
 
 	master := map[string]string{
 		"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443", "KUBERNETES_SERVICE_PORT_HTTPS": "443",
@@ -48,9 +50,15 @@ func TestEnvironment(t *testing.T) {
 		"DNS_CACHE_PORT_53_UDP": "udp://[fd00::5]:53", "DNS_CACHE_PORT_53_UDP_PROTO": "udp",
 		"DNS_CACHE_PORT_53_UDP_PORT": "53", "DNS_CACHE_PORT_53_UDP_ADDR": "fd00::5",
 	})
+	own := map[string]string{
+		"KUBERNETES_SERVICE_HOST": "10.0.0.7", "KUBERNETES_SERVICE_PORT": "80", "KUBERNETES_SERVICE_PORT_WEB": "80",
+		"KUBERNETES_PORT": "tcp://10.0.0.7:80", "KUBERNETES_PORT_80_TCP": "tcp://10.0.0.7:80",
+		"KUBERNETES_PORT_80_TCP_PROTO": "tcp", "KUBERNETES_PORT_80_TCP_PORT": "80",
+		"KUBERNETES_PORT_80_TCP_ADDR": "10.0.0.7",
+	}
 	no := false
-	unlinked := podIn("app")
-	unlinked.Spec.EnableServiceLinks = &no
+	unlinked, ownUnlinked := podIn("app"), podIn("own")
+	unlinked.Spec.EnableServiceLinks, ownUnlinked.Spec.EnableServiceLinks = &no, &no
 	static := podIn("app")
 	static.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile}
 	for name, test := range map[string]struct {
@@ -58,6 +66,9 @@ func TestEnvironment(t *testing.T) {
 		want map[string]string
 	}{
 		"links": {podIn("app"), linked}, "no links": {unlinked, master}, "static": {static, nil},
+		"a service kubernetes of its namespace": {podIn("own"), own},
+		"such a service without links":          {ownUnlinked, master},
+		"such a service without an address":     {podIn("bare"), master},
 	} {
 		got, err := list.Environment(test.pod)
 		testutil.Assert(t, err == nil && maps.Equal(got, test.want), "%s: %v, %v, want %v", name, got, err, test.want)

@@ -9,14 +9,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+// hasVariables reports whether a service has variables: it has an address. Nil has none.
+func hasVariables(service *v1.Service) bool {
+	return service != nil && service.Spec.ClusterIP != "" && service.Spec.ClusterIP != v1.ClusterIPNone &&
+		len(service.Spec.Ports) > 0
+}
+
 // variables adds the variables of one service: Kubernetes' variables, and the variables of Docker's links, which older
-// programs read. A service without an address has no variables.
+// programs read.
 func variables(env map[string]string, service *v1.Service) {
-	host := service.Spec.ClusterIP
-	if host == "" || host == v1.ClusterIPNone || len(service.Spec.Ports) == 0 {
+	if !hasVariables(service) {
 		return
 	}
-	name := variable(service.Name)
+	host, name := service.Spec.ClusterIP, variable(service.Name)
 	env[name+"_SERVICE_HOST"] = host
 	env[name+"_SERVICE_PORT"] = port(&service.Spec.Ports[0])
 	env[name+"_PORT"] = url(host, &service.Spec.Ports[0])

@@ -133,7 +133,7 @@ func (m *Manager) issue(ctx context.Context, pod *v1.Pod, wanted request) (issue
 		return issued{}, fmt.Errorf("request a token of service account %q: %w", pod.Namespace+"/"+wanted.account, err)
 	}
 	if answer.Status.Token == "" {
-		return issued{}, fmt.Errorf("request a token of service account %q: the API server answered with none: %w",
+		return issued{}, fmt.Errorf("request a token of service account %q: the API server's answer has no token: %w",
 			pod.Namespace+"/"+wanted.account, errdefs.ErrInternal)
 	}
 	life := time.Duration(wanted.life) * time.Second

@@ -83,12 +83,12 @@ func newFixture(t *testing.T) *fixture {
 	testutil.Must(t, err)
 	f := &fixture{Manager: New(Options{ServiceAccounts: client}), server: server,
 		begun: time.Now().Truncate(time.Second)}
-	f.at(0, 0)
+	f.setClocks(0, 0)
 	return f
 }
 
-// at sets both clocks to the time after the start.
-func (f *fixture) at(after time.Duration, refused int) {
+// setClocks sets both clocks to the time after the start.
+func (f *fixture) setClocks(after time.Duration, refused int) {
 	now := f.begun.Add(after)
 	f.now = func() time.Time { return now }
 	f.server.set(now, refused)
@@ -151,9 +151,9 @@ func TestTokenIsRenewed(t *testing.T) {
 			f := newFixture(t)
 			wanted := projection("", int64(c.life/time.Second))
 			f.want(t, pod(), wanted, "token-1")
-			f.at(c.still, 0)
+			f.setClocks(c.still, 0)
 			f.want(t, pod(), wanted, "token-1")
-			f.at(c.again, 0)
+			f.setClocks(c.again, 0)
 			f.want(t, pod(), wanted, "token-2")
 			f.want(t, pod(), wanted, "token-2")
 		})
@@ -164,13 +164,13 @@ func TestTokenOutlivesAServerThatRefuses(t *testing.T) {
 	f := newFixture(t)
 	wanted := projection("", 3600)
 	f.want(t, pod(), wanted, "token-1")
-	f.at(50*time.Minute, http.StatusForbidden)
+	f.setClocks(50*time.Minute, http.StatusForbidden)
 	f.want(t, pod(), wanted, "token-1")
-	f.at(time.Hour, http.StatusForbidden)
+	f.setClocks(time.Hour, http.StatusForbidden)
 	_, err := f.Token(context.Background(), pod(), wanted)
 	testutil.Assert(t, apierrors.IsForbidden(err) && strings.Contains(err.Error(), `"shop/seller"`),
 		"with an expired token: %v", err)
-	f.at(time.Hour, 0)
+	f.setClocks(time.Hour, 0)
 	f.want(t, pod(), wanted, "token-2")
 }
 
