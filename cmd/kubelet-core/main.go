@@ -24,7 +24,7 @@ func main() {
 	if err := command.Root(version).ExecuteContext(ctx); err != nil {
 		var exit *client.ExitError
 		if errors.As(err, &exit) {
-			os.Exit(exit.Code) // the exit code of the command in the container
+			os.Exit(exit.Code) // the exit code of check, or of the command in the container
 		}
 		fmt.Fprintf(os.Stderr, "kubelet-core: %v\n", err)
 		os.Exit(1)

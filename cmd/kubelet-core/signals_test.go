@@ -38,7 +38,7 @@ func TestSurvivesSignals(t *testing.T) {
 	ended := testutil.Go(cmd.Wait)
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	_ = writer.Close()
-	// It logs that it waits for its runtime.
+	// The kubelet core logs that it waits for its runtime.
 	_, err = reader.Read(make([]byte, 1))
 	testutil.Must(t, err)
 	_ = reader.Close() // now each line of the log causes a SIGPIPE, and each SIGHUP logs a line

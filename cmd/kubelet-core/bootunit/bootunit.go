@@ -125,7 +125,7 @@ func Uninstall(ctx context.Context, play string) error {
 	if err := os.Remove(path); err != nil {
 		return err
 	}
-	// systemd would go on listing a unit that had failed. For any other unit this call may fail, which does not matter.
+	// Without this call, systemd would keep listing a failed unit. For other units it may fail, which does not matter.
 	_ = systemd.ResetFailedUnitContext(ctx, name)
 	return systemd.ReloadContext(ctx)
 }

@@ -20,7 +20,7 @@ func judge(f facts) checklist.Report {
 
 func judgeSettings(g *checklist.Group, f facts) {
 	if f.optsErr != nil {
-		g.Fail("settings", "mend the flag or the field (kubelet-core config print)", "%v", f.optsErr)
+		g.Fail("settings", "fix the flag or the field (kubelet-core config print)", "%v", f.optsErr)
 	} else {
 		g.OK("settings", "node %s, owner %s, state in %s", f.opts.NodeName, f.opts.Owner, f.opts.RootDir)
 	}
@@ -75,14 +75,14 @@ func judgeManifests(g *checklist.Group, f facts) {
 	switch {
 	case f.opts.Manifests == "":
 	case f.manifestErr != nil:
-		g.Fail("manifests", "mend the directory, or name another with --manifests", "%v", f.manifestErr)
+		g.Fail("manifests", "fix the directory, or name another with --manifests", "%v", f.manifestErr)
 	case f.pods == 0 && len(f.problems) == 0:
 		g.Warn("manifests", "put the manifest of a pod there", "%s has none", f.opts.Manifests)
 	default:
 		g.OK("manifests", "%d pods in %s", f.pods, f.opts.Manifests)
 	}
 	for _, path := range slices.Sorted(maps.Keys(f.problems)) {
-		g.Fail("manifest", "mend the field, or remove the file", "%s: %s", path,
+		g.Fail("manifest", "fix the field, or remove the file", "%s: %s", path,
 			strings.ReplaceAll(f.problems[path].Error(), "\n", "; "))
 	}
 }

@@ -46,7 +46,7 @@ func (f *fakeKubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not here", http.StatusNotFound)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(answer) // a test fails if it gets no answer
+	_ = json.NewEncoder(w).Encode(answer) // without an answer, the test fails
 }
 
 func newFake(t *testing.T, pods ...v1.Pod) (*Client, *fakeKubelet) {
@@ -120,92 +120,6 @@ func TestContainerChoice(t *testing.T) {
 	testutil.Assert(t, name == "other" && others == nil && err == nil, "%s, %v, %v", name, others, err)
 	_, _, err = Container(&v1.Pod{}, "")
 	testutil.Assert(t, errors.Is(err, errdefs.ErrNotFound), "%v", err)
-}
-
-func waiting(reason string) v1.ContainerState {
-	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}
-}
-
-func terminated(code int32, reason string) v1.ContainerState {
-	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}
-}
-
-func runs() v1.ContainerState { return v1.ContainerState{Running: &v1.ContainerStateRunning{}} }
-
-func TestSummarize(t *testing.T) {
-	yes, always := true, v1.ContainerRestartPolicyAlways
-	status := func(state v1.ContainerState) v1.ContainerStatus {
-		return v1.ContainerStatus{Name: "main", State: state, Ready: state.Running != nil, Started: &yes}
-	}
-	initStatus := func(state v1.ContainerState) v1.ContainerStatus {
-		return v1.ContainerStatus{Name: "init", State: state, Ready: state.Running != nil}
-	}
-	for _, c := range []struct {
-		name   string
-		change func(*v1.Pod)
-		want   string // ready/total status restarts
-	}{
-		{"running", func(*v1.Pod) {}, "1/1 Running 0"},
-		{"nothing known", func(p *v1.Pod) { p.Status = v1.PodStatus{Phase: v1.PodPending} }, "0/1 Pending 0"},
-		{"creating", func(p *v1.Pod) {
-			p.Status.ContainerStatuses = []v1.ContainerStatus{status(waiting("ContainerCreating"))}
-		}, "0/1 ContainerCreating 0"},
-		{"crash loop", func(p *v1.Pod) {
-			s := status(waiting(model.ReasonCrashLoopBackOff))
-			s.RestartCount, s.LastTerminationState = 4, terminated(1, "Error")
-			p.Status.ContainerStatuses = []v1.ContainerStatus{s}
-		}, "0/1 CrashLoopBackOff 4"},
-		{"completed", func(p *v1.Pod) {
-			p.Status.ContainerStatuses = []v1.ContainerStatus{status(terminated(0, "Completed"))}
-		}, "0/1 Completed 0"},
-		{"no reason", func(p *v1.Pod) {
-			p.Status.ContainerStatuses = []v1.ContainerStatus{status(terminated(5, ""))}
-		}, "0/1 ExitCode:5 0"},
-		{"one of two completed", func(p *v1.Pod) {
-			p.Spec.Containers = append([]v1.Container{{Name: "job"}}, p.Spec.Containers...)
-			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
-				v1.ContainerStatus{Name: "job", State: terminated(0, "Completed")})
-			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
-		}, "1/2 Running 0"},
-		{"first init container", func(p *v1.Pod) {
-			p.Spec.InitContainers = []v1.Container{{Name: "init"}, {Name: "next"}}
-			p.Status.InitContainerStatuses = []v1.ContainerStatus{initStatus(runs())}
-			p.Status.ContainerStatuses = []v1.ContainerStatus{status(waiting("PodInitializing"))}
-		}, "0/1 Init:0/2 0"},
-		{"second init container", func(p *v1.Pod) {
-			p.Spec.InitContainers = []v1.Container{{Name: "init"}, {Name: "next"}}
-			p.Status.InitContainerStatuses = []v1.ContainerStatus{initStatus(terminated(0, "Completed")),
-				{Name: "next", State: waiting("PodInitializing")}}
-		}, "1/1 Init:1/2 0"},
-		{"failing init container", func(p *v1.Pod) {
-			p.Spec.InitContainers = []v1.Container{{Name: "init"}}
-			s := initStatus(waiting(model.ReasonCrashLoopBackOff))
-			s.RestartCount = 2
-			p.Status.InitContainerStatuses = []v1.ContainerStatus{s}
-			p.Status.ContainerStatuses = nil
-		}, "0/1 Init:CrashLoopBackOff 2"},
-		{"init container failed for good", func(p *v1.Pod) {
-			p.Spec.InitContainers = []v1.Container{{Name: "init"}}
-			p.Status.InitContainerStatuses = []v1.ContainerStatus{initStatus(terminated(4, "Error"))}
-		}, "1/1 Init:Error 0"},
-		{"sidecar", func(p *v1.Pod) {
-			p.Spec.InitContainers = []v1.Container{{Name: "init", RestartPolicy: &always}}
-			s := initStatus(runs())
-			s.Started = &yes
-			p.Status.InitContainerStatuses = []v1.ContainerStatus{s}
-		}, "2/2 Running 0"},
-		{"refused", func(p *v1.Pod) {
-			p.Status = v1.PodStatus{Phase: v1.PodFailed, Reason: "Evicted"}
-		}, "0/1 Evicted 0"},
-		{"going", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, "1/1 Terminating 0"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			pod := running("a", "web")
-			c.change(&pod)
-			fields := TableOptions{Now: time.Now()}.row(summarize(&pod))
-			testutil.Equal(t, strings.Join([]string{fields[2], fields[3], fields[4]}, " "), c.want, "the row")
-		})
-	}
 }
 
 func TestTable(t *testing.T) {

@@ -78,7 +78,7 @@ func RunningContainer(pod *v1.Pod, name string) (string, error) {
 }
 
 // Exec runs a command in a container and waits for its end. An exit code other than 0 is an *ExitError. Exec may read
-// more from Stdin than the command does. A read that blocks when the command ends goes on in its goroutine.
+// more from Stdin than the command does. A read of Stdin that blocks may outlast Exec.
 func Exec(ctx context.Context, runtime Runtime, container string, opts ExecOptions) error {
 	response, err := runtime.Exec(ctx, &runtimeapi.ExecRequest{
 		ContainerId: container, Cmd: opts.Command, Tty: opts.TTY, Stdin: opts.Stdin != nil, Stdout: opts.Stdout != nil,
@@ -184,7 +184,7 @@ func openStreams(conn httpstream.Connection, opts ExecOptions) (map[string]https
 			return nil, err
 		}
 		if name != "stdin" && name != "resize" {
-			// Nothing is sent on this stream. A short command may have ended already, with its streams.
+			// Nothing is sent on this stream. Close may fail, because a short command may already have ended.
 			_ = stream.Close()
 		}
 		streams[name] = stream

@@ -88,8 +88,9 @@ func inNamespace(ref Ref) string {
 	return " in namespace " + ref.Namespace
 }
 
-// Container returns the name of the container to use: the requested one, or else the pod's default. Others has the
-// names of all containers if none was requested and there are several.
+// Container returns the name of the container to use: the requested one, or else the one that the annotation
+// defaultContainer names, or else the first app container. In the last case, others has the names of all containers if
+// the pod has several.
 func Container(pod *v1.Pod, requested string) (name string, others []string, err error) {
 	var names []string
 	model.EachContainer(&pod.Spec, func(c *v1.Container, kind model.Kind) {

@@ -18,35 +18,40 @@ type summary struct {
 	ready, total int
 	// status is kubectl's STATUS: the phase, or the reason of a container that does not run.
 	status string
-	// restarts is the number of restarts of containers. lastRestart is the time of the last one, zero without one.
-	restarts    int32
-	lastRestart time.Time
+	restarted
 	// created is the time from which the age counts.
 	created time.Time
 	ip      string
-	// node and images are for wide tables. Images of all containers are separated by commas.
+	// node and images are for wide tables. images has the images of the app containers, separated by commas.
 	node, images string
 }
 
-// summarize makes the summary of a pod, with kubectl's reasons.
+// restarted counts restarts of containers.
+type restarted struct {
+	restarts int32
+	// lastRestart is the time of the last one, zero without one.
+	lastRestart time.Time
+}
+
+func (r *restarted) add(status *v1.ContainerStatus) {
+	r.restarts += status.RestartCount
+	if last := status.LastTerminationState.Terminated; last != nil && last.FinishedAt.After(r.lastRestart) {
+		r.lastRestart = last.FinishedAt.Time
+	}
+}
+
+// summarize makes the summary of a pod, as kubectl does (printPod of pkg/printers/internalversion).
 func summarize(pod *v1.Pod) summary {
-	s := summary{namespace: pod.Namespace, name: pod.Name, status: string(pod.Status.Phase), created: created(pod),
-		ip: pod.Status.PodIP, node: pod.Spec.NodeName, images: images(pod)}
+	s := summary{namespace: pod.Namespace, name: pod.Name, total: len(pod.Spec.Containers),
+		status: string(pod.Status.Phase), created: created(pod), ip: pod.Status.PodIP, node: pod.Spec.NodeName,
+		images: images(pod)}
 	if pod.Status.Reason != "" {
 		s.status = pod.Status.Reason
 	}
-	waits := s.initContainers(pod)
-	running := s.containers(pod, waits == "")
-	switch {
-	case waits != "":
-		s.status = waits
-	case s.status == "Completed" && running:
-		s.status = "NotReady"
-		if model.Ready(pod) {
-			s.status = "Running"
-		}
+	if s.initContainers(pod) {
+		s.containers(pod)
 	}
-	if pod.DeletionTimestamp != nil {
+	if pod.DeletionTimestamp != nil && !model.Terminal(pod.Status.Phase) {
 		s.status = "Terminating"
 	}
 	return s
@@ -76,31 +81,45 @@ func created(pod *v1.Pod) time.Time {
 	return observed
 }
 
-// initContainers counts sidecars and returns the status of the init container that the pod waits for. It returns ""
-// after the last one.
-func (s *summary) initContainers(pod *v1.Pod) string {
-	waits := ""
+// initContainers shows the init container that the pod waits for. It returns whether the pod is past its init
+// containers. Then only the restarts of sidecars count.
+func (s *summary) initContainers(pod *v1.Pod) (initialized bool) {
+	sidecars := map[string]bool{}
 	for i := range pod.Spec.InitContainers {
-		spec := &pod.Spec.InitContainers[i]
-		status := containerStatus(pod, spec.Name)
-		s.addRestarts(&status)
-		sidecar := model.IsSidecar(spec)
-		if sidecar {
+		if model.IsSidecar(&pod.Spec.InitContainers[i]) {
+			sidecars[pod.Spec.InitContainers[i].Name] = true
 			s.total++
+		}
+	}
+	var ofSidecars restarted
+	initialized = true
+	for i := range pod.Status.InitContainerStatuses {
+		status := &pod.Status.InitContainerStatuses[i]
+		s.add(status)
+		if sidecars[status.Name] {
+			ofSidecars.add(status)
+		}
+		if ended := status.State.Terminated; ended != nil && ended.ExitCode == 0 {
+			continue
+		}
+		if sidecars[status.Name] && status.Started != nil && *status.Started {
 			if status.Ready {
 				s.ready++
 			}
-		}
-		done := status.State.Terminated != nil && status.State.Terminated.ExitCode == 0 && !sidecar
-		if done || sidecar && status.Started != nil && *status.Started || waits != "" {
 			continue
 		}
-		waits = "Init:" + initReason(&status, i, len(pod.Spec.InitContainers))
+		s.status = "Init:" + initReason(status, i, len(pod.Spec.InitContainers))
+		initialized = false
+		break
 	}
-	if pod.Status.Phase == v1.PodSucceeded {
-		return ""
+	if was := model.FindCondition(pod.Status.Conditions, v1.PodInitialized); was != nil &&
+		was.Status == v1.ConditionTrue { // a sidecar starts again
+		initialized = true
 	}
-	return waits
+	if initialized {
+		s.restarted = ofSidecars
+	}
+	return initialized
 }
 
 func initReason(status *v1.ContainerStatus, index, total int) string {
@@ -114,22 +133,33 @@ func initReason(status *v1.ContainerStatus, index, total int) string {
 	}
 }
 
-// containers counts the app containers, and returns whether any runs. If the pod is past its init containers, the first
-// container that does not run sets the status.
-func (s *summary) containers(pod *v1.Pod, initialized bool) (running bool) {
-	for i := len(pod.Spec.Containers) - 1; i >= 0; i-- {
-		status := containerStatus(pod, pod.Spec.Containers[i].Name)
-		s.total++
-		s.addRestarts(&status)
-		if status.Ready {
+// containers counts the app containers. The first one that does not run sets the status. A completed one sets it only
+// if no container has failed or runs.
+func (s *summary) containers(pod *v1.Pod) {
+	running, failure := false, ""
+	for i := len(pod.Status.ContainerStatuses) - 1; i >= 0; i-- {
+		status := &pod.Status.ContainerStatuses[i]
+		s.add(status)
+		if status.Ready && status.State.Running != nil {
+			running = true
 			s.ready++
 		}
-		running = running || status.State.Running != nil
-		if reason := containerReason(&status); initialized && reason != "" {
+		if reason := containerReason(status); reason != "" {
 			s.status = reason
 		}
+		if ended := status.State.Terminated; ended != nil && ended.ExitCode != 0 {
+			failure = endReason(ended)
+		}
 	}
-	return running
+	switch {
+	case s.status != "Completed":
+	case running && model.Ready(pod):
+		s.status = "Running"
+	case failure != "":
+		s.status = failure
+	case running:
+		s.status = "NotReady"
+	}
 }
 
 func containerReason(status *v1.ContainerStatus) string {
@@ -151,13 +181,6 @@ func endReason(ended *v1.ContainerStateTerminated) string {
 		return fmt.Sprintf("Signal:%d", ended.Signal)
 	default:
 		return fmt.Sprintf("ExitCode:%d", ended.ExitCode)
-	}
-}
-
-func (s *summary) addRestarts(status *v1.ContainerStatus) {
-	s.restarts += status.RestartCount
-	if last := status.LastTerminationState.Terminated; last != nil && last.FinishedAt.After(s.lastRestart) {
-		s.lastRestart = last.FinishedAt.Time
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// Summary returns the figures of the node and its pods.
+// Summary returns the stats summary of the node and its pods.
 func (c *Client) Summary(ctx context.Context) (*statsapi.Summary, error) {
 	var summary statsapi.Summary
 	return &summary, c.get(ctx, "/stats/summary", &summary)
@@ -95,7 +95,7 @@ func usageOf(names []string, cpu *statsapi.CPUStats, memory *statsapi.MemoryStat
 	return row
 }
 
-// largerFirst sorts figures downwards. Missing ones come last.
+// largerFirst sorts figures downwards. Missing figures come last.
 func largerFirst(a, b *uint64) int {
 	switch {
 	case a == nil && b == nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestTop shows pods or containers, in each order. Missing figures come last.
+// TestTop: WriteTop shows pods or containers, in each order. Unknown usage comes last.
 func TestTop(t *testing.T) {
 	pod := func(namespace, name string, nanoCores, bytes uint64) statsapi.PodStats {
 		cpu, memory := &statsapi.CPUStats{UsageNanoCores: &nanoCores}, &statsapi.MemoryStats{WorkingSetBytes: &bytes}

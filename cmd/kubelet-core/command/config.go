@@ -71,9 +71,9 @@ func configPrintCommand() *cobra.Command {
 	var run runFlags
 	cmd := &cobra.Command{
 		Use:   "print",
-		Short: "Print the settings that run has with these flags, and where each is from",
-		Long: `print writes the flags of run that have a value with this file and this command line,
-and where each value is from. A flag without a line has the default that run --help shows.`,
+		Short: "Print the settings of run, and where each value comes from",
+		Long: `print reads the configuration file and the flags as run does. It writes each flag that has a value,
+and where the value comes from. A flag without a line has the default that run --help shows.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := run.load(cmd.Flags()); err != nil {
@@ -97,7 +97,7 @@ func (r *runFlags) print(to io.Writer, flags *pflag.FlagSet) error {
 		case f.Name == "manifest-url-header":
 			value = "(hidden)"
 		case !f.Changed && (value == "0" || value == "0s" || value == "false"):
-			return // a default that the help has
+			return // zero stands for the default in the flag's help text
 		}
 		fmt.Fprintf(&text, "%-60s # %s\n", fmt.Sprintf("--%s=%s", f.Name, value), r.origin(f.Name))
 	})

@@ -46,7 +46,7 @@ func execCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&opts.stdin, "stdin", "i", false, "pass standard input to the container")
 	cmd.Flags().BoolVarP(&opts.tty, "tty", "t", false, "give the command a terminal")
 	cmd.Flags().StringVarP(&opts.container, "container", "c", "",
-		"the `container` (default: the first, or the one that an annotation names)")
+		"the `container` (default: the one in the annotation kubectl.kubernetes.io/default-container, or the first)")
 	return cmd
 }
 

@@ -12,8 +12,9 @@ func generateCommand() *cobra.Command {
 	var opts generate.Options
 	cmd := &cobra.Command{
 		Use: "generate CONTAINER...", Short: "Make the manifest of a pod from containers of Docker Engine",
-		Long: `generate writes the manifest of one pod with some containers of Docker Engine, as podman kube generate does.
-Named volumes become claims of the same files on this machine. Comments name the settings that a pod cannot have.
+		Long: `generate writes the manifest of one pod that has the named containers of Docker Engine, as podman kube
+generate does. A named volume becomes a claim, whose files are the volume's files on this machine. Comments name the
+settings that a pod cannot have.
 It changes nothing: end the containers before kubelet-core runs the pod.`,
 		Example: "  kubelet-core generate web db > web.yaml && docker rm -f web db && kubelet-core play web.yaml",
 		Args:    cobra.MinimumNArgs(1),

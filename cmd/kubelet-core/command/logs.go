@@ -29,7 +29,7 @@ func logsCommand() *cobra.Command {
 	flags.add(cmd)
 	cmd.Flags().BoolVarP(&opts.Follow, "follow", "f", false, "follow the log until the container ends")
 	cmd.Flags().StringVarP(&opts.Container, "container", "c", "",
-		"the `container` (default: the first, or the one that an annotation names)")
+		"the `container` (default: the one in the annotation kubectl.kubernetes.io/default-container, or the first)")
 	cmd.Flags().BoolVarP(&opts.Previous, "previous", "p", false,
 		"print the log of the container before its last restart")
 	cmd.Flags().IntVar(&opts.Tail, "tail", -1, "`lines` at the end of the log to show")

@@ -25,15 +25,16 @@ type nodeFlags struct {
 func (f *nodeFlags) add(flags *pflag.FlagSet, opts *kubelet.Options) {
 	flags.StringVar(&opts.ManifestURL, "manifest-url", "", "a `URL` with pod manifests")
 	flags.StringArrayVar(&f.headers, "manifest-url-header", nil,
-		"a `key:value` header of its requests; may be repeated")
-	flags.DurationVar(&opts.ManifestURLCheck, "http-check-frequency", 0, "how often the URL is read (default 20s)")
+		"a `key:value` header for requests to --manifest-url; may be repeated")
+	flags.DurationVar(&opts.ManifestURLCheck, "http-check-frequency", 0,
+		"how often --manifest-url is read (default 20s)")
 	flags.StringVar(&opts.Cluster.Kubeconfig, "kubeconfig", "",
 		"the `file` with the API server of the cluster to join, and this node's credentials")
 	flags.StringToStringVar(&opts.Cluster.Labels, "node-labels", nil, "`labels` of a new node")
 	flags.StringSliceVar(&f.taints, "register-with-taints", nil, "`taints` of a new node, key=value:effect")
 	flags.IntVar(&opts.Cluster.MaxPods, "max-pods", 0, "how many pods the node runs (default 110)")
 	flags.StringToStringVar(&f.reserved, "system-reserved", nil,
-		"`resources` that are reserved, such as cpu=200m,memory=500Mi; all pods together are limited to the rest")
+		"`resources` that are reserved, such as cpu=200m,memory=500Mi; all pods together get the rest")
 	flags.DurationVar(&opts.Cluster.StatusEvery, "node-status-update-frequency", 0,
 		"how often the node's status is computed (default 10s)")
 	flags.StringVar(&opts.API.Address, "address", "", "the `address` of the kubelet's API (default: all)")

@@ -151,7 +151,7 @@ func (f *upFlags) stdin(cmd *cobra.Command, files []string) ([]byte, error) {
 // goOn starts the play in the background.
 func (f *upFlags) goOn(cmd *cobra.Command, files []string, stdin []byte) error {
 	log := f.opts.DetachedLog()
-	pid, err := detach.Start(cmd.Context(), detach.Options{Args: f.again(cmd, files), Stdin: stdin, Log: log,
+	pid, err := detach.Start(cmd.Context(), detach.Options{Args: f.playArgs(cmd, files), Stdin: stdin, Log: log,
 		Status: cmd.OutOrStdout()})
 	switch {
 	case err != nil:
@@ -178,8 +178,8 @@ func (f *upFlags) serve(cmd *cobra.Command, files []string, set *play.Set) error
 	}
 	unit := bootunit.Unit(f.opts.Name)
 	fmt.Fprintf(cmd.OutOrStdout(), "Installing %s. Ctrl-C does not end it.\n", unit)
-	err = bootunit.Install(cmd.Context(), bootunit.Play{Name: f.opts.Name, Program: program, Args: f.again(cmd, files),
-		Dir: dir, Grace: set.Grace()})
+	err = bootunit.Install(cmd.Context(), bootunit.Play{Name: f.opts.Name, Program: program,
+		Args: f.playArgs(cmd, files), Dir: dir, Grace: set.Grace()})
 	if err == nil {
 		fmt.Fprintf(cmd.OutOrStdout(), "The pods are ready. `journalctl --unit %s` shows their output, and "+
 			"`kubelet-core play --uninstall --name %s` removes them.\n", unit, f.opts.Name)
@@ -187,8 +187,8 @@ func (f *upFlags) serve(cmd *cobra.Command, files []string, set *play.Set) error
 	return err
 }
 
-// again returns the arguments of the same play in the foreground.
-func (f *upFlags) again(cmd *cobra.Command, files []string) []string {
+// playArgs returns the arguments of the same play in the foreground.
+func (f *upFlags) playArgs(cmd *cobra.Command, files []string) []string {
 	args := []string{"play", "--name=" + f.opts.Name}
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if slices.Contains([]string{"detach", "install", "name", "replace"}, flag.Name) {

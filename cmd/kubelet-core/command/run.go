@@ -18,7 +18,7 @@ func runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the pods of a directory, of a URL or of a cluster",
-		Long: `run runs the pods of a directory, of a URL or of a cluster, until it is ended. The pods go on then.
+		Long: `run runs the pods of a directory, of a URL or of a cluster. When it ends, its pods run on.
 
 A configuration file has the kind KubeletConfiguration, as for a kubelet. A flag overrides the file. A field that
 kubelet-core does not have is refused, unless it has the kubelet's default.`,
@@ -66,7 +66,7 @@ type runFlags struct {
 func (r *runFlags) add(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&r.config, "config", defaultConfig,
-		"a `file` of the kind KubeletConfiguration; the default one need not exist")
+		"a `file` of the kind KubeletConfiguration; the default file need not exist")
 	addSourceFlags(flags, &r.opts, &r.node)
 	addPodFlags(flags, &r.opts)
 	addPaceFlags(flags, &r.opts)
@@ -90,13 +90,13 @@ func addSourceFlags(flags *pflag.FlagSet, opts *kubelet.Options, node *nodeFlags
 	flags.StringVar(&opts.RuntimeEndpoint, "container-runtime-endpoint", "unix:///run/criadapter/criadapter.sock",
 		"the CRI `socket`")
 	flags.StringVar(&opts.ImageEndpoint, "image-service-endpoint", "",
-		"the `socket` of the CRI image service (default: the same)")
+		"the `socket` of the CRI image service (default: --container-runtime-endpoint)")
 	flags.DurationVar(&opts.RuntimeTimeout, "runtime-request-timeout", 0, "the limit of one CRI call (default 2m)")
 	flags.StringVar(&opts.NodeName, "hostname-override", "", "this node's `name` (default: the machine's)")
 	flags.StringSliceVar(&opts.NodeIPs, "node-ip", nil,
 		"this node's `addresses` (default: the addresses of its default route)")
 	flags.StringVar(&opts.Owner, "owner", "",
-		"the `name` in the label of this kubelet's pods; it ignores all others (default: the node's name)")
+		"the `name` in the label of its pods; kubelet-core ignores all other pods (default: the node's name)")
 	flags.StringVar(&opts.RootDir, "root-dir", "",
 		"the `directory` for volumes, checkpoints and certificates; one process and one owner can use it "+
 			"(default /var/lib/kubelet-core/OWNER)")
@@ -105,15 +105,15 @@ func addSourceFlags(flags *pflag.FlagSet, opts *kubelet.Options, node *nodeFlags
 	flags.StringVar(&opts.ClaimsDir, "claims-dir", "",
 		"the `directory` of persistentVolumeClaims, as NAMESPACE/CLAIM (default /var/lib/kubelet-core/claims)")
 	flags.StringVar(&opts.DevicePluginsDir, "device-plugins-dir", "",
-		"the `directory` where device plugins register; they use /var/lib/kubelet/device-plugins (default: no device "+
-			"plugins)")
+		"the `directory` where device plugins register; they expect /var/lib/kubelet/device-plugins (default: no "+
+			"device plugins)")
 	flags.BoolVar(&opts.BesideKubelet, "beside-kubelet", false,
 		"start although a kubelet seems to run on this machine; a kubelet on the same runtime kills the pods")
 	flags.StringVar(&opts.CgroupRoot, "cgroup-root", "",
 		"the parent `cgroup` of the pods' cgroups (default kubelet-core/OWNER)")
 	flags.StringVar((*string)(&opts.CgroupDriver), "cgroup-driver", "",
-		"the cgroup `driver` for a runtime that does not report its own: cgroupfs or systemd (default: cgroups "+
-			"are left to the runtime)")
+		"the cgroup `driver` for a runtime that does not report its own: cgroupfs or systemd (default: the "+
+			"runtime makes the cgroups)")
 	flags.StringVar(&opts.ReadAddress, "read-address", defaultReadAddress,
 		"the loopback `address` of the read-only endpoint; empty for none")
 }
@@ -149,16 +149,18 @@ func addPodFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 func addPaceFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 	flags.DurationVar(&opts.CrashBackoff.First, "crash-backoff", 0,
 		"the back-off before the second restart of a container; it doubles (default 10s)")
-	flags.DurationVar(&opts.CrashBackoff.Max, "crash-backoff-max", 0, "the longest such back-off (default 5m)")
+	flags.DurationVar(&opts.CrashBackoff.Max, "crash-backoff-max", 0,
+		"the longest back-off before a restart of a container (default 5m)")
 	flags.DurationVar(&opts.PullBackoff.First, "pull-backoff", 0,
 		"the back-off after a failed pull; it doubles (default 10s)")
-	flags.DurationVar(&opts.PullBackoff.Max, "pull-backoff-max", 0, "the longest such back-off (default 5m)")
+	flags.DurationVar(&opts.PullBackoff.Max, "pull-backoff-max", 0,
+		"the longest back-off after a failed pull (default 5m)")
 	flags.IntVar(&opts.ParallelPulls, "parallel-pulls", 0, "how many images are pulled at once (default 1)")
 	flags.DurationVar(&opts.Resync, "sync-frequency", 0, "how often a pod is synced without a change (default 1m)")
 	flags.DurationVar(&opts.Retry, "retry", 0,
 		"the longest back-off after a failed sync; the first is half a second (default 10s)")
 	flags.DurationVar(&opts.SyncTick, "sync-tick", 0,
-		"how often pods that are due for a sync are looked for (default 1s)")
+		"how often to look for pods that are due for a sync (default 1s)")
 	flags.DurationVar(&opts.ManifestRescan, "file-check-frequency", 0,
 		"how often the manifests are read without a file event (default 20s)")
 	flags.DurationVar(&opts.Housekeeping, "housekeeping", 0,
@@ -172,7 +174,7 @@ func addDiskFlags(flags *pflag.FlagSet, opts *kubelet.Options) {
 	flags.DurationVar(&opts.GC.Containers, "container-gc-period", 0,
 		"how often dead containers are collected (default 1m)")
 	flags.IntVar(&opts.GC.HighPercent, "image-gc-high-threshold", 0,
-		"the `percentage` of the disk above which unused images are removed; 100 for never (default 85, without "+
+		"the `percentage` of the disk above which unused images are removed; 100 for never (default 85; without "+
 			"--kubeconfig 100)")
 	flags.BoolVar(&opts.GC.AllImages, "image-gc-all", false,
 		"remove all unused images, not only images that kubelet-core pulled")

@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet"
 )
 
-// patience bounds systemd's wait for the container runtime and the sources of pods, so that a missing one does not hold
-// up the boot.
+// patience bounds systemd's wait for the container runtime and the sources of pods, so that a missing runtime or source
+// does not delay the boot.
 const patience = 20 * time.Second
 
 // supervision reports to systemd that the kubelet is ready, and feeds the watchdog while the kubelet is healthy.

@@ -15,8 +15,8 @@ type field struct {
 	// values are the allowed values of a field without a flag, the kubelet's default first. If there are none, the
 	// field must be empty.
 	values []any
-	// instead says how to do without the field. It may be empty.
-	instead string
+	// remedy says how to do without the field. It may be empty.
+	remedy string
 }
 
 // kind is the type of a field's value.
@@ -45,7 +45,7 @@ func fields() []field {
 // sourceFields are about the sources of pods, and the endpoints with their clients.
 func sourceFields() []field {
 	return []field{
-		{path: "enableServer", kind: boolean, values: []any{true}, instead: "use --port=0 for no server"},
+		{path: "enableServer", kind: boolean, values: []any{true}, remedy: "use --port=0 for no server"},
 		{path: "staticPodPath", kind: text, flag: "manifests"},
 		{path: "podLogsDir", kind: text, flag: "pod-logs-dir"},
 		{path: "syncFrequency", kind: duration, flag: "sync-frequency"},
@@ -55,23 +55,23 @@ func sourceFields() []field {
 		{path: "staticPodURLHeader", kind: other, flag: "manifest-url-header", convert: headers},
 		{path: "address", kind: text, flag: "address"},
 		{path: "port", kind: count, flag: "port"},
-		{path: "readOnlyPort", kind: count, values: []any{0.0}, instead: "use --read-address"},
+		{path: "readOnlyPort", kind: count, values: []any{0.0}, remedy: "use --read-address"},
 		{path: "tlsCertFile", kind: text, flag: "tls-cert-file"},
 		{path: "tlsPrivateKeyFile", kind: text, flag: "tls-private-key-file"},
 		{path: "tlsCipherSuites", kind: texts},
 		{path: "tlsCurvePreferences", kind: other},
 		{path: "tlsMinVersion", kind: text},
 		{path: "rotateCertificates", kind: boolean, values: []any{false},
-			instead: "kubelet-core requests no certificates: replace the kubeconfig's certificate before it expires"},
+			remedy: "kubelet-core requests no certificates: replace the kubeconfig's certificate before it expires"},
 		{path: "serverTLSBootstrap", kind: boolean, values: []any{false},
-			instead: "give tlsCertFile and tlsPrivateKeyFile"},
+			remedy: "give tlsCertFile and tlsPrivateKeyFile"},
 		{path: "authentication.x509.clientCAFile", kind: text, flag: "client-ca-file"},
 		{path: "authentication.webhook.enabled", kind: boolean, values: []any{true},
-			instead: "tokens are reviewed by the cluster of --kubeconfig alone"},
+			remedy: "without --kubeconfig, no token is accepted"},
 		{path: "authentication.webhook.cacheTTL", kind: duration, values: []any{"2m"}},
 		{path: "authentication.anonymous.enabled", kind: boolean, values: []any{false}},
 		{path: "authorization.mode", kind: text, values: []any{"Webhook"},
-			instead: "use --client-users and --client-groups"},
+			remedy: "use --client-users and --client-groups"},
 		{path: "authorization.webhook.cacheAuthorizedTTL", kind: duration, values: []any{"5m"}},
 		{path: "authorization.webhook.cacheUnauthorizedTTL", kind: duration, values: []any{"30s"}},
 	}
@@ -89,9 +89,9 @@ func clusterFields() []field {
 		{path: "eventBurst", kind: count, values: []any{100.0}},
 		{path: "enableDebuggingHandlers", kind: boolean, values: []any{true}},
 		{path: "enableContentionProfiling", kind: boolean, values: []any{false}},
-		{path: "healthzPort", kind: number, values: []any{10248.0}, instead: "use --read-address"},
-		{path: "healthzBindAddress", kind: text, values: []any{"127.0.0.1"}, instead: "use --read-address"},
-		{path: "oomScoreAdj", kind: number, values: []any{-999.0}, instead: "set it in the unit"},
+		{path: "healthzPort", kind: number, values: []any{10248.0}, remedy: "use --read-address"},
+		{path: "healthzBindAddress", kind: text, values: []any{"127.0.0.1"}, remedy: "use --read-address"},
+		{path: "oomScoreAdj", kind: number, values: []any{-999.0}, remedy: "set it in the unit"},
 		{path: "clusterDomain", kind: text, flag: "cluster-domain"},
 		{path: "clusterDNS", kind: texts, flag: "cluster-dns"},
 		{path: "streamingConnectionIdleTimeout", kind: duration, values: []any{"4h"}},
@@ -109,7 +109,7 @@ func clusterFields() []field {
 // podFields are about cgroups, the choice of CPUs and memory, and containers.
 func podFields() []field {
 	return []field{
-		{path: "kubeletCgroups", kind: text, instead: "set Slice= in the unit"},
+		{path: "kubeletCgroups", kind: text, remedy: "set Slice= in the unit"},
 		{path: "systemCgroups", kind: text},
 		{path: "cgroupRoot", kind: text, flag: "cgroup-root"},
 		{path: "cgroupsPerQOS", kind: boolean, values: []any{true}},
@@ -124,16 +124,16 @@ func podFields() []field {
 		{path: "topologyManagerPolicyOptions", kind: pairs},
 		{path: "qosReserved", kind: pairs},
 		{path: "runtimeRequestTimeout", kind: duration, flag: "runtime-request-timeout"},
-		{path: "hairpinMode", kind: text, values: []any{"promiscuous-bridge"}, instead: "the CNI plugin decides"},
+		{path: "hairpinMode", kind: text, values: []any{"promiscuous-bridge"}, remedy: "the CNI plugin decides"},
 		{path: "maxPods", kind: count, flag: "max-pods"},
 		{path: "podCIDR", kind: text},
 		{path: "podPidsLimit", kind: number, flag: "pod-max-pids", convert: pidsLimit},
 		{path: "resolvConf", kind: text, flag: "resolv-conf"},
-		{path: "runOnce", kind: boolean, values: []any{false}, instead: "use kubelet-core play"},
+		{path: "runOnce", kind: boolean, values: []any{false}, remedy: "use kubelet-core play"},
 		{path: "cpuCFSQuota", kind: boolean, values: []any{true}},
 		{path: "cpuCFSQuotaPeriod", kind: duration, values: []any{"100ms"}},
 		{path: "nodeStatusMaxImages", kind: number, values: []any{50.0}},
-		{path: "maxOpenFiles", kind: count, values: []any{1000000.0}, instead: "set LimitNOFILE= in the unit"},
+		{path: "maxOpenFiles", kind: count, values: []any{1000000.0}, remedy: "set LimitNOFILE= in the unit"},
 		{path: "contentType", kind: text, values: []any{"application/vnd.kubernetes.protobuf"}},
 		{path: "kubeAPIQPS", kind: number, values: []any{50.0}},
 		{path: "kubeAPIBurst", kind: count, values: []any{100.0}},
@@ -152,7 +152,7 @@ func evictionFields() []field {
 		{path: "evictionMaxPodGracePeriod", kind: count, flag: "eviction-max-pod-grace-period"},
 		{path: "evictionMinimumReclaim", kind: pairs, flag: "eviction-minimum-reclaim"},
 		{path: "mergeDefaultEvictionSettings", kind: boolean, values: []any{false},
-			instead: "give all of evictionHard"},
+			remedy: "list all thresholds in evictionHard"},
 		{path: "podsPerCore", kind: count, values: []any{0.0}},
 		{path: "enableControllerAttachDetach", kind: boolean, values: []any{true}},
 		{path: "protectKernelDefaults", kind: boolean, values: []any{false}},
@@ -207,7 +207,7 @@ func processFields() []field {
 		{path: "memoryThrottlingFactor", kind: fraction, values: []any{0.9}},
 		{path: "memoryReservationPolicy", kind: text, values: []any{"None"}},
 		{path: "registerWithTaints", kind: other, flag: "register-with-taints", convert: taints},
-		{path: "registerNode", kind: boolean, values: []any{true}, instead: "leave --kubeconfig out"},
+		{path: "registerNode", kind: boolean, values: []any{true}, remedy: "leave --kubeconfig out"},
 		{path: "tracing", kind: other},
 		{path: "localStorageCapacityIsolation", kind: boolean, values: []any{true}},
 		{path: "containerRuntimeEndpoint", kind: text, flag: "container-runtime-endpoint"},

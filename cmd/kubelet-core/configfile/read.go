@@ -139,8 +139,8 @@ func (f field) allow(value any) error {
 	if len(f.values) > 0 {
 		said += ": it must be " + show(f.values[0])
 	}
-	if f.instead != "" {
-		said += "; " + f.instead
+	if f.remedy != "" {
+		said += "; " + f.remedy
 	}
 	return errors.New(said)
 }

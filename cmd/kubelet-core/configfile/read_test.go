@@ -86,7 +86,7 @@ func TestParseRefuses(t *testing.T) {
 		"a number in pairs": {header + "systemReserved: {cpu: 1}", []string{"systemReserved is", "want a map"}},
 		"not supported": {header + "topologyManagerPolicy: restricted",
 			[]string{"topologyManagerPolicy is restricted, which kubelet-core does not support: it must be none"}},
-		"what is instead": {header + "runOnce: true", []string{"runOnce is true", "use kubelet-core play"}},
+		"a remedy": {header + "runOnce: true", []string{"runOnce is true", "use kubelet-core play"}},
 		"several": {header + "runOnce: true\npodCIDR: 10.0.0.0/24\nfeatureGates: {A: true}",
 			[]string{"runOnce", "podCIDR is 10.0.0.0/24, which kubelet-core does not support", "featureGates"}},
 		"any number of pulls": {header + "serializeImagePulls: false", []string{"maxParallelImagePulls"}},
@@ -94,7 +94,7 @@ func TestParseRefuses(t *testing.T) {
 		"a bad taint": {header + "registerWithTaints: [{key: a}]",
 			[]string{"registerWithTaints [0] needs a key"}},
 		"a bad quantity": {header + "containerLogMaxSize: big", []string{"containerLogMaxSize"}},
-		"a zero port of health": {header + "healthzPort: 0",
+		"a health port of zero": {header + "healthzPort: 0",
 			[]string{"healthzPort is 0, which kubelet-core does not support: it must be 10248; use --read-address"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/google/renameio/v2"
@@ -32,8 +33,8 @@ type Options struct {
 }
 
 // Start starts the process in a session of its own, and waits until it is ready. Then it returns the process id. If the
-// process ends before, Start returns an error, or the process id 0 for the exit code 0. When ctx ends, Start ends the
-// process and waits for its end.
+// process ends earlier with the exit code 0, Start returns the process id 0. After any other end, Start returns an
+// error. When ctx ends, Start ends the process and waits for its end.
 func Start(ctx context.Context, opts Options) (pid int, err error) {
 	if err := os.MkdirAll(filepath.Dir(opts.Log), 0o755); err != nil {
 		return 0, err
@@ -60,10 +61,15 @@ func Start(ctx context.Context, opts Options) (pid int, err error) {
 	}
 	ended, ready := make(chan error, 1), make(chan struct{})
 	go func() { ended <- cmd.Wait() }()
-	go func() {
+	var reporter sync.WaitGroup
+	reporter.Go(func() {
 		if report(socket, opts.Status) {
 			close(ready)
 		}
+	})
+	defer func() {
+		socket.Close() // it ends the reporter: no status is written after the return
+		reporter.Wait()
 	}()
 	select {
 	case <-ready:
@@ -91,7 +97,7 @@ func start(opts *Options, notify string, output *os.File) (*exec.Cmd, error) {
 }
 
 // report writes each status until the process is ready, and returns true. It returns false if the socket is closed
-// before.
+// first.
 func report(socket *net.UnixConn, out io.Writer) bool {
 	message := make([]byte, 64<<10)
 	for {

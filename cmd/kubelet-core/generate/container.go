@@ -2,6 +2,8 @@ package generate
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,12 +45,12 @@ func (p *pod) add(s *source) {
 	p.security(&c, host)
 	c.Resources = p.resources(c.Name, &host.Resources)
 	p.mounts(&c, s)
-	p.others(c.Name, host, config)
+	p.leaveOthers(s)
 	p.Spec.Containers = append(p.Spec.Containers, c)
 }
 
-// command sets the command and the arguments, as far as the image does not say them. In a pod, a command without
-// arguments leaves out the image's arguments, and arguments alone keep the image's entrypoint.
+// command sets the command and the arguments if they differ from the image's. In a pod, a command without arguments
+// also replaces the image's arguments. Arguments alone keep the image's entrypoint.
 func command(c *v1.Container, config *container.Config, image *dockerspec.DockerOCIImageConfig) {
 	switch {
 	case len(config.Entrypoint) == 0 && len(image.Entrypoint) > 0: // --entrypoint ""
@@ -135,9 +137,10 @@ func (p *pod) resources(name string, r *container.Resources) v1.ResourceRequirem
 	return v1.ResourceRequirements{Limits: limits, Requests: requests}
 }
 
-// others notes further settings that a pod cannot have.
-func (p *pod) others(name string, host *container.HostConfig, config *container.Config) {
-	r := &host.Resources
+// leaveOthers leaves out further settings that a pod cannot have.
+func (p *pod) leaveOthers(s *source) {
+	host, config := s.container.HostConfig, s.container.Config
+	r, labels := &host.Resources, s.ownLabels()
 	for _, setting := range []struct {
 		has  bool
 		text string
@@ -168,13 +171,39 @@ func (p *pod) others(name string, host *container.HostConfig, config *container.
 		{host.RestartPolicy.MaximumRetryCount > 0, "at most " + strconv.Itoa(host.RestartPolicy.MaximumRetryCount) +
 			" restarts: a pod's restarts are not limited"},
 		// The engine shows an empty list for this option, its default list without it, and null if privileged.
-		{host.MaskedPaths != nil && len(host.MaskedPaths) == 0, "systempaths=unconfined: procMount is like it"},
+		{host.MaskedPaths != nil && len(host.MaskedPaths) == 0, "systempaths=unconfined: a pod needs procMount for it"},
 		{host.Runtime != "" && host.Runtime != "runc", "the runtime " + host.Runtime + ": runtimeClassName names one"},
 		{ptr.Deref(host.Init, false), "the init process: shareProcessNamespace reaps processes, too"},
 		{config.Domainname != "", "the domain name"},
+		{host.Umask != nil, fmt.Sprintf("the umask %04o: CRI has none", ptr.Deref(host.Umask, 0))},
+		{len(labels) > 0, fmt.Sprintf("the labels %q: only the pod has labels", labels)},
+		{len(host.Annotations) > 0, fmt.Sprintf("the annotations %q: a runtime passes on only some of a pod's",
+			slices.Sorted(maps.Keys(host.Annotations)))},
+		{host.CgroupnsMode != "" && host.CgroupnsMode != s.podCgroupNamespace(), "the cgroup namespace " +
+			string(host.CgroupnsMode) + ": the pod gets " + string(s.podCgroupNamespace())},
 	} {
-		p.leave(setting.has, name, "%s", setting.text)
+		p.leave(setting.has, s.name, "%s", setting.text)
 	}
+}
+
+// ownLabels returns the names of the container's labels that do not come from its image.
+func (s *source) ownLabels() []string {
+	own := maps.Clone(s.container.Config.Labels)
+	if s.image.Config != nil {
+		maps.DeleteFunc(own, func(name, value string) bool {
+			inherited, ok := s.image.Config.Labels[name]
+			return ok && inherited == value
+		})
+	}
+	return slices.Sorted(maps.Keys(own))
+}
+
+// podCgroupNamespace is the mode of the cgroup namespace that CRI runtimes give to the container in a pod.
+func (s *source) podCgroupNamespace() container.CgroupnsMode {
+	if s.cgroupVersion < 2 || s.container.HostConfig.Privileged {
+		return container.CgroupnsModeHost
+	}
+	return container.CgroupnsModePrivate
 }
 
 // usesLogDriver reports whether a container has another log driver than the usual json-file, or options of its driver.

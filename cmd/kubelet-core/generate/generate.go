@@ -29,7 +29,7 @@ import (
 
 // Options name the containers and the engine.
 type Options struct {
-	// Endpoint is the engine's socket, as unix:///path. Empty means the usual one.
+	// Endpoint is the engine's socket, as unix:///path. Empty means unix:///var/run/docker.sock.
 	Endpoint string
 	// Containers are ids or names. Name is the pod's name. An empty name means the name of the first container.
 	Containers []string
@@ -42,6 +42,8 @@ type source struct {
 	image     *image.InspectResponse
 	// volumes has the options of the container's local volumes by name. Volumes without options are left out.
 	volumes map[string]map[string]string
+	// cgroupVersion is the engine's version of cgroups.
+	cgroupVersion int
 	// name is the container's name in the pod.
 	name string
 }
@@ -77,6 +79,11 @@ func inspect(ctx context.Context, engine *docker.Client, name string) (s source,
 	if s.image, err = engine.InspectImage(ctx, s.container.Image); err != nil {
 		return s, err
 	}
+	features, err := engine.Features(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.cgroupVersion = features.CgroupVersion
 	s.volumes = map[string]map[string]string{}
 	for _, m := range s.container.Mounts {
 		if m.Type != mount.TypeVolume || m.Driver != "local" {
@@ -93,22 +100,23 @@ func inspect(ctx context.Context, engine *docker.Client, name string) (s source,
 	return s, nil
 }
 
-// pod is a pod in the making.
+// pod is the pod of the manifest.
 type pod struct {
 	v1.Pod
 	volumes []*v1.PersistentVolume
 	claims  []*v1.PersistentVolumeClaim
-	// strict are the containers with --user and a group. members says that a container's user has no group.
+	// strict has the names of the containers whose user has a group. members says whether any container's user has no
+	// group.
 	strict  []string
 	members bool
-	// left are the settings that it cannot have.
-	left []string
+	// omitted describes the containers' settings that the pod cannot have.
+	omitted []string
 }
 
-// leave notes a setting that the pod cannot have, if the container has it.
+// leave adds a setting to omitted, if the container has it.
 func (p *pod) leave(has bool, container, format string, args ...any) {
 	if has {
-		p.left = append(p.left, container+": "+fmt.Sprintf(format, args...))
+		p.omitted = append(p.omitted, container+": "+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -129,7 +137,7 @@ func manifest(name string, sources []source) ([]byte, error) {
 	}
 	p.groupsPolicy()
 	var text bytes.Buffer
-	for _, line := range p.left {
+	for _, line := range p.omitted {
 		fmt.Fprintf(&text, "# Left out: %s\n", line)
 	}
 	objects := []any{&p.Pod}
@@ -149,7 +157,7 @@ func manifest(name string, sources []source) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// empty are fields that the API's types write without a value.
+// empty matches fields that the API's types marshal even if they are not set.
 var empty = regexp.MustCompile(`(?m)^(?:  creationTimestamp: null|status: \{\}|    resources: \{\})\n`)
 
 var invalid = regexp.MustCompile(`[^a-z0-9-]+`)
@@ -165,7 +173,7 @@ func withSuffix(name, suffix string) string {
 	return strings.TrimRight(name[:min(len(name), longest)], "-") + suffix
 }
 
-// unused returns a name that is not used. Different names of Docker may give the same name.
+// unused returns the name, with a number if it is used already. Different names in Docker may have one valid name.
 func unused(name string, used func(string) bool) string {
 	for i, first := 2, name; used(name); i++ {
 		name = withSuffix(first, "-"+strconv.Itoa(i))
@@ -173,8 +181,8 @@ func unused(name string, used func(string) bool) string {
 	return name
 }
 
-// share sets the settings that all containers of a pod share. The first container decides. If another container
-// differs, that is noted.
+// share sets the settings that all containers of a pod share. The first container decides. A different setting of
+// another container is left out.
 func (p *pod) share(s *source, first bool) {
 	name, host, config := s.name, s.container.HostConfig, s.container.Config
 	spec := v1.PodSpec{
@@ -185,7 +193,7 @@ func (p *pod) share(s *source, first bool) {
 		if len(validation.IsDNS1123Label(config.Hostname)) == 0 {
 			spec.Hostname = config.Hostname
 		} else {
-			p.leave(true, name, "the host name %s: a pod's is a DNS label", config.Hostname)
+			p.leave(true, name, "the host name %s: a pod's host name is a DNS label", config.Hostname)
 		}
 	}
 	spec.DNSPolicy, spec.DNSConfig = dns(host)

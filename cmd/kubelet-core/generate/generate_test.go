@@ -16,7 +16,8 @@ import (
 )
 
 // TestManifest compares the manifests of testdata. An archive has containers with their images, as `docker inspect`
-// writes them, and the options of their volumes, and then the manifest. Fields that do not matter are left out.
+// writes them, the options of their volumes and the version of cgroups, and then the manifest. Fields that do not
+// matter are left out.
 func TestManifest(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	testutil.Assert(t, err == nil && len(archives) > 0, "%v: %v", archives, err)
@@ -32,14 +33,16 @@ func TestManifest(t *testing.T) {
 					continue
 				}
 				var s struct {
-					Container container.InspectResponse
-					Image     image.InspectResponse
-					Volumes   map[string]map[string]string
+					Container     container.InspectResponse
+					Image         image.InspectResponse
+					Volumes       map[string]map[string]string
+					CgroupVersion int
 				}
 				decoder := json.NewDecoder(bytes.NewReader(file.Data))
 				decoder.DisallowUnknownFields()
 				testutil.Must(t, decoder.Decode(&s))
-				sources = append(sources, source{container: &s.Container, image: &s.Image, volumes: s.Volumes})
+				sources = append(sources, source{container: &s.Container, image: &s.Image, volumes: s.Volumes,
+					cgroupVersion: s.CgroupVersion})
 			}
 			got, err := manifest("", sources)
 			testutil.Must(t, err)

@@ -90,7 +90,7 @@ func (p *pod) bindOptions(container, volume, options string, added *v1.VolumeMou
 	}
 }
 
-// subpath is the part of a volume that a container has, empty for the whole.
+// subpath returns the subdirectory of the volume that is mounted at target. It is empty for the whole volume.
 func subpath(mounts []mount.Mount, target string) string {
 	for _, m := range mounts {
 		if m.Target == target && m.VolumeOptions != nil {

@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// network notes the container's network settings that no pod can have.
+// network leaves out the container's network settings that no pod can have.
 func (p *pod) network(name string, host *container.HostConfig) {
 	mode := host.NetworkMode
 	p.leave(mode.IsNone(), name, "the network none: a pod is in the network of the container runtime")

@@ -15,7 +15,7 @@ func contextOf(c *v1.Container) *v1.SecurityContext {
 	return c.SecurityContext
 }
 
-// user sets the user and the group, which have to be numbers, if they are not the image's.
+// user sets the user and the group if they differ from the image's. A pod takes only numbers.
 func (p *pod) user(c *v1.Container, text, image string) {
 	user, group, hasGroup := strings.Cut(text, ":")
 	uid, err := strconv.ParseInt(user, 10, 64)
@@ -94,7 +94,7 @@ func (p *pod) securityOption(c *v1.Container, option string, privileged bool) {
 		name, value, _ = strings.Cut(option, ":")
 	}
 	switch context := contextOf(c); {
-	case name == "no-new-privileges" && (!privileged || value == "false"): // a pod cannot have both
+	case name == "no-new-privileges" && (!privileged || value == "false"): // refused for a privileged container
 		context.AllowPrivilegeEscalation = ptr.To(value == "false")
 	case name == "seccomp" && value == "unconfined":
 		context.SeccompProfile = &v1.SeccompProfile{Type: v1.SeccompProfileTypeUnconfined}

@@ -24,7 +24,7 @@ func (i *Input) adapt(pods []*v1.Pod) error {
 			pod.Spec.HostNetwork = i.Network == "host"
 		}
 		if len(i.Annotations) > 0 {
-			annotations := map[string]string{} // the pods of a deployment share theirs
+			annotations := map[string]string{} // the pods of a deployment share one map
 			maps.Copy(annotations, pod.Annotations)
 			maps.Copy(annotations, i.Annotations)
 			pod.Annotations = annotations

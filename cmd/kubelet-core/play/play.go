@@ -26,7 +26,8 @@ import (
 type Options struct {
 	// Name identifies the play. It is part of the pods' owner and of the directories' names.
 	Name string
-	// Kubelet has the runtime and further options of the kubelet core. Owner and directories follow from Name.
+	// Kubelet has the runtime and further options of the kubelet core. Owner follows from Name, and so does an empty
+	// RootDir or PodLogsDir.
 	Kubelet kubelet.Options
 	// Follow also writes the containers' logs. Colours gives each name in a line a colour. Out gets all lines.
 	Follow, Colours bool
@@ -91,7 +92,7 @@ func Up(ctx context.Context, set *Set, opts Options) error {
 func Down(ctx context.Context, opts Options) error {
 	err := down(ctx, opts)
 	if err == nil || errdefs.IsNotFound(err) {
-		os.Remove(opts.DetachedLog()) // few plays have one
+		os.Remove(opts.DetachedLog()) // most plays have none
 	}
 	return err
 }
@@ -119,12 +120,12 @@ func down(ctx context.Context, opts Options) error {
 }
 
 // waitGone waits until the process of a play has removed everything. The play's manifests are already removed. If the
-// process ends before, waitGone returns a kubelet core for the clean-up.
+// process ends without having removed everything, waitGone returns a kubelet core for the clean-up.
 func waitGone(ctx context.Context, opts Options) (*kubelet.Kubelet, error) {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if err := nodelock.CheckOwner(opts.root(), opts.owner()); errdefs.IsNotFound(err) {
+		if nodelock.Removed(opts.root()) {
 			return nil, nil
 		}
 		k, err := opts.kubelet(ctx)
@@ -150,7 +151,7 @@ func run(ctx context.Context, k *kubelet.Kubelet, watch func() error, opts Optio
 	case early := <-ended:
 		return errors.Join(err, early)
 	case <-opts.Abort:
-		return errors.Join(err, opts.left(k.Pods()))
+		return errors.Join(err, opts.abortError(k.Pods()))
 	case <-k.Empty(ctx):
 	}
 	cancel()
@@ -158,12 +159,12 @@ func run(ctx context.Context, k *kubelet.Kubelet, watch func() error, opts Optio
 	case late := <-ended:
 		return errors.Join(err, late)
 	case <-opts.Abort:
-		return errors.Join(err, opts.left(k.Pods()))
+		return errors.Join(err, opts.abortError(k.Pods()))
 	}
 }
 
-// left is the error of a play that was aborted. It lists what is left.
-func (o *Options) left(pods []*v1.Pod) error {
+// abortError is the error of a play that was aborted. It lists what is left.
+func (o *Options) abortError(pods []*v1.Pod) error {
 	what := "its containers have ended, and it leaves"
 	if len(pods) > 0 {
 		what = fmt.Sprintf("it leaves the pods %s in the container runtime,", strings.Join(model.Keys(pods), ", "))
@@ -195,7 +196,7 @@ func (p *player) watch(ctx context.Context) error {
 	defer p.terminal.show(nil)
 	defer logs.running.Wait()
 	defer cancel()
-	look := time.NewTicker(time.Second) // for events, and to notice removed manifests
+	look := time.NewTicker(time.Second) // changed has no value for events and removed manifests
 	defer look.Stop()
 	for {
 		pods := p.kubelet.Pods()
@@ -210,13 +211,13 @@ func (p *player) watch(ctx context.Context) error {
 		if err := writeHosts(p.opts.root(), pods, hostsLines(p.set.services, pods)); err != nil {
 			log.G(ctx).WithError(err).Warn("hosts files cannot be written")
 		}
-		if over, err := p.over(pods); over {
+		if over, err := p.allEnded(pods); over {
 			logs.running.Wait() // until all logs are written
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			p.terminal.line("play", "ending; Ctrl-C again does not wait for it")
+			p.terminal.line("play", "ending; Ctrl-C again ends at once")
 			return nil
 		case <-changed:
 		case <-look.C:
@@ -224,8 +225,8 @@ func (p *player) watch(ctx context.Context) error {
 	}
 }
 
-// over says whether all pods of the play have ended, and returns their failures.
-func (p *player) over(pods []*v1.Pod) (bool, error) {
+// allEnded says whether all pods of the play have ended, and returns their failures.
+func (p *player) allEnded(pods []*v1.Pod) (bool, error) {
 	left, err := filepath.Glob(filepath.Join(p.opts.manifests(), "*.yaml"))
 	if err == nil && len(left) == 0 {
 		p.terminal.line("play", "ending, its manifests were removed")

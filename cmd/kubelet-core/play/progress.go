@@ -25,7 +25,7 @@ type progress struct {
 	// name.
 	since map[types.UID]time.Time
 	last  map[string]string
-	// announced says that the service manager knows that all pods are up.
+	// announced says that announce has reported to the service manager that all pods are up.
 	announced bool
 }
 
@@ -43,7 +43,7 @@ func (p *progress) say(ctx context.Context, name, text string) {
 	}
 }
 
-// announce tells the service manager, once, that all pods are up.
+// announce reports to the service manager, once, that all pods are up.
 func (p *progress) announce(ctx context.Context, pods []*v1.Pod) {
 	if !p.announced && !slices.ContainsFunc(pods, func(pod *v1.Pod) bool {
 		return !ready(pod) && !model.Terminal(pod.Status.Phase)
@@ -88,9 +88,13 @@ func (p *progress) waiting(pods []*v1.Pod, now time.Time) (lines []string) {
 	return lines
 }
 
-// worthTelling selects events that tell a user more than the states: warnings and pulls. The warning about a missing
-// cluster DNS is left out, because a play has no cluster.
+// worthTelling selects events that tell a user more than the states: warnings and pulls. It leaves out errors that have
+// only the reason of a waiting container, such as "Error: ErrImagePull". It also leaves out the warning about a missing
+// cluster DNS, because a play has no cluster.
 func worthTelling(e *v1.Event) bool {
+	if reason, found := strings.CutPrefix(e.Message, "Error: "); found && !strings.Contains(reason, " ") {
+		return false
+	}
 	return e.Type == v1.EventTypeWarning && e.Reason != "MissingClusterDNS" || e.Reason == "Pulling"
 }
 

@@ -17,8 +17,11 @@ func TestWorthTelling(t *testing.T) {
 		{Type: v1.EventTypeNormal, Reason: "Pulling"}:            true,
 		{Type: v1.EventTypeNormal, Reason: "Started"}:            false,
 		{Type: v1.EventTypeWarning, Reason: "MissingClusterDNS"}: false,
+
+		{Type: v1.EventTypeWarning, Reason: "Failed", Message: "Error: ErrImagePull"}:  false,
+		{Type: v1.EventTypeWarning, Reason: "Failed", Message: "Error: no such image"}: true,
 	} {
-		testutil.Equal(t, worthTelling(e), want, "%s %s", e.Type, e.Reason)
+		testutil.Equal(t, worthTelling(e), want, "%s %s %s", e.Type, e.Reason, e.Message)
 	}
 }
 

@@ -37,7 +37,7 @@ func readText(t *testing.T, text string, in Input) (*Set, error) {
 	return Read(t.Context(), in)
 }
 
-// TestRead makes pods of deployments, and gives the first pod of a service its host ports.
+// TestRead: a deployment becomes pods. The first pod of a service gets the service's ports of the machine.
 func TestRead(t *testing.T) {
 	set, err := readText(t, deployment+
 		service("NodePort", "selector: {app: web}, ports: [{port: 80, targetPort: http, nodePort: 30080}]")+
@@ -54,7 +54,41 @@ func TestRead(t *testing.T) {
 		strings.Contains(notes, "the other 1"), "notes %s", notes)
 }
 
-// TestReadClaims finds each claim once, whether the files have it or only name it.
+// TestServicePorts: a service's node port leads to a container port of the service's protocol. A mapping that the pod
+// has already is not repeated.
+func TestServicePorts(t *testing.T) {
+	const ports = "[{name: http, containerPort: 8080}]}]"
+	for _, test := range []struct{ pod, service, want string }{
+		{"[{containerPort: 8080, hostPort: 30080}]}]", "{port: 8080, nodePort: 30080}", "c :30080:8080/TCP"},
+		{"[{containerPort: 8080, hostPort: 7000}]}]", "{port: 8080, nodePort: 30080}",
+			"c :7000:8080/TCP, c :30080:8080/TCP"},
+		{"[{containerPort: 8080, hostIP: 127.0.0.1, hostPort: 30080}]}]", "{port: 8080, nodePort: 30080}",
+			"c 127.0.0.1:30080:8080/TCP, c :30080:8080/TCP"},
+		{"[{containerPort: 53}]}, {name: d, image: i, ports: [{containerPort: 53, protocol: UDP}]}]",
+			"{port: 53, protocol: UDP, nodePort: 30053}", "d :30053:53/UDP"},
+		{ports, "{port: 53, protocol: UDP, nodePort: 30053}", "c :30053:53/UDP"},
+	} {
+		text := strings.Replace(deployment, ports, test.pod, 1)
+		set, err := readText(t, text+service("NodePort", "selector: {app: web}, ports: ["+test.service+"]"), Input{})
+		testutil.Must(t, err)
+		var got []string
+		for _, c := range set.pods[0].Spec.Containers {
+			for _, port := range c.Ports {
+				if port.HostPort != 0 {
+					got = append(got, fmt.Sprintf("%s %s:%d:%d/%s", c.Name, port.HostIP, port.HostPort,
+						port.ContainerPort, port.Protocol))
+				}
+			}
+		}
+		testutil.Equal(t, strings.Join(got, ", "), test.want, "ports of %s", test.pod)
+	}
+	udp := service("ClusterIP", "selector: {app: web}, ports: [{port: 1, protocol: UDP, targetPort: http}]")
+	_, err := readText(t, deployment+udp, Input{})
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), `no UDP port of pod web-1 has the name "http"`),
+		"a TCP port of a UDP service: %v", err)
+}
+
+// TestReadClaims: ReadClaims finds each claim once, whether the files have it or only name it.
 func TestReadClaims(t *testing.T) {
 	claim := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: own}\n---\n"
 	pod := testutil.PodYAML("pod", `
@@ -85,7 +119,7 @@ spec:
     spec: {restartPolicy: OnFailure, containers: [{name: c, image: i}]}
 `
 
-// TestReadWorkloads makes the pods of a job, at once, and the pod of a daemon set.
+// TestReadWorkloads: a job becomes all of its pods at once, and a daemon set becomes one pod.
 func TestReadWorkloads(t *testing.T) {
 	daemonSet := strings.NewReplacer("kind: Deployment", "kind: DaemonSet", "  replicas: 2\n", "").Replace(deployment)
 	set, err := readText(t, job+"---"+daemonSet, Input{})
@@ -143,7 +177,7 @@ func published(set *Set) (ports []string) {
 	return ports
 }
 
-// TestPublish gives ports of the machine to the first container with the port.
+// TestPublish: a published port leads to the first container with the container port.
 func TestPublish(t *testing.T) {
 	for _, test := range []struct {
 		publish string
@@ -172,7 +206,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestAdapt sets the network and the annotations of all pods, each with its own map.
+// TestAdapt: all pods get the network and the annotations of the command line. Each pod has its own map of annotations.
 func TestAdapt(t *testing.T) {
 	set, err := readText(t, deployment, Input{Network: "host", Annotations: map[string]string{"a": "b"}})
 	testutil.Must(t, err)
@@ -185,7 +219,7 @@ func TestAdapt(t *testing.T) {
 	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "bridge or host"), "%v", err)
 }
 
-// TestReadURL reads files from a web server. The config maps of another file replace config maps of the same name.
+// TestReadURL: Read takes files from a web server. A config map of --configmap replaces one with the same name.
 func TestReadURL(t *testing.T) {
 	configMap := func(value string) string {
 		return "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {key: " + value + "}\n"
@@ -250,7 +284,7 @@ func TestHostsLines(t *testing.T) {
 	testutil.Assert(t, slices.Equal(got, want), "%q, want %q", got, want)
 }
 
-// TestLines keeps lines whole, each with its name in the name's colour.
+// TestLines: lines of several names stay whole. Each line begins with its name, in the colour of the name.
 func TestLines(t *testing.T) {
 	var out strings.Builder
 	terminal := newTerminal(&out, true, nil)
@@ -266,7 +300,7 @@ func TestLines(t *testing.T) {
 	testutil.Assert(t, out.String() == want, "%q, want %q", out.String(), want)
 }
 
-// TestPublishReplaces the host port of the files by the first mapping, and refuses the same mapping twice.
+// TestPublishReplaces: the first mapping replaces the host port in the files. The same mapping twice is refused.
 func TestPublishReplaces(t *testing.T) {
 	text := strings.Replace(deployment, "replicas: 2", "replicas: 1", 1)
 	text = strings.Replace(text, "containerPort: 8080", "containerPort: 8080, hostPort: 7000", 1)

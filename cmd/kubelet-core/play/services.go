@@ -26,6 +26,7 @@ func (s *Set) publishService(service *v1.Service) error {
 		return fmt.Errorf("spec.selector: it selects none of the pods: %w", errdefs.ErrInvalidArgument)
 	}
 	for i, port := range service.Spec.Ports {
+		port.Protocol = cmp.Or(port.Protocol, v1.ProtocolTCP)
 		container, target, err := targetPort(pods[0], port)
 		if err != nil {
 			return fmt.Errorf("spec.ports[%d].targetPort: %w", i, err)
@@ -63,7 +64,7 @@ func namespaceOf(object metav1.Object) string {
 	return cmp.Or(object.GetNamespace(), v1.NamespaceDefault)
 }
 
-// hostPort is the machine's port that a service asks for, or 0.
+// hostPort is the port of the machine for a port of a service, 0 for none.
 func hostPort(service *v1.Service, port v1.ServicePort) int32 {
 	switch {
 	case service.Spec.Type != v1.ServiceTypeNodePort && service.Spec.Type != v1.ServiceTypeLoadBalancer:
@@ -76,33 +77,40 @@ func hostPort(service *v1.Service, port v1.ServicePort) int32 {
 }
 
 // targetPort returns the container and the number of a service's target port. It returns the first container if none
-// names the port.
+// has a port of that number and protocol.
 func targetPort(pod *v1.Pod, port v1.ServicePort) (*v1.Container, int32, error) {
 	target := cmp.Or(port.TargetPort, intstr.FromInt32(port.Port))
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		for _, known := range c.Ports {
-			if target.Type == intstr.String && known.Name == target.StrVal ||
-				target.Type == intstr.Int && known.ContainerPort == target.IntVal {
+			if known.Protocol == port.Protocol && (target.Type == intstr.String && known.Name == target.StrVal ||
+				target.Type == intstr.Int && known.ContainerPort == target.IntVal) {
 				return c, known.ContainerPort, nil
 			}
 		}
 	}
 	if target.Type == intstr.String {
-		return nil, 0, fmt.Errorf("no port of pod %s has the name %q: %w", pod.Name, target.StrVal,
+		return nil, 0, fmt.Errorf("no %s port of pod %s has the name %q: %w", port.Protocol, pod.Name, target.StrVal,
 			errdefs.ErrInvalidArgument)
 	}
 	return &pod.Spec.Containers[0], target.IntVal, nil
 }
 
-// expose makes a container's port a port of the machine, too.
+// expose publishes a container's port on a port of the machine, unless the container publishes it there itself.
 func expose(c *v1.Container, target, host int32, protocol v1.Protocol) {
-	protocol = cmp.Or(protocol, v1.ProtocolTCP)
+	var free *v1.ContainerPort
 	for i := range c.Ports {
-		if c.Ports[i].ContainerPort == target && c.Ports[i].Protocol == protocol && c.Ports[i].HostPort == 0 {
-			c.Ports[i].HostPort = host
+		switch port := &c.Ports[i]; {
+		case port.ContainerPort != target || port.Protocol != protocol:
+		case port.HostPort == host && port.HostIP == "":
 			return
+		case port.HostPort == 0 && free == nil:
+			free = port
 		}
+	}
+	if free != nil {
+		free.HostPort = host
+		return
 	}
 	c.Ports = append(c.Ports, v1.ContainerPort{ContainerPort: target, HostPort: host, Protocol: protocol})
 }

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// terminal writes whole lines with a name before each. With colours, each name has its own colour. Below these lines it
-// shows a few lines that change. It is safe for concurrent use.
+// terminal writes whole lines with a name before each. With colours, each name has its own colour. Below these lines, a
+// window shows a few lines that change. It is safe for concurrent use.
 type terminal struct {
 	colours bool
 	// width returns the columns of the window, or is nil without a window.
@@ -18,7 +18,7 @@ type terminal struct {
 	mu    sync.Mutex
 	out   io.Writer
 	names map[string]int
-	// shown are the lines below the others.
+	// shown are the lines that change.
 	shown []string
 }
 
@@ -29,7 +29,7 @@ func newTerminal(out io.Writer, colours bool, width func() int) *terminal {
 	return &terminal{colours: colours, width: width, out: out, names: map[string]int{}}
 }
 
-// show replaces the lines below the others. Without a window it does nothing.
+// show replaces the lines that change. Without a window it does nothing.
 func (t *terminal) show(lines []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

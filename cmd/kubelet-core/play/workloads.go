@@ -24,7 +24,7 @@ func (s *Set) deployment(raw []byte) error {
 	return s.replicate(d.ObjectMeta, d.Spec.Template, ptr.Deref(d.Spec.Replicas, 1), v1.RestartPolicyAlways)
 }
 
-// daemonSet makes the pod of a daemon set on its one node.
+// daemonSet makes one pod of a daemon set, because a play has one node.
 func (s *Set) daemonSet(raw []byte) error {
 	d, err := decode[appsv1.DaemonSet](raw)
 	if err != nil {
