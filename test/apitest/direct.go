@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Config is the configuration of a client of a Server at an address. It sets JSON as format.
+// Config returns the configuration of a client of the Server at an address. The client sends and reads JSON.
 func Config(address string) *rest.Config {
 	return &rest.Config{Host: address, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
-// requestTimeout bounds each request of the clients in memory, like the requests of a node.
+// requestTimeout bounds each request of the clients in memory, as a node bounds its own.
 const requestTimeout = 10 * time.Second
 
 // Core returns a client that calls the server in the same goroutine. It has no connection, so that tests can run in

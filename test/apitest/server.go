@@ -183,11 +183,11 @@ func (s *Server) Fail(handler http.HandlerFunc) {
 	}
 }
 
-// AfterList calls do once, after the next list is made and before it is sent.
-func (s *Server) AfterList(do func()) {
+// AfterList calls hook once, after the next list is made and before it is sent.
+func (s *Server) AfterList(hook func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.afterGet = do
+	s.afterGet = hook
 }
 
 // Asked returns the lists and watches so far, such as "list pods" or "watch pods from 7".

@@ -54,7 +54,7 @@ func (b *bench) measureKubelet(ctx context.Context) error {
 func (b *bench) measureDirectory(ctx context.Context) (err error) {
 	var cores []*core
 	defer func() { err = errors.Join(err, closeCores(context.WithoutCancel(ctx), cores)) }()
-	for _, s := range b.those(nameCriadapter, nameWithOCI, nameContainerd) {
+	for _, s := range b.serversNamed(nameCriadapter, nameWithOCI, nameContainerd) {
 		c, err := s.startCore(ctx, "dir", false)
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (b *bench) measureDeaths(ctx context.Context) (err error) {
 	for _, of := range []struct{ server, row string }{
 		{nameCriadapter, rowEvented}, {nameCriadapter, rowPolled}, {nameContainerd, rowPolled},
 	} {
-		c, err := b.those(of.server)[0].startCore(ctx, strings.Fields(of.row)[3], of.row == rowPolled)
+		c, err := b.serversNamed(of.server)[0].startCore(ctx, strings.Fields(of.row)[3], of.row == rowPolled)
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func (b *bench) measureLives(ctx context.Context) error {
 		names, livers = append(names, s.name), append(livers, s)
 	}
 	names, livers = append(names, nameRawBest, nameRawOrdinary), append(livers, best, ordinary)
-	// The first life on a server loads the sandbox image and makes the bridge. The raw lives use criadapter's.
+	// The first life on a server loads the sandbox image and makes the bridge. The raw lives use criadapter's bridge.
 	for i, l := range livers {
 		if err := l.cycle(ctx, fmt.Sprintf("first-%d", i), noClock); err != nil {
 			return fmt.Errorf("%s: %w", names[i], err)

@@ -46,8 +46,8 @@ func (b *bench) measureLists(ctx context.Context, crowds []*crowd, pods int) err
 	return nil
 }
 
-// ask sends a question to all servers in turn. The first answers warm the caches. A server that has used plan.slow, or
-// that lacks the RPC, is not asked again. A first answer counts only if the server is not asked again.
+// ask sends a question to all servers in turn. The first answers warm the caches. ask leaves out a server whose answers
+// took plan.slow together, or that lacks the RPC. A first answer counts only if it is the server's only one.
 func (b *bench) ask(ctx context.Context, lists *table, crowds []*crowd, q question) error {
 	spent := make([]time.Duration, len(crowds))
 	return turns(1+q.times, len(crowds), func(round, i int) error {

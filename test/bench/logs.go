@@ -38,7 +38,7 @@ func (b *bench) measureLogs(ctx context.Context) error {
 	if err := b.makeLines(); err != nil {
 		return err
 	}
-	servers := b.those(nameCriadapter, nameContainerd)
+	servers := b.serversNamed(nameCriadapter, nameContainerd)
 	var wall, serverCPU, allCPU [2]samples
 	err := turns(1+b.plan.logs, len(servers), func(round, i int) error {
 		took, server, engine, err := servers[i].writeLog(ctx)

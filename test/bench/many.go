@@ -93,7 +93,7 @@ func (b *bench) measureMany(ctx context.Context) (err error) {
 	if err := b.storms(ctx, crowds, 4); err != nil {
 		return err
 	}
-	if b.plan.between {
+	if b.plan.moreWorkers {
 		if err := b.growAndList(ctx, crowds, podsSome); err != nil {
 			return err
 		}

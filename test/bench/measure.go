@@ -25,7 +25,7 @@ type bench struct {
 	plan plan
 	// dir holds everything but the engine of the rig.
 	dir string
-	// cgroup is the parent of all pods' cgroups. The rig removes it at its end.
+	// cgroup is the parent of all pods' cgroups. The rig removes the cgroup when it ends.
 	cgroup string
 	// image is the image of all containers. Each server pulls it. Sandboxes run criadapter's built-in image on all
 	// servers.
@@ -47,8 +47,8 @@ type plan struct {
 	// restPods is the number of resting pods, and rest is how long their cost is measured.
 	restPods int
 	rest     time.Duration
-	// between adds measurements with a number of pods between one and all, and with more workers.
-	between bool
+	// moreWorkers adds measurements with more workers, and with podsSome pods.
+	moreWorkers bool
 	// logLines is how many lines of logLine bytes a container writes.
 	logLines int
 	// slow bounds the time for the samples of one figure of one server.
@@ -71,7 +71,7 @@ func planFor(opts options) plan {
 			podsAtOnce: 40, images: 100, sessions: 100, restarts: 1, dead: []int{200, 1000},
 			suiteTurns: 1, lifecycles: 5, stress: 5 * time.Second}
 	}
-	return plan{between: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5,
+	return plan{moreWorkers: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5,
 		directories: 3, deaths: 10, nodePods: allPods,
 		restPods: 100, rest: time.Minute, logLines: 1_000_000, slow: 30 * time.Second,
 		podsAtOnce: 200, images: 2000, sessions: 1000, restarts: 3, dead: []int{1000, 10_000},
@@ -220,8 +220,8 @@ func (b *bench) start(ctx context.Context, opts options) error {
 	return nil
 }
 
-// those returns the named servers, in the order of the names.
-func (b *bench) those(names ...string) []*criServer {
+// serversNamed returns the named servers, in the order of the names.
+func (b *bench) serversNamed(names ...string) []*criServer {
 	var some []*criServer
 	for _, name := range names {
 		i := slices.IndexFunc(b.servers, func(s *criServer) bool { return s.name == name })

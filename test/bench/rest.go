@@ -34,7 +34,7 @@ type restCost struct {
 // meanwhile.
 func (b *bench) measureRest(ctx context.Context) error {
 	b.result.Rest = &rest{Pods: b.plan.restPods, Quiet: map[string]restCost{}, Lines: map[string]restCost{}}
-	for _, s := range b.those(nameWithOCI, nameContainerd) {
+	for _, s := range b.serversNamed(nameWithOCI, nameContainerd) {
 		if err := s.measureRest(ctx, b.result.Rest); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -81,7 +81,7 @@ func (c *crowd) write(ctx context.Context) error {
 	return group.Wait()
 }
 
-// restCost measures for plan.rest, some seconds after the last change.
+// restCost waits for restTime after the last change, and then measures for plan.rest.
 func (c *crowd) restCost(ctx context.Context) (cost restCost, err error) {
 	if err := pace.Sleep(ctx, restTime); err != nil {
 		return cost, err

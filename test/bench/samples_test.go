@@ -60,7 +60,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// The first answer of a server that is asked again would be a turn more than the others have.
+// ask drops a server's first answer if it asks the server again: that answer only warms the caches. A slow server is
+// asked once, so its first answer counts.
 func TestFirstAnswersWarmCaches(t *testing.T) {
 	crowds := []*crowd{{criServer: &criServer{name: "slow"}}, {criServer: &criServer{name: "quick"}}}
 	b := &bench{plan: plan{slow: 10 * time.Millisecond}}

@@ -35,7 +35,7 @@ const (
 // measureScale measures criadapter-oci and containerd with many sessions, then pods, dead containers and images.
 func (b *bench) measureScale(ctx context.Context) error {
 	var crowds []*crowd
-	for _, s := range b.those(nameWithOCI, nameContainerd) {
+	for _, s := range b.serversNamed(nameWithOCI, nameContainerd) {
 		crowds = append(crowds, &crowd{criServer: s})
 	}
 	for _, measure := range []func(context.Context, []*crowd) error{

@@ -118,14 +118,14 @@ func (b *bench) measureWithDead(ctx context.Context, step *scaleStep, crowds []*
 	})
 }
 
-// lastStatus asks for the container that was made last.
+// lastStatus asks for the status of the newest container.
 func (c *crowd) lastStatus(ctx context.Context) error {
 	all := c.pods[0].containers
 	_, err := c.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: all[len(all)-1]})
 	return err
 }
 
-// listWith is a question for containers. It fails if the answer has another number than want.
+// listWith returns a question for containers. The question fails unless the answer has want containers.
 func listWith(filter *runtimeapi.ContainerFilter, want int) func(*crowd, context.Context) error {
 	return func(c *crowd, ctx context.Context) error {
 		answer, err := c.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: filter})

@@ -73,7 +73,7 @@ func (b *bench) runSuite(ctx context.Context, name, what string, perTurn int,
 	run func(ctx context.Context, s *criServer, tell clock) ([]string, error)) error {
 	one := &suite{Name: name, What: what, Failed: map[string][]string{}, samples: b.plan.suiteTurns * perTurn}
 	before, pods := cgroups.Find(containerdPods), map[string][]string{}
-	servers := b.those(slices.Concat([]string{nameCriadapter}, suitePeers())...)
+	servers := b.serversNamed(slices.Concat([]string{nameCriadapter}, suitePeers())...)
 	// The first life on a server loads the sandbox image and makes the bridge.
 	for _, s := range servers {
 		err := s.cycle(ctx, "first", noClock)
@@ -122,7 +122,7 @@ func (s *criServer) podIDs(ctx context.Context) ([]string, error) {
 	return ids, err
 }
 
-// removeLeft removes the pods that were not there before, and returns a reason of failure for each.
+// removeLeft removes all pods but the ones in before, and returns a reason of failure for each.
 func (s *criServer) removeLeft(ctx context.Context, before []string) (reasons []string, err error) {
 	ids, err := s.podIDs(ctx)
 	for _, id := range ids {
@@ -147,7 +147,7 @@ func (s *suite) conclude() {
 			row.Median[server] = milliseconds(times.quantile(0.5))
 		}
 		for _, peer := range suitePeers() {
-			// The times of a failed run are missing. Then the same index is not the same turn.
+			// A failed run adds no times. Without them, the same index is not the same turn on both servers.
 			if len(cells[nameCriadapter]) == s.samples && len(cells[peer]) == s.samples {
 				row.Ratios[peer] = s.times.ratio(name, nameCriadapter, peer)
 			}

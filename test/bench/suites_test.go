@@ -44,7 +44,7 @@ func TestSuiteIsComparedAndReported(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "2 failures, the first: no pod"), "error %v", err)
 }
 
-// A failed run has no times. So the times of later runs have other indexes than on the other server.
+// A failed run adds no times. So one index means different turns on the two servers, and they have no ratio.
 func TestFailedRunLeavesNoRatio(t *testing.T) {
 	one := &suite{samples: 2}
 	for _, name := range []string{nameCriadapter, nameCRIDockerd, nameCriadapter, nameContainerd, nameContainerd} {
@@ -87,7 +87,8 @@ func (l *leaving) RemovePodSandbox(
 	return nil, nil
 }
 
-// The pods of another part stay. A pod that the suite left does not count again in the next turn.
+// removeLeft keeps the pods of other parts. It removes the pods of the suite, so that the next turn does not report
+// them again.
 func TestLeftPodsAreRemoved(t *testing.T) {
 	server := &leaving{pods: []string{"crowd", "left", "stuck"}}
 	s := &criServer{runtime: server}
@@ -97,7 +98,7 @@ func TestLeftPodsAreRemoved(t *testing.T) {
 	testutil.Assert(t, slices.Equal(server.pods, []string{"crowd", "stuck"}), "pods %q", server.pods)
 }
 
-// containerd-stress reports 0 failures in its result, whatever failed. Only its log has them.
+// containerd-stress always reports 0 failures in its result. Only its log has the failures.
 func TestStressIsRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stress")
 	const script = `#!/bin/sh

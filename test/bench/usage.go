@@ -22,7 +22,7 @@ type usage struct {
 // relistsCounted is the number of relists whose CPU time and engine calls are counted.
 const relistsCounted = 60
 
-// restTime lets the garbage and the idle connections of the set-up go.
+// restTime is a pause in which the servers free the garbage and the idle connections of the set-up.
 const restTime = 3 * time.Second
 
 // measureUsage measures memory at rest, then CPU time of relists.

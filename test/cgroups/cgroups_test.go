@@ -26,7 +26,7 @@ func TestRemoveTree(t *testing.T) {
 	testutil.Assert(t, errors.Is(gone, fs.ErrNotExist), "got %v", gone)
 }
 
-// A control group without a name must not stand for all of the machine.
+// Find returns nothing for the root. Otherwise Remove would remove all cgroups of the machine.
 func TestRootIsNotFound(t *testing.T) {
 	for _, name := range []string{"", "/", "."} {
 		testutil.Equal(t, len(Find(name)), 0, "directories of %q", name)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -52,12 +53,12 @@ func chaosTime(t *testing.T) time.Duration {
 	return 5 * time.Second
 }
 
-// forFaults returns a context that ends after chaosTime, but not before made says that a fault was made. A slow machine
-// may not come to a fault within chaosTime.
+// forFaults returns a context that ends after chaosTime, but not before made has counted a fault. On a slow machine,
+// chaosTime may pass without a fault.
 func forFaults(t *testing.T, made func() int) (context.Context, context.CancelFunc) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	least := chaosTime(t)
+	ctx, cancel := context.WithTimeout(t.Context(), least+patience)
 	go func() {
 		defer cancel()
 		for pause(ctx, least, nil); ctx.Err() == nil && made() == 0; {
@@ -91,12 +92,17 @@ type churned struct {
 	kubelets []*kubelet
 	empty    inventory.Inventory
 	whole    inventory.Inventory
-	// others selects remains that only the engine can remove. It is nil without such remains.
+	// others selects remains that only the engine can remove. It is nil if the test expects none.
 	others func(kind, name string) bool
+	// ends says that the faults end containers and lose their output, so that pods may break.
+	ends bool
 
 	mu    sync.Mutex
 	codes map[codes.Code]int
-	// wrong is the first failure that is not an error answer of the server, such as a pod that cannot be reached.
+	// broke counts failures of the kind broken, if ends allows them.
+	broke int
+	// wrong is the first failure that no fault explains. It is neither an error answer of the server nor counted in
+	// broke.
 	wrong error
 }
 
@@ -117,13 +123,13 @@ func newChurned(t *testing.T, env, direct rigenv.Env, pods int, flags ...string)
 	return c
 }
 
-// all calls do for all pods at the same time. A failure fails the test.
-func (c *churned) all(what string, do func(*kubelet) error) {
+// all takes a step with every pod, with all of them at the same time. A failure fails the test.
+func (c *churned) all(what string, step func(*kubelet) error) {
 	c.t.Helper()
 	var group errgroup.Group
 	for _, k := range c.kubelets {
 		group.Go(func() error {
-			if err := do(k); err != nil {
+			if err := step(k); err != nil {
 				return fmt.Errorf("%s: %w", k.pod.GetMetadata().GetName(), err)
 			}
 			return nil
@@ -135,7 +141,7 @@ func (c *churned) all(what string, do func(*kubelet) error) {
 // churn lets each kubelet replace its pod repeatedly until ctx ends, and returns the number of successes. A failed step
 // is tried again, as a kubelet does.
 func (c *churned) churn(ctx context.Context) int {
-	var done int
+	var done atomic.Int64
 	var group sync.WaitGroup
 	for _, k := range c.kubelets {
 		group.Go(func() {
@@ -144,23 +150,32 @@ func (c *churned) churn(ctx context.Context) int {
 				if err == nil {
 					err = k.bring(c.t.Context())
 				}
-				c.mu.Lock()
-				if status, ok := grpcstatus.FromError(err); err == nil {
-					done++
-				} else if ok {
-					c.codes[status.Code()]++
-				} else if c.wrong == nil {
-					c.wrong = err
+				if err == nil {
+					done.Add(1)
+					continue
 				}
-				c.mu.Unlock()
-				if err != nil {
-					pause(ctx, 100*time.Millisecond, nil)
-				}
+				c.failed(err)
+				pause(ctx, 100*time.Millisecond, nil)
 			}
 		})
 	}
 	group.Wait()
-	return done
+	return int(done.Load())
+}
+
+// failed records the failure of a step.
+func (c *churned) failed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	status, answer := grpcstatus.FromError(err)
+	switch {
+	case answer:
+		c.codes[status.Code()]++
+	case c.ends && errors.As(err, new(broken)):
+		c.broke++
+	case c.wrong == nil:
+		c.wrong = err
+	}
 }
 
 // mattered checks that faults were made while pods came up. Without them the test shows nothing. A short run may end
@@ -171,30 +186,44 @@ func (c *churned) mattered(pods, faults int) {
 	testutil.Assert(c.t, pods > 0 || !*full, "no pod came up among %d faults", faults)
 }
 
-// inTime repeats do until it succeeds, for patience at most. A server needs a moment to see that the engine is back.
-func inTime(do func() error) (err error) {
-	for end := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
-		if err = do(); err == nil || time.Now().After(end) {
-			return err
+// inTime repeats step until it succeeds, for a time at most. A server needs a moment to see that the engine is back.
+func inTime(ctx context.Context, within time.Duration, step func(context.Context) error) error {
+	var cause error // the last error that is not a deadline, which says more than a deadline
+	for end := time.Now().Add(within); ; pause(ctx, 200*time.Millisecond, nil) {
+		err := step(ctx)
+		if err == nil {
+			return nil
+		}
+		late := grpcstatus.Code(err) == codes.DeadlineExceeded
+		if !late {
+			cause = err
+		}
+		switch over := ctx.Err() != nil || time.Now().After(end); {
+		case over && late && cause != nil:
+			return fmt.Errorf("not within %v: %w; before it: %w", within, err, cause)
+		case over:
+			return fmt.Errorf("not within %v: %w", within, err)
 		}
 	}
 }
 
-// judge checks, after the last fault, that all pods are as the kubelets asked for and nothing else is left.
+// judge checks, after the last fault, that all pods are as the kubelets asked for and nothing else is left. The only
+// failures before were error answers, and pods that broke with the containers that the faults ended.
 func (c *churned) judge() {
 	c.t.Helper()
-	c.all("STUCK", func(k *kubelet) error { return inTime(func() error { return k.bring(c.t.Context()) }) })
+	testutil.Check(c.t, c.wrong, "WRONG")
+	c.all("STUCK", func(k *kubelet) error { return inTime(c.t.Context(), patience, k.bring) })
 	c.all("LOST", func(k *kubelet) error {
 		sandboxes, err := k.sandboxes(c.t.Context())
 		if err == nil &&
-			(len(sandboxes) != 1 || sandboxes[0].GetId() != k.toldPod ||
+			(len(sandboxes) != 1 || sandboxes[0].GetId() != k.lastPod ||
 				sandboxes[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY) {
-			err = fmt.Errorf("the last answer named sandbox %s, the server lists %v", k.toldPod, sandboxes)
+			err = fmt.Errorf("the last answer named sandbox %s, the server lists %v", k.lastPod, sandboxes)
 		}
 		return err
 	})
 	testutil.Equal(c.t, awaitInventory(c.t, c.env, c.server, c.whole, c.besidePods()), "", "LEAKED beside pods")
-	c.all("STUCK", func(k *kubelet) error { return inTime(func() error { return k.kill(c.t.Context()) }) })
+	c.all("STUCK", func(k *kubelet) error { return inTime(c.t.Context(), patience, k.kill) })
 	testutil.Equal(c.t, awaitInventory(c.t, c.env, c.server, c.empty, c.others), "", "LEAKED")
 }
 
@@ -266,7 +295,7 @@ func TestEngineDies(t *testing.T) {
 			env := rigenv.Require(t)
 			eng := newEngine(t, &env, liveRestore)
 			c := newChurned(t, env, env, podsOf())
-			c.others = inventory.LeftByContainerd(env)
+			c.others, c.ends = inventory.LeftByContainerd(env), true
 			for _, k := range c.kubelets {
 				k.heals = true
 			}
@@ -277,7 +306,7 @@ func TestEngineDies(t *testing.T) {
 			pods, times := c.churn(ctx), <-hurt
 			fmt.Printf(
 				"engine: %d pods came up, dockerd and its containerd were killed %d times each, and dockerd was "+
-					"stopped as often; answers:%s\n", pods, times, countsOf(c.codes))
+					"stopped as often; pods broke %d times; answers:%s\n", pods, times, c.broke, countsOf(c.codes))
 			c.mattered(pods, times)
 			c.judge()
 		})

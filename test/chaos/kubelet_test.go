@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -29,15 +31,22 @@ type kubelet struct {
 	// pod and containers are the wanted configurations, without attempts.
 	pod        *runtimeapi.PodSandboxConfig
 	containers []*runtimeapi.ContainerConfig
-	// toldPod and toldContainer are the ids of the last answers.
-	toldPod, toldContainer string
-	// looks says that it asks for stats of each pod.
+	// lastPod and lastContainer are the ids of the pod and the container in the last answers.
+	lastPod, lastContainer string
+	// runs says that the last answers showed lastContainer as running.
+	runs bool
+	// looks says that the model also calls look for each pod.
 	looks bool
 	// heals says that the model repairs an engine's own faults as a real kubelet does. The model kills the
 	// processes left in a pod's cgroup. It stops a container in which a command failed, as after a failed liveness
 	// probe.
 	heals bool
 }
+
+// broken is the failure of a pod whose container or sandbox has ended, or lost its output.
+type broken struct{ error }
+
+func (b broken) Unwrap() error { return b.error }
 
 // patience bounds each sync, check and removal of a pod, and each wait for a condition.
 const patience = testutil.Patience
@@ -74,11 +83,22 @@ func newKubelet(server *adapter.Server, env rigenv.Env, base string, port int32)
 }
 
 func (k *kubelet) runtime() runtimeapi.RuntimeServiceClient {
-	return runtimeapi.NewRuntimeServiceClient(k.server.Conn)
+	return runtimeapi.NewRuntimeServiceClient(namedConn{k.server.Conn})
 }
 
 func (k *kubelet) images() runtimeapi.ImageServiceClient {
-	return runtimeapi.NewImageServiceClient(k.server.Conn)
+	return runtimeapi.NewImageServiceClient(namedConn{k.server.Conn})
+}
+
+// namedConn is a connection whose errors have the name of the request. A bare deadline does not say which request hung.
+type namedConn struct{ grpc.ClientConnInterface }
+
+func (n namedConn) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	err := n.ClientConnInterface.Invoke(ctx, method, args, reply, options...)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path.Base(method), err)
+	}
+	return err
 }
 
 // sandboxes lists the sandboxes of the pod, the newest first.
@@ -128,7 +148,7 @@ func (k *kubelet) sync(ctx context.Context) (done bool, err error) {
 			return false, err
 		}
 	}
-	k.toldPod = sandboxes[0].GetId()
+	k.lastPod = sandboxes[0].GetId()
 	done = len(sandboxes) == 1
 	for _, wanted := range k.containers {
 		was, err := k.syncContainer(ctx, wanted)
@@ -157,13 +177,13 @@ func (k *kubelet) run(ctx context.Context, attempt uint32) error {
 	config := proto.CloneOf(k.pod)
 	config.Metadata.Attempt = attempt
 	answer, err := k.runtime().RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
-	k.toldPod = answer.GetPodSandboxId()
+	k.lastPod = answer.GetPodSandboxId()
 	return err
 }
 
 // syncContainer runs a container that does not run, and removes its earlier attempts.
 func (k *kubelet) syncContainer(ctx context.Context, wanted *runtimeapi.ContainerConfig) (done bool, err error) {
-	there, err := k.in(ctx, k.toldPod, wanted.GetMetadata().GetName())
+	there, err := k.in(ctx, k.lastPod, wanted.GetMetadata().GetName())
 	if err != nil {
 		return false, err
 	}
@@ -174,7 +194,7 @@ func (k *kubelet) syncContainer(ctx context.Context, wanted *runtimeapi.Containe
 				return false, err
 			}
 		}
-		k.toldContainer = there[0].GetId()
+		k.lastContainer, k.runs = there[0].GetId(), true
 		return len(there) == 1, k.removeOldLogs(there[0].GetMetadata())
 	}
 	attempt := uint32(0)
@@ -203,13 +223,14 @@ func (k *kubelet) create(ctx context.Context, wanted *runtimeapi.ContainerConfig
 	config.Metadata.Attempt = attempt
 	config.LogPath = fmt.Sprintf("%s/%d.log", config.GetMetadata().GetName(), attempt)
 	answer, err := k.runtime().CreateContainer(ctx,
-		&runtimeapi.CreateContainerRequest{PodSandboxId: k.toldPod, Config: config, SandboxConfig: k.pod})
-	k.toldContainer = answer.GetContainerId()
+		&runtimeapi.CreateContainerRequest{PodSandboxId: k.lastPod, Config: config, SandboxConfig: k.pod})
+	k.lastContainer, k.runs = answer.GetContainerId(), false
 	return err
 }
 
 func (k *kubelet) start(ctx context.Context) error {
-	_, err := k.runtime().StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: k.toldContainer})
+	_, err := k.runtime().StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: k.lastContainer})
+	k.runs = err == nil
 	return err
 }
 
@@ -235,37 +256,40 @@ func (k *kubelet) bring(ctx context.Context) error {
 			return k.works(ctx)
 		}
 	}
-	return fmt.Errorf("the pod is not as it should be after %d rounds of syncing", rounds)
+	containers, err := k.in(ctx, k.lastPod, "")
+	return broken{
+		fmt.Errorf("the pod is not as it should be after %d rounds of syncing: %v, %v", rounds, containers, err)}
 }
 
 // works looks whether the pod can be reached, and whether its container runs commands and has a log.
 func (k *kubelet) works(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	status, err := k.runtime().PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: k.toldPod})
+	status, err := k.runtime().PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: k.lastPod})
 	if err != nil {
 		return err
 	}
 	ip := status.GetStatus().GetNetwork().GetIp()
 	if err := adapter.Answers(ip); err != nil {
-		return err
+		return broken{err}
 	}
 	if len(k.containers) == 0 {
 		return nil
 	}
 	ran, err := k.runtime().ExecSync(ctx, &runtimeapi.ExecSyncRequest{
-		ContainerId: k.toldContainer, Cmd: []string{"cat", "/etc/hosts"}, Timeout: int64(patience.Seconds()),
+		ContainerId: k.lastContainer, Cmd: []string{"cat", "/etc/hosts"}, Timeout: int64(patience.Seconds()),
 	})
 	if err != nil {
 		return err
 	}
 	if ran.GetExitCode() != 0 && k.heals {
 		_, err := k.runtime().StopContainer(ctx,
-			&runtimeapi.StopContainerRequest{ContainerId: k.toldContainer, Timeout: 5})
-		return errors.Join(fmt.Errorf("a command in the container failed: %s", ran.GetStderr()), err)
+			&runtimeapi.StopContainerRequest{ContainerId: k.lastContainer, Timeout: 5})
+		return errors.Join(broken{fmt.Errorf("a command in the container failed: %s", ran.GetStderr())}, err)
 	}
 	if !strings.Contains(string(ran.GetStdout()), ip) {
-		return fmt.Errorf("the container's hosts file does not have the pod's address %s: %s", ip, ran.GetStdout())
+		return fmt.Errorf("the container's hosts file does not have the pod's address %s: exit code %d, %s%s", ip,
+			ran.GetExitCode(), ran.GetStdout(), ran.GetStderr())
 	}
 	if k.looks {
 		if err := k.look(ctx); err != nil {
@@ -277,7 +301,7 @@ func (k *kubelet) works(ctx context.Context) error {
 
 // logged waits until what the container wrote is in its log.
 func (k *kubelet) logged(ctx context.Context) error {
-	status, err := k.runtime().ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: k.toldContainer})
+	status, err := k.runtime().ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: k.lastContainer})
 	if err != nil {
 		return err
 	}
@@ -290,7 +314,7 @@ func (k *kubelet) logged(ctx context.Context) error {
 			}
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("the container's log %s does not have what it wrote", path)
+			return broken{fmt.Errorf("the container's log %s does not have what it wrote", path)}
 		}
 	}
 }
@@ -311,7 +335,7 @@ func (k *kubelet) kill(ctx context.Context) error {
 			return err
 		}
 	}
-	k.toldPod, k.toldContainer = "", ""
+	k.lastPod, k.lastContainer, k.runs = "", "", false
 	return errors.Join(os.RemoveAll(k.pod.GetLogDirectory()), k.removeCgroup())
 }
 
@@ -340,7 +364,11 @@ func (k *kubelet) removeCgroup() error {
 		if k.heals {
 			killBelow(dir)
 		}
-		if err := os.Remove(dir); err != nil && !os.IsNotExist(err) {
+		switch err := os.Remove(dir); {
+		case err == nil, os.IsNotExist(err):
+		case errors.Is(err, syscall.EBUSY): // a process that its engine has forgotten is still there
+			errs = append(errs, broken{err})
+		default:
 			errs = append(errs, err)
 		}
 	}

@@ -29,8 +29,8 @@ func smallLogDisk(t *testing.T, server *adapter.Server) string {
 	return dir
 }
 
-// TestLogDiskIsFull lets a container write more than its log's disk has room for. It is not held up, and when there is
-// room again its log is whole.
+// TestLogDiskIsFull lets a container write more than its log's disk has room for. The container is not blocked, and its
+// log is whole once there is room again.
 func TestLogDiskIsFull(t *testing.T) {
 	const lines = 30_000 // 3 MB of output, and about 4 MB in the CRI format
 	env := ownEngine(t)
@@ -45,7 +45,7 @@ func TestLogDiskIsFull(t *testing.T) {
 		}
 		return nil
 	})
-	// whole lines only
+	// the log ends with a whole line
 	got := count(t, lines, w.logPath)
 	testutil.Assert(t, got.Read < lines && got.Repeated == 0 && len(got.Gaps) == 0, "on the full disk: %v", got)
 	w.server.Kill()

@@ -8,7 +8,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/badplugins"
 )
 
-// TestMain acts as a CNI plugin if it is called by the name of one, in a directory of badplugins.
+// TestMain makes the test program act as a CNI plugin if it was started through a plugin's name in a directory of
+// badplugins.
 func TestMain(m *testing.M) {
 	badplugins.ActAsPlugin()
 	os.Exit(m.Run())

@@ -17,12 +17,12 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// faultyEngine is a proxy in front of an engine. Between begin and end it spoils answers, by a seed.
+// faultyEngine is a proxy in front of an engine. Between begin and end it spoils answers. A seed decides which.
 type faultyEngine struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	faulty bool
-	calm   chan struct{} // closed when it is not faulty any more
+	calm   chan struct{} // closed while the answers are not spoiled
 	made   map[string]int
 }
 
@@ -33,15 +33,15 @@ func newFaultyEngine(t *testing.T, env *rigenv.Env, seed uint64) *faultyEngine {
 	close(f.calm)
 	env.DockerHost = engine.Proxy(t, *env, func(proxy *httputil.ReverseProxy) http.Handler {
 		proxy.ModifyResponse = f.answered
-		// Without the engine, the connection breaks off, as a client of a dead engine sees it.
+		// While the engine is down, the proxy breaks connections off, as a client of a dead engine sees it.
 		proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
-		proxy.ErrorLog = log.New(io.Discard, "", 0) // it logs each answer that is cut
+		proxy.ErrorLog = log.New(io.Discard, "", 0) // the proxy would log each answer that is cut
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, proxy) })
 	})
 	return f
 }
 
-// begin makes answers bad, and end good again.
+// begin makes the proxy spoil answers, until end is called.
 func (f *faultyEngine) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +123,7 @@ func (f *faultyEngine) answered(response *http.Response) error {
 	return nil
 }
 
-// cutBody ends in the middle.
+// cutBody is the body of an answer that breaks off in the middle.
 type cutBody struct{ io.ReadCloser }
 
 func (c *cutBody) Read(p []byte) (int, error) {

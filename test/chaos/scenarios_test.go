@@ -12,31 +12,49 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// These are the ids of the pod and the container in the last answers to a kubelet.
-type told struct{ pod, container string }
+// answered has the ids of the pod and the container in the last answers to a kubelet. runs says that they showed the
+// container as running.
+type answered struct {
+	pod, container string
+	runs           bool
+}
 
-func (k *kubelet) told() told { return told{k.toldPod, k.toldContainer} }
+func (k *kubelet) answered() answered { return answered{k.lastPod, k.lastContainer, k.runs} }
 
-// lost returns an error if the pod or container of an earlier answer is gone although no request has ended it.
-func (k *kubelet) lost(ctx context.Context, s scenario, was told) error {
+// lost returns an error if the pod or container of an earlier answer is gone, or no longer runs, although no request
+// has ended it.
+func (k *kubelet) lost(ctx context.Context, s scenario, was answered) error {
 	sandboxes, err := k.sandboxes(ctx)
 	if err != nil {
 		return err
 	}
+	containers, err := k.in(ctx, was.pod, "main")
+	if err != nil {
+		return err
+	}
+	return was.missing(s, sandboxes, containers)
+}
+
+// missing compares the answers with the pod's sandboxes and their containers, the newest first.
+func (was answered) missing(
+	s scenario, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container,
+) error {
 	if was.pod != "" && s.ends != "pod" {
 		if len(sandboxes) == 0 || sandboxes[0].GetId() != was.pod ||
 			sandboxes[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
 			return fmt.Errorf("pod %s is not READY: %v", was.pod, sandboxes)
 		}
 	}
-	if was.container == "" || s.ends != "" {
+	switch {
+	case was.container == "" || s.ends != "":
+		return nil
+	case len(containers) == 0 || containers[0].GetId() != was.container:
+		return fmt.Errorf("container %s is missing in %v", was.container, containers)
+	case was.runs && containers[0].GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return fmt.Errorf("container %s does not run: %v", was.container, containers)
+	default:
 		return nil
 	}
-	containers, err := k.in(ctx, was.pod, "main")
-	if err != nil || len(containers) == 0 || containers[0].GetId() != was.container {
-		return fmt.Errorf("container %s is missing in %v, %w", was.container, containers, err)
-	}
-	return nil
 }
 
 // restore undoes a scenario's changes to the kubelet's container configurations.
@@ -72,7 +90,7 @@ func create(ctx context.Context, w *walk) error {
 func podScenarios() []scenario {
 	return []scenario{
 		{name: "RunPodSandbox", prepare: nothing, act: run},
-		{name: "RunPodSandbox without the sandbox image", kind: "container", only: []string{"engine: load"},
+		{name: "RunPodSandbox without the sandbox image", kind: "container", prefixes: []string{"engine: load"},
 			prepare: withoutSandboxImage, act: run},
 		{name: "UpdatePodSandboxResources", prepare: running, act: updatePod, again: func(w *walk) error {
 			return updatePod(w.Context(), w)
@@ -80,13 +98,13 @@ func podScenarios() []scenario {
 		{name: "StopPodSandbox", prepare: running, gone: true, ends: "pod",
 			act: func(ctx context.Context, w *walk) error {
 				_, err := w.kubelet.runtime().StopPodSandbox(ctx,
-					&runtimeapi.StopPodSandboxRequest{PodSandboxId: w.kubelet.toldPod})
+					&runtimeapi.StopPodSandboxRequest{PodSandboxId: w.kubelet.lastPod})
 				return err
 			}},
 		{name: "RemovePodSandbox", prepare: running, gone: true, ends: "pod",
 			act: func(ctx context.Context, w *walk) error {
 				_, err := w.kubelet.runtime().RemovePodSandbox(ctx,
-					&runtimeapi.RemovePodSandboxRequest{PodSandboxId: w.kubelet.toldPod})
+					&runtimeapi.RemovePodSandboxRequest{PodSandboxId: w.kubelet.lastPod})
 				return err
 			}},
 	}
@@ -100,7 +118,7 @@ func withoutSandboxImage(w *walk) error {
 
 func updatePod(ctx context.Context, w *walk) error {
 	_, err := w.kubelet.runtime().UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{
-		PodSandboxId: w.kubelet.toldPod,
+		PodSandboxId: w.kubelet.lastPod,
 		Resources:    &runtimeapi.LinuxContainerResources{CpuShares: 600, MemoryLimitInBytes: 300 << 20},
 	})
 	return err
@@ -109,24 +127,24 @@ func updatePod(ctx context.Context, w *walk) error {
 func containerScenarios() []scenario {
 	return []scenario{
 		{name: "CreateContainer", prepare: sandboxAlone, act: create},
-		{name: "CreateContainer with an image volume", only: []string{"image volume", "engine: save"}, odd: true,
+		{name: "CreateContainer with an image volume", prefixes: []string{"image volume", "engine: save"}, odd: true,
 			prepare: withImageVolume, act: create},
 		{name: "StartContainer", prepare: created, act: func(ctx context.Context, w *walk) error {
 			return w.kubelet.start(ctx)
 		}},
 		{name: "StopContainer", prepare: running, ends: "container", act: func(ctx context.Context, w *walk) error {
 			_, err := w.kubelet.runtime().StopContainer(ctx,
-				&runtimeapi.StopContainerRequest{ContainerId: w.kubelet.toldContainer, Timeout: 5})
+				&runtimeapi.StopContainerRequest{ContainerId: w.kubelet.lastContainer, Timeout: 5})
 			return err
 		}},
 		{name: "RemoveContainer", prepare: running, ends: "container", act: remove},
-		{name: "RemoveContainer with an old image volume", only: []string{"image volume"}, prepare: withOldImageVolume,
-			ends: "container", act: removeAndTidy},
+		{name: "RemoveContainer with an old image volume", prefixes: []string{"image volume"},
+			prepare: withOldImageVolume, ends: "container", act: removeAndTidy},
 		{name: "UpdateContainerResources", prepare: running, act: update, again: func(w *walk) error {
 			return update(w.Context(), w)
 		}},
 		{name: "ReopenContainerLog", odd: true, prepare: running, act: reopen, again: unreopen},
-		{name: "ReopenContainerLog of a linked log", kind: "container", only: []string{"log link"}, odd: true,
+		{name: "ReopenContainerLog of a linked log", kind: "container", prefixes: []string{"log link"}, odd: true,
 			prepare: linked, act: reopen, again: relinked},
 	}
 }
@@ -155,7 +173,7 @@ func withOldImageVolume(w *walk) error {
 
 func remove(ctx context.Context, w *walk) error {
 	_, err := w.kubelet.runtime().RemoveContainer(ctx,
-		&runtimeapi.RemoveContainerRequest{ContainerId: w.kubelet.toldContainer})
+		&runtimeapi.RemoveContainerRequest{ContainerId: w.kubelet.lastContainer})
 	return err
 }
 
@@ -175,7 +193,7 @@ func removeAndTidy(ctx context.Context, w *walk) error {
 
 func update(ctx context.Context, w *walk) error {
 	_, err := w.kubelet.runtime().UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{
-		ContainerId: w.kubelet.toldContainer,
+		ContainerId: w.kubelet.lastContainer,
 		Linux:       &runtimeapi.LinuxContainerResources{CpuShares: 200, OomScoreAdj: 200},
 	})
 	return err
@@ -193,15 +211,15 @@ func reopen(ctx context.Context, w *walk) error {
 		return err
 	}
 	_, err := w.kubelet.runtime().ReopenContainerLog(ctx,
-		&runtimeapi.ReopenContainerLogRequest{ContainerId: w.kubelet.toldContainer})
+		&runtimeapi.ReopenContainerLogRequest{ContainerId: w.kubelet.lastContainer})
 	return err
 }
 
-// unreopen renames the log back, unless there is a new log. A kubelet does this without an answer to its request.
+// unreopen renames the log back, unless there is a new log. A kubelet does this if its request gets no answer.
 func unreopen(w *walk) error {
 	path, to := rotated(w)
 	if _, err := os.Lstat(path); err == nil {
-		return nil // it was made anew
+		return nil // criadapter has made a new log
 	}
 	return os.Rename(to, path)
 }

@@ -22,7 +22,8 @@ import (
 // full walks all points and lets faults go on for long, as make chaos does.
 var full = flag.Bool("full", os.Getenv("CHAOS") == "full", "walk all points")
 
-// stride returns the distance between two walked points: STRIDE if it is set, 1 in make chaos, and few in make test.
+// stride returns the distance between two walked points: STRIDE if it is set, 1 in make chaos, and testStride in make
+// test.
 func stride(t *testing.T) int {
 	t.Helper()
 	if text := os.Getenv("STRIDE"); text != "" {
@@ -33,11 +34,11 @@ func stride(t *testing.T) int {
 	if *full {
 		return 1
 	}
-	return few
+	return testStride
 }
 
-// few is the stride of make test.
-const few = 24
+// testStride is the stride of make test.
+const testStride = 24
 
 // walk kills a server at each step of each request.
 type walk struct {
@@ -137,7 +138,7 @@ func (w *walk) walks(s scenario) bool {
 	if s.kind != "" {
 		return s.kind == w.kind
 	}
-	return stride(w.T) < few || w.kind == "kernel" || s.name == "RunPodSandbox"
+	return stride(w.T) < testStride || w.kind == "kernel" || s.name == "RunPodSandbox"
 }
 
 // scenario kills the server at each point of a request.
@@ -151,8 +152,8 @@ func (w *walk) scenario(s scenario) {
 	}
 	at := len(s.name) // scenarios begin at different points
 	for _, p := range points {
-		if len(s.only) > 0 &&
-			!slices.ContainsFunc(s.only, func(start string) bool { return strings.HasPrefix(p.step, start) }) {
+		if len(s.prefixes) > 0 &&
+			!slices.ContainsFunc(s.prefixes, func(start string) bool { return strings.HasPrefix(p.step, start) }) {
 			continue
 		}
 		note(w.walked, p, s.name)
@@ -191,7 +192,7 @@ func (w *walk) point(s scenario, p point) {
 		w.rescue()
 		return
 	}
-	before := w.kubelet.told()
+	before := w.kubelet.answered()
 	w.control.arm(w.T, &p)
 	err := s.act(w.Context(), w)
 	if !w.awaitKill() {
@@ -295,10 +296,11 @@ type scenario struct {
 	name string
 	// kind is the only kind of sandbox that the scenario is run with; it is empty for both kinds.
 	kind string
-	// only limits the kills to steps with these prefixes, if other scenarios cover the other steps. Empty means all.
-	only    []string
-	prepare func(*walk) error
-	act     func(context.Context, *walk) error
+	// prefixes are the beginnings of the steps at which the server is killed. Empty means all steps. Other scenarios
+	// cover the other steps.
+	prefixes []string
+	prepare  func(*walk) error
+	act      func(context.Context, *walk) error
 	// again is what a kubelet does when it got no answer to the request; nil if it only syncs its pod.
 	again func(*walk) error
 	// gone says that settle does not bring the pod up again. odd says that the node's inventory then differs from

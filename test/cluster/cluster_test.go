@@ -57,7 +57,7 @@ type world struct {
 func TestCluster(t *testing.T) {
 	programs, err := build.FromEnviron(os.Getenv)
 	if err != nil {
-		t.Skip(err) // also with CI=true, since .ci/run runs these tests by a separate command
+		t.Skip(err) // even with CI=true, because .ci/run has a separate command for these tests
 	}
 	env := rigenv.Require(t)
 	for i, kind := range kinds {

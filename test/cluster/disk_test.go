@@ -21,9 +21,9 @@ func mountRoot(t *testing.T, dir string) {
 	t.Cleanup(func() { testutil.Check(t, syscall.Unmount(dir, syscall.MNT_DETACH), "unmount "+dir) })
 }
 
-// fullDisk shows that a pod that fills the node's disk is evicted, that others run on, and that the node takes pods
-// again. The kubelet chooses by figures that are some seconds old. So the pod is the largest for a while before it
-// fills the disk.
+// fullDisk shows that the kubelet evicts a pod that fills the node's disk, that other pods run on, and that the node
+// takes pods again. The kubelet ranks pods by stats that are some seconds old. So the pod uses the most disk for a
+// while before it fills the disk.
 func fullDisk(s *scene) {
 	s.node.restart(s.T, settings{
 		flags:    []string{"--eviction-pressure-transition-period", "5s"},

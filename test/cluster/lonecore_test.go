@@ -10,8 +10,8 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
-	"github.com/criadapter/criadapter/test/cluster/realkubelet"
 	"github.com/criadapter/criadapter/test/process"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 )
 
@@ -54,7 +54,7 @@ func (c *loneCore) start() {
 	c.scene.Cleanup(func() {
 		testutil.Check(c.scene, core.Stop(context.Background()))
 		testutil.Check(c.scene, c.remove())
-		testutil.Check(c.scene, realkubelet.UnmountBelow(c.dir))
+		testutil.Check(c.scene, program.UnmountBelow(c.dir))
 		if c.scene.Failed() {
 			c.scene.Logf("the end of its log:\n%s", core.LogTail())
 		}

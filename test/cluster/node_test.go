@@ -11,6 +11,7 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 	"github.com/criadapter/criadapter/test/cluster/realkubelet"
 	"github.com/criadapter/criadapter/test/process"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 )
 
@@ -140,7 +141,7 @@ func (n *node) clean(t *testing.T) {
 		}
 	}
 	testutil.Check(t, adapter.RemovePods(ctx, n.server.Runtime, nil))
-	testutil.Check(t, realkubelet.UnmountBelow(n.root))
+	testutil.Check(t, program.UnmountBelow(n.root))
 }
 
 // prepareReal makes the cgroups of the real kubelet, and keeps it away from the machine's own directories.

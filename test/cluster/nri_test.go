@@ -16,7 +16,7 @@ const nriAnnotation = "nri.test/env"
 // envPlugin is an NRI plugin that sets the variable FROM_PLUGIN. It refuses an empty value.
 type envPlugin struct{}
 
-// CreateContainer implements a plugin of package stub.
+// CreateContainer implements stub.CreateContainerInterface.
 func (envPlugin) CreateContainer(
 	_ context.Context, pod *api.PodSandbox, _ *api.Container,
 ) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {

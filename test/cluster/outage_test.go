@@ -17,8 +17,8 @@ import (
 // outage is how long the API server is away.
 const outage = time.Minute
 
-// apiServerAway takes the API server away. The pods run on, and the node restarts one that crashes. When the server is
-// back, the node reports the restart and runs new pods.
+// apiServerAway ends the API server for a minute. The pods run on, and the node restarts a container that crashes. When
+// the server is back, the node reports the restart and runs new pods.
 func apiServerAway(s *scene) {
 	before := s.steadyPods()
 	s.applyPod("mortal", `

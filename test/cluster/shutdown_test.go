@@ -62,7 +62,7 @@ spec:
 }
 
 // endedByShutdown waits until a pod's container has ended with exit code 0, and returns the time of the end. The
-// kubelet core reports the pod as failed. The real kubelet goes by the exit code and reports it as succeeded.
+// kubelet core reports the pod as failed. The real kubelet reports it as succeeded, because of the exit code.
 func (s *scene) endedByShutdown(name string) time.Time {
 	s.Helper()
 	var ended time.Time

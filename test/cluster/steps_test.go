@@ -16,7 +16,7 @@ const (
 // kinds are the columns of the table, in their order.
 var kinds = []kind{kubeletCore, realKubelet}
 
-// coreOnly marks steps in which the real kubelet behaves differently.
+// coreOnly marks steps that do not apply to the real kubelet, which behaves differently.
 var coreOnly = []kind{kubeletCore}
 
 // step is a line of the table.

@@ -38,11 +38,22 @@ kind: Pod
 metadata: {name: counter}
 spec:
   restartPolicy: Never
-  containers: [{name: main, image: SHELL, command: [sh, -c, "for i in $(seq 2000); do echo line $i; done; sleep 3; echo last"]}]
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "for i in $(seq 2000); do echo line $i; done; until [ -e /end ]; do sleep 0.1; done; echo last"]
 `)
 	s.ready("pod/counter")
 	// Following ends with the container, and has everything.
-	all := strings.Split(s.kubectl("logs", "--follow", "counter"), "\n")
+	var all []string
+	var group errgroup.Group
+	group.Go(func() error {
+		output, err := s.run(s.Context(), nil, "logs", "--follow", "counter")
+		all = strings.Split(strings.TrimSpace(output), "\n")
+		return err
+	})
+	s.kubectl("exec", "counter", "--", "touch", "/end")
+	testutil.Must(s, group.Wait())
 	if len(all) != 2001 || all[0] != "line 1" || all[1999] != "line 2000" || all[2000] != "last" {
 		s.Errorf("%d lines followed, from %q to %q", len(all), all[0], all[len(all)-1])
 	}

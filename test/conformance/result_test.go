@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// A left-out spec counts only if the set has it. No other spec counts unless it ran.
+// A left-out spec counts only if the set has it. Any other spec counts only if it ran.
 func TestChosenSpecs(t *testing.T) {
 	f := finished{
 		set:     set{focus: `\[NodeConformance\]`, skip: `\[Serial\]`},
@@ -38,7 +38,7 @@ func TestChosenSpecs(t *testing.T) {
 		wantOthers)
 }
 
-// The emulated machine's engine is not the one that the rig's environment names.
+// keep writes no result for the emulated machine, because the rig's environment names another engine.
 func TestResultOfMachineIsNotKept(t *testing.T) {
 	o := options{server: single.Criadapter, kubelet: build.Release, node: machineNode, report: t.TempDir()}
 	testutil.Must(t, o.keep(rigenv.Env{Engine: "installed"}, finished{set: set{name: "fast"}}, report.Verdict{}))

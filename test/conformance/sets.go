@@ -50,14 +50,14 @@ func (s set) suite() build.Suite {
 // setFast is the default set.
 const setFast = "fast"
 
-// never matches specs that no set has: flaky specs, and specs for Windows nodes. Kubernetes' own jobs leave out these
-// specs, too.
-const never = `\[Flaky\]|\[Feature:Windows|\[sig-windows\]`
+// excluded is a pattern for specs that no set has: flaky specs, and specs for Windows nodes. Kubernetes' own jobs leave
+// out these specs, too.
+const excluded = `\[Flaky\]|\[Feature:Windows|\[sig-windows\]`
 
 // sets returns all sets, in the order of the documents' table.
 func sets() []set {
 	const disturbing = `|\[Serial\]|\[Slow\]|\[Disruptive\]`
-	const quick, waiting = quickSpecs + `.*\[NodeConformance\]`, never + disturbing + `|Restartable Init`
+	const quick, waiting = quickSpecs + `.*\[NodeConformance\]`, excluded + disturbing + `|Restartable Init`
 	return []set{
 		{name: setFast, what: "[NodeConformance] specs that say most about a runtime and do not wait long",
 			focus: quick, skip: waiting},
@@ -66,36 +66,36 @@ func sets() []set {
 		{name: "stats-from-cri", what: "the set fast with a kubelet that takes all stats from CRI (KEP-2371)",
 			focus: quick, skip: waiting, kubelet: "featureGates: {PodAndContainerStatsFromCRI: true}\n"},
 		{name: "node-conformance", what: "all [NodeConformance] specs that may run in parallel",
-			focus: `\[NodeConformance\]`, skip: never + disturbing},
+			focus: `\[NodeConformance\]`, skip: excluded + disturbing},
 		{name: "serial", what: "the specs of [NodeConformance], pod-level resources and resizes that must run alone",
 			focus: `\[NodeConformance\].*\[Serial\]|\[Serial\].*\[NodeConformance\]|\[sig-node\] (Pod Level ` +
 				`Resources \[Serial\]|\[Serial\] Pod InPlace Resize)`,
-			skip: never, alone: true},
+			skip: excluded, alone: true},
 		{name: "slow", what: "sig-node's [Conformance] and [NodeConformance] specs that wait for minutes",
 			focus: `\[sig-node\].*(\[Slow\].*Conformance\]|Conformance\].*\[Slow\])`,
-			skip:  never + `|\[Serial\]|\[Disruptive\]`},
+			skip:  excluded + `|\[Serial\]|\[Disruptive\]`},
 		{name: "conformance", what: "further [Conformance] specs of sig-node",
-			focus: `\[sig-node\].*\[Conformance\]`, skip: never + disturbing + `|\[NodeConformance\]`},
+			focus: `\[sig-node\].*\[Conformance\]`, skip: excluded + disturbing + `|\[NodeConformance\]`},
 		{name: "features", what: "sig-node's specs of single features",
 			focus: `\[sig-node\].*(Resize|Sidecar|Ephemeral Containers|ImageVolume|UserNamespaces|` +
 				`SupplementalGroupsPolicy|Restart|FileKeyRef|RuntimeClass|PodLevelResources|` +
 				`Pods Extended|kubelet Clean up)`,
-			skip: never + disturbing + `|\[NodeConformance\]`},
+			skip: excluded + disturbing + `|\[NodeConformance\]`},
 		{name: "sidecars", what: "how sidecars and preStop hooks end, from the suite of a single node", node: true,
 			focus: `Containers Lifecycle .*(sidecar|[Pp]re[Ss]top|restartable init containers have)`,
-			skip:  never + disturbing},
+			skip:  excluded + disturbing},
 		{name: "node-suite", what: "all [NodeConformance] specs of the suite of a single node that may run in parallel",
-			node: true, kubelet: readOnly, focus: `\[NodeConformance\]`, skip: never + disturbing},
+			node: true, kubelet: readOnly, focus: `\[NodeConformance\]`, skip: excluded + disturbing},
 		{name: "node-features", what: "the further specs of the suite of a single node", node: true,
-			kubelet: readOnly, focus: `.`, skip: never + disturbing + `|\[NodeConformance\]`},
+			kubelet: readOnly, focus: `.`, skip: excluded + disturbing + `|\[NodeConformance\]`},
 		{name: "cli", what: "kubectl specs for one node",
 			focus: `\[sig-cli\] Kubectl (client Simple pod|Port forwarding|logs|exec|debug|client Kubectl ` +
-				`(run|cp|describe|label))`, skip: never + disturbing},
+				`(run|cp|describe|label))`, skip: excluded + disturbing},
 		{name: "storage", what: "volumes of the node itself",
 			focus: `\[sig-storage\] (EmptyDir|HostPath|Subpath Atomic|Projected|ConfigMap|Secrets|Downward API|` +
 				`In-tree Volumes \[Driver: (hostPath|hostPathSymlink|emptydir)\] \[Testpattern: Inline-volume ` +
 				`\(default fs\)\] (subPath|volumes))`,
-			skip: never + disturbing + `|\[NodeConformance\]`},
+			skip: excluded + disturbing + `|\[NodeConformance\]`},
 	}
 }
 

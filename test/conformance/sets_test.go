@@ -52,7 +52,7 @@ func TestSuiteOfANode(t *testing.T) {
 	testutil.Assert(t, err == nil && s.has(spec), "%+v, %v has no %q", s, err, spec)
 }
 
-// No parallel set has a spec for Windows, a flaky one or one that must run alone.
+// No parallel set has specs for Windows, flaky specs, or specs that must run alone.
 func TestParallelSetsLeaveOut(t *testing.T) {
 	for _, name := range []string{
 		"[sig-windows] Pods should start [NodeConformance]", "[sig-node] Pods should start [Flaky] [NodeConformance]",

@@ -20,8 +20,8 @@ import (
 // allows any Linux.
 const systemSpec, systemDemands = "system.yaml", "os: Linux\n"
 
-// suiteGrace is how long the specs get to end after an interrupt. It is short, because the cluster removes their pods
-// and the rig waits only 20 seconds.
+// suiteGrace is how long the specs get to end after an interrupt. It is short, because afterwards the cluster removes
+// their pods. The rig waits 45 seconds for all of it.
 const suiteGrace = 5 * time.Second
 
 // suite is one run of specs.

@@ -5,7 +5,7 @@
 //
 // It builds the suite with a registry on this machine instead of the public registries, and prints that change. Then it
 // runs itself inside the test rig (package test/rig), which has the engine, the registry and the images. With -endpoint
-// it tests another CRI server that already runs. Give -expected with it.
+// it tests another CRI server that already runs. -expected then names the list for that server.
 package main
 
 import (

@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/moby/sys/mountinfo"
-	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/test/critest/registry"
 	"github.com/criadapter/criadapter/test/critest/report"
@@ -54,16 +50,7 @@ func runSuite(ctx context.Context, s suite) (specs []report.Spec, err error) {
 	err = program.InDir(func(dir string) (err error) {
 		run.Dir = dir
 		specs, err = run.Run(ctx)
-		return errors.Join(err, unmountBelow(dir))
+		return errors.Join(err, program.UnmountBelow(dir))
 	})
 	return specs, err
-}
-
-// unmountBelow unmounts what failed specs have left mounted in a directory.
-func unmountBelow(dir string) error {
-	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dir))
-	for _, mount := range mounts {
-		err = errors.Join(err, os.NewSyscallError("umount", unix.Unmount(mount.Mountpoint, unix.MNT_DETACH)))
-	}
-	return err
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/criadapter/criadapter/internal/pause"
 )
 
-// StartCRIDockerd is a command that makes a machine a node of the real cri-dockerd, set up as by kubeadm. The program
-// must be at /usr/local/bin/cri-dockerd. The node's kubelet is kubelet-core, with the pods of FillShare. criadapter is
-// installed, and does not run.
+// StartCRIDockerd is a command that makes a machine a node of the real cri-dockerd, with the files that kubeadm would
+// write. The program must be at /usr/local/bin/cri-dockerd. The node's kubelet is kubelet-core, with the pods of
+// FillShare. criadapter stays installed, and does not run.
 func StartCRIDockerd() []string {
 	return append(Script(`
 		systemctl disable --now kubelet-core

@@ -19,7 +19,7 @@ type Package struct {
 // Check returns a sentence for each import of a package of Module that breaks the table or a ban, and for a missing
 // package comment.
 func Check(pkg Package, rules []Rule, bans []Ban) []string {
-	self := below(pkg.ImportPath)
+	self := relative(pkg.ImportPath)
 	var wrong []string
 	if strings.TrimSpace(pkg.Doc) == "" {
 		wrong = append(wrong, self+" has no package comment: say what the package is for")
@@ -30,7 +30,7 @@ func Check(pkg Package, rules []Rule, bans []Ban) []string {
 			"move it")
 	}
 	for _, imported := range pkg.Imports {
-		if path := below(imported); path != imported && !rules[i].allows(path) {
+		if path := relative(imported); path != imported && !rules[i].allows(path) {
 			wrong = append(wrong, fmt.Sprintf("%s must not import %s: %s", self, path, rules[i].Why))
 		}
 	}
@@ -61,8 +61,8 @@ func (b Ban) check(self string, pkg Package) []string {
 	return wrong
 }
 
-// below cuts Module off an import path. The path of another module stays unchanged.
-func below(importPath string) string { return strings.TrimPrefix(importPath, Module+"/") }
+// relative cuts Module off an import path. The path of another module stays unchanged.
+func relative(importPath string) string { return strings.TrimPrefix(importPath, Module+"/") }
 
 // covers says whether pattern matches the package. The pattern is a path. With /... at its end, it matches all packages
 // below the path, too.

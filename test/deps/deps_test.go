@@ -24,7 +24,7 @@ func TestImports(t *testing.T) {
 	packages := list(t)
 	testutil.Require(t, len(packages) >= 10, "go list found only %d packages", len(packages))
 	for _, pkg := range packages {
-		t.Run(below(pkg.ImportPath), func(t *testing.T) {
+		t.Run(relative(pkg.ImportPath), func(t *testing.T) {
 			for _, wrong := range Check(pkg, Rules(), Bans()) {
 				t.Error(wrong)
 			}

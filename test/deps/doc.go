@@ -1,3 +1,3 @@
-// Package deps has the table of allowed imports between packages, and its test checks every package of the module. It
-// also finds exported names that no other package uses.
+// Package deps has the table of allowed imports between packages, and its test checks every package of the module.
+// Other tests check log lines, and the fields of the kubelet's configuration.
 package deps

@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// crictl's first questions: who are you, and are you ready?
+// crictl prints the server's version and whether it is ready.
 func TestCrictlVersionAndInfo(t *testing.T) {
 	c := newCrictl(t)
 	fields := make(map[string]string)

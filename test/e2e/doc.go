@@ -1,3 +1,3 @@
-// Package e2e holds tests that drive a real criadapter on the rig's engine from outside, with the programs that its
-// users drive it with. The tests run under `make test`, see package test/rig/rigenv.
+// Package e2e holds tests that drive a real criadapter on the rig's engine from outside, with the programs of its
+// users. The tests run under `make test`, see package test/rig/rigenv.
 package e2e

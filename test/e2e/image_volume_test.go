@@ -140,7 +140,7 @@ func TestUnusedImageFilesAreRemoved(t *testing.T) {
 		}
 		return nil
 	})
-	n.remove(n.start(n.mount("/part", "bin"))) // they come again
+	n.remove(n.start(n.mount("/part", "bin"))) // the server extracts them again
 }
 
 func TestImageVolumesThatFail(t *testing.T) {

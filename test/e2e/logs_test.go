@@ -77,8 +77,8 @@ func TestLogPathTakenByADirectory(t *testing.T) {
 	})
 }
 
-// A log has the output of its container alone, also if the first container of the pod has ended. The working directory
-// of the containers' shim may be gone then.
+// A log has only the output of its own container, even if the first container of the pod has ended. The working
+// directory of the containers' shim may be gone then.
 func TestLogHasNoOutputOfTheRuntime(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()

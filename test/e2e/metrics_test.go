@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestMetricsAreNarrowed leaves out what the configuration does not name.
+// TestMetricsAreNarrowed: the server leaves out metrics that the configuration does not name.
 func TestMetricsAreNarrowed(t *testing.T) {
 	onlyMetrics(t, "cpu,network", "container_cpu_", "container_network_")
 }

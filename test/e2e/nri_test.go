@@ -47,7 +47,7 @@ func newNRINode(t *testing.T, flags ...string) *nriNode {
 	return n
 }
 
-// life is what a plugin hears of one pod.
+// life has the requests that a plugin gets about one pod, in their order.
 const life = `RunPodSandbox POD
 CreateContainer main
 PostCreateContainer main

@@ -73,7 +73,7 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	testutil.Must(t, err)
 	recorded := noneInFiles(t, server.RootDir, account, encoded)
 	testutil.Assert(t, strings.Contains(recorded, secret),
-		"the record does not hold what the container was given, so that nothing is proved")
+		"the record does not have the container's secret, so the test proves nothing")
 	removeSandbox(t, server, pod)
 
 	status, metrics, err := e.get("/metrics")
@@ -83,7 +83,7 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	spans := textOf(traces)
 	for where, text := range map[string]string{"the log": log, "the metrics": metrics, "the traces": spans} {
 		testutil.Assert(t, strings.Contains(text, "ExecSync"),
-			"%s tell of no ExecSync, so that nothing is proved", where)
+			"%s do not mention ExecSync, so the test proves nothing", where)
 		for what, hidden := range map[string]string{"the secret": secret, "the account": account,
 			"the encoded account": encoded, "a session's token": path.Base(answer.GetUrl())} {
 			if at := strings.Index(text, hidden); at >= 0 {

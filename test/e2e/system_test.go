@@ -73,7 +73,7 @@ func TestSystemOOMScore(t *testing.T) {
 	answer, err := server.Runtime.Status(t.Context(), true)
 	testutil.Must(t, err)
 	said := strings.Contains(fmt.Sprint(answer.GetInfo()), "oom_score_adj")
-	same(t, "a verbose Status tells of the clamp", said, !env.NegativeOOM)
+	same(t, "a verbose Status reports the clamp", said, !env.NegativeOOM)
 }
 
 // oomScore reads the score of the process in a verbose status.

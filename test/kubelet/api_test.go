@@ -53,7 +53,8 @@ func serveAPI(t *testing.T) (*node, *kubeletAPI, *v1.Pod) {
 		testutil.Check(t, runtime.Close(context.Background()))
 	})
 	api, err := nodeapi.ListenTLS(nodeapi.APIOptions{
-		Address: "127.0.0.1:0", CertDir: pki, NodeName: n.name, IPs: []string{"127.0.0.1"},
+		Address: "127.0.0.1:0", CertDir: pki, NodeName: n.name,
+		IPs:          func() []string { return []string{"127.0.0.1"} },
 		ClientCAFile: authority.CAFile, Runtime: runtime,
 		Users: []string{"kube-apiserver-kubelet-client"},
 		Reads: nodeapi.Reads{
@@ -207,7 +208,7 @@ func (a *kubeletAPI) run(
 	return out.String(), errOut.String(), err
 }
 
-// silent is an input that says nothing until the test ends.
+// silent is an input without data until the test ends.
 type silent struct{ ctx context.Context }
 
 func (s *silent) Read([]byte) (int, error) {
@@ -215,8 +216,8 @@ func (s *silent) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// attached sends the line way to a container's process and waits for the process's answer.
-func attached(t *testing.T, way string, executor func() (remotecommand.Executor, error)) {
+// attached sends a line to a container's process, and waits for the answer of the process.
+func attached(t *testing.T, line string, executor func() (remotecommand.Executor, error)) {
 	t.Helper()
 	attach, err := executor()
 	testutil.Must(t, err)
@@ -226,8 +227,8 @@ func attached(t *testing.T, way string, executor func() (remotecommand.Executor,
 	ended := testutil.Go(func() error {
 		return attach.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: out})
 	})
-	fmt.Fprintf(feed, "%s\n", way)
-	out.has(t, "heard "+way+"\n")
+	fmt.Fprintf(feed, "%s\n", line)
+	out.has(t, "heard "+line+"\n")
 	cancel()
 	feed.Close()
 	<-ended // an error does not count, because the client hung up
@@ -288,8 +289,8 @@ func forwarded(
 	testutil.Check(t, <-ended)
 }
 
-// TestAPILogsAndFigures reads logs and figures through the kubelet's API.
-func TestAPILogsAndFigures(t *testing.T) {
+// TestAPILogsAndStats reads logs, the stats summary and resource metrics through the kubelet's API.
+func TestAPILogsAndStats(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
 	n, a, pod := serveAPI(t)
 	logs := fmt.Sprintf("/containerLogs/%s/%s/main", pod.Namespace, pod.Name)
@@ -324,7 +325,7 @@ func TestAPILogsAndFigures(t *testing.T) {
 	})
 
 	var summary statsapi.Summary
-	eventually(t, "the pod's figures", func() error {
+	eventually(t, "the stats summary", func() error {
 		body, code := a.ask(http.MethodGet, "/stats/summary")
 		if err := json.Unmarshal([]byte(body), &summary); err != nil || code != http.StatusOK {
 			return fmt.Errorf("%d %q, %v", code, body, err)
@@ -335,7 +336,7 @@ func TestAPILogsAndFigures(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "what kubectl top shows", func() error {
+	eventually(t, "the resource metrics, which kubectl top shows", func() error {
 		body, code := a.ask(http.MethodGet, "/metrics/resource")
 		for _, part := range []string{
 			"node_cpu_usage_seconds_total ", "node_memory_working_set_bytes ",
@@ -354,7 +355,7 @@ func TestAPILogsAndFigures(t *testing.T) {
 		"running pods: %d %s", code, body)
 }
 
-// TestAPIContainerMetrics reads the figures that come from the runtime's metrics alone.
+// TestAPIContainerMetrics reads /metrics/cadvisor, which comes from the runtime's ListPodSandboxMetrics.
 func TestAPIContainerMetrics(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
 	criadapterOnly(t)

@@ -100,10 +100,10 @@ func TestHalfWrittenManifest(t *testing.T) {
 	testutil.Must(t, err)
 	defer file.Close()
 	cut := len(text) - 40
-	stays(t, "the emptied manifest takes nothing away", time.Second, n.unchanged(before))
+	stays(t, "an empty manifest ends no pod", time.Second, n.unchanged(before))
 	_, err = file.WriteString(text[:cut])
 	testutil.Must(t, err)
-	stays(t, "neither does half of one", time.Second, n.unchanged(before))
+	stays(t, "half a manifest ends no pod", time.Second, n.unchanged(before))
 	_, err = file.WriteString(text[cut:])
 	testutil.Must(t, err)
 	n.replaced(before)

@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestPodRuns follows one pod from its manifest to Ready and away again, and reads the endpoint.
+// TestPodRuns follows one pod from its manifest to Ready and to its removal, and reads the endpoint.
 func TestPodRuns(t *testing.T) {
 	n := newNode(t)
 	n.write("web.yaml", `

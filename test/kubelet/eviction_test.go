@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// hungry is a pod whose container writes as DOES says.
+// hungry is a pod whose container runs the shell command DOES.
 const hungry = `
 metadata: {name: NAME}
 spec:
@@ -36,7 +36,7 @@ func (c *clusterNode) bindHungry(name, does, volume, limits string) *v1.Pod {
 }
 
 // evicts waits until a pod is evicted with a message that begins with message. It waits three times as long as other
-// checks. The kubelet looks every ten seconds, at figures that may be ten seconds old, and evicts one pod at a time.
+// checks. The kubelet looks every ten seconds, at stats that may be ten seconds old, and evicts one pod at a time.
 func (c *clusterNode) evicts(pod *v1.Pod, message string) *v1.Pod {
 	c.t.Helper()
 	return c.showsWithin(3*patience, pod, "pod "+pod.Name+" is evicted", evicted(message))
@@ -58,8 +58,8 @@ func evicted(message string) func(*v1.Pod) error {
 	}
 }
 
-// TestLocalStorageLimits evicts pods that write more than they may: into an emptyDir, into the container's own layer,
-// into its log, and in all places together. Pods within their limits run on.
+// TestLocalStorageLimits: pods that write more than they may are evicted. They write into an emptyDir, a writable
+// layer, a log, or all of these together. Pods within their limits run on.
 func TestLocalStorageLimits(t *testing.T) {
 	const write8Mi = "dd if=/dev/zero of=%s bs=1M count=8"
 	n := newClusterNode(t)
@@ -86,8 +86,8 @@ func TestLocalStorageLimits(t *testing.T) {
 	testutil.Equal(t, status(now, "main").RestartCount, 0, "restarts of the modest pod")
 }
 
-// TestStaticPodSizeLimit evicts a static pod that writes more into an emptyDir than it may. The pod runs again when its
-// manifest changes. A pod with a system priority is spared.
+// TestStaticPodSizeLimit: a static pod is evicted if it writes more into an emptyDir than it may. It runs again when
+// its manifest changes. A pod with a system priority is not evicted.
 func TestStaticPodSizeLimit(t *testing.T) {
 	n := newNode(t)
 	const spec = `
@@ -107,7 +107,8 @@ func TestStaticPodSizeLimit(t *testing.T) {
 	n.ready("system")
 }
 
-// TestContainerStorageLimit evicts a pod one of whose containers is over its limit, though the pod as a whole is not.
+// TestContainerStorageLimit: a pod is evicted if one container exceeds its own limit. The pod uses less than the sum of
+// its containers' limits.
 func TestContainerStorageLimit(t *testing.T) {
 	n := newClusterNode(t)
 	pod := n.bind(`

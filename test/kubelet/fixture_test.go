@@ -265,7 +265,7 @@ func (n *node) scratchHas(name, want string) {
 	fileHas(n.t, filepath.Join(n.scratch(), name), want)
 }
 
-// remove takes a manifest away.
+// remove deletes a manifest.
 func (n *node) remove(name string) {
 	n.t.Helper()
 	testutil.Must(n.t, os.Remove(filepath.Join(n.manifests, name)))

@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// TestImageVolumes mounts an image, whole and in part, and keeps a pod waiting whose image or part does not exist.
+// TestImageVolumes mounts an image, whole and in part. A pod whose image or part does not exist keeps waiting.
 func TestImageVolumes(t *testing.T) {
 	n := newNode(t)
 	multi := n.env.Image("test/multi:c")

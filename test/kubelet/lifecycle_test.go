@@ -21,7 +21,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/speed"
 )
 
-// TestSidecar starts a restartable init container before the app container, restarts it, and ends it last.
+// TestSidecar: a restartable init container starts before the app container, restarts, and ends last.
 func TestSidecar(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `
@@ -50,7 +50,7 @@ func TestSidecar(t *testing.T) {
 	n.scratchHas("order", "main ends\nside ends\n")
 }
 
-// TestSidecarOfCompletedPod ends the sidecar when the app container has completed.
+// TestSidecarOfCompletedPod: the sidecar ends when the app container has completed.
 func TestSidecarOfCompletedPod(t *testing.T) {
 	n := newNode(t)
 	n.writePod("job", `
@@ -63,7 +63,7 @@ func TestSidecarOfCompletedPod(t *testing.T) {
 	testutil.Assert(t, status(pod, "side").State.Terminated != nil, "the sidecar still runs: %s", states(pod))
 }
 
-// TestGracefulTermination runs the preStop hook, then sends SIGTERM, and waits.
+// TestGracefulTermination: the kubelet runs the preStop hook, then sends SIGTERM, and waits for the container.
 func TestGracefulTermination(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `
@@ -85,8 +85,8 @@ func TestGracefulTermination(t *testing.T) {
 	n.scratchHas("order", "start\npreStop\nTERM\nend\n")
 }
 
-// TestSidecarPreStop runs a sidecar's preStop hook at once, while the app that waits for it ends, and stops the sidecar
-// after the app.
+// TestSidecarPreStop: a sidecar's preStop hook runs as soon as the pod ends. The app container ends after the hook.
+// Then the sidecar gets SIGTERM.
 func TestSidecarPreStop(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `
@@ -117,7 +117,7 @@ func TestSidecarPreStop(t *testing.T) {
 	n.scratchHas("order", "start\nside preStop\nmain end\nside TERM\n")
 }
 
-// TestStubbornContainer is killed when its grace period is over.
+// TestStubbornContainer: a container that ignores SIGTERM is killed when its grace period is over.
 func TestStubbornContainer(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml",
@@ -131,8 +131,8 @@ func TestStubbornContainer(t *testing.T) {
 	speed.Check(t, "the end with a grace period of 2s", took, 15*time.Second)
 }
 
-// TestHooks runs an httpGet and a sleep hook, and restarts a container whose postStart hook fails. The answer to an
-// httpGet hook does not matter.
+// TestHooks: a pod with an httpGet and a sleep hook starts and ends. The answer to an httpGet hook does not matter. A
+// container restarts if its postStart hook fails.
 func TestHooks(t *testing.T) {
 	n := newNode(t)
 	asked := make(chan string, 10)
@@ -265,8 +265,8 @@ func TestKilledBehindItsBack(t *testing.T) {
 	n.ready("pod")
 }
 
-// TestOldSandboxesAreCollected keeps two of a pod's three sandboxes: the newest one, and the one with the container's
-// last dead attempt.
+// TestOldSandboxesAreCollected: two of a pod's three sandboxes stay. They are the newest one, and the one with the
+// container's last dead attempt.
 func TestOldSandboxesAreCollected(t *testing.T) {
 	n := newNode(t)
 	pod := n.run("pod", "sleep 1000")
@@ -283,8 +283,8 @@ func TestOldSandboxesAreCollected(t *testing.T) {
 	})
 }
 
-// TestLogRotation rotates the log of a container that writes much. It compresses old logs and keeps a limited number of
-// them.
+// TestLogRotation: the kubelet rotates the log of a container that writes much. It compresses old logs and keeps a
+// limited number of them.
 func TestLogRotation(t *testing.T) {
 	n := newNode(t, "--container-log-max-size", "20000", "--container-log-max-files", "4",
 		"--container-log-monitor-interval", "500ms")
@@ -320,7 +320,7 @@ func TestLogRotation(t *testing.T) {
 	})
 }
 
-// TestActiveDeadline fails a pod that runs longer than its activeDeadlineSeconds.
+// TestActiveDeadline: a pod fails if it runs longer than its activeDeadlineSeconds.
 func TestActiveDeadline(t *testing.T) {
 	n := newNode(t)
 	n.run("pod", "sleep 1000", "activeDeadlineSeconds: 3")

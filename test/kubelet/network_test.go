@@ -16,8 +16,9 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestNetworkNotReady takes the runtime's network away. Pods on the host's network start, run and end, because one of
-// them may make the network ready. Other pods wait with an event, and start when the network is back.
+// TestNetworkNotReady removes the runtime's CNI configuration for a while. Pods on the host's network start, run and
+// end, because one of them may make the network ready. Other pods wait with an event, and start when the configuration
+// is back.
 func TestNetworkNotReady(t *testing.T) {
 	n := newNode(t)
 	aside := filepath.Join(n.dir, "aside.conflist")
@@ -36,7 +37,7 @@ func TestNetworkNotReady(t *testing.T) {
 	testutil.Assert(t, status(pod, "main").ContainerID == "", "it runs: %s", states(pod))
 	config, err := os.ReadFile(aside)
 	testutil.Must(t, err)
-	// Written anew: containerd does not notice a file that is moved there.
+	// The file is written, not moved there: containerd does not notice a moved file.
 	testutil.Must(t, os.WriteFile(n.server.NetworkConfig(), config, 0o644))
 	n.ready("waits")
 	n.ready("host")

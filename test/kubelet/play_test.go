@@ -206,12 +206,12 @@ func TestPlayDetach(t *testing.T) {
 	// down fails if the test passes, because the play has ended then.
 	t.Cleanup(func() { _ = exec.Command(n.program, n.playArgs("down")...).Run() })
 	output, err := detach(simple("pod", "echo first; sleep 1000"))
-	testutil.Assert(t, err == nil && strings.Contains(output, "pod | Ready") && strings.Contains(output, "goes on as"),
+	testutil.Require(t, err == nil && strings.Contains(output, "pod | Ready") && strings.Contains(output, "goes on as"),
 		"%v\n%s", err, output)
 	log := n.logs + ".log"
 	fileHas(t, log, "pod/main | first\n")
 	output, err = detach(simple("pod", "echo second; sleep 1000"), "--replace")
-	testutil.Assert(t, err == nil, "%v\n%s", err, output)
+	testutil.Require(t, err == nil, "%v\n%s", err, output)
 	fileHas(t, log, "pod/main | second\n")
 	n.down()
 	n.nothingLeft()

@@ -118,7 +118,7 @@ func TestSecurityContext(t *testing.T) {
 	testutil.Equal(t, n.log(pod, "other", 0), "ids 0 0\nSeccomp: 0\nthe end\n", "the other container's log")
 }
 
-// TestRunAsNonRoot refuses an image that runs as root, and says why.
+// TestRunAsNonRoot: the kubelet refuses an image that runs as root, and says why.
 func TestRunAsNonRoot(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `
@@ -233,8 +233,7 @@ func (n *node) podCgroup(end string, files []string) string {
 	return "no such file"
 }
 
-// TestSharedProcessNamespace lets a container see another container's processes if they share the PID namespace, and
-// only then.
+// TestSharedProcessNamespace: a container sees another container's processes only if both share the PID namespace.
 func TestSharedProcessNamespace(t *testing.T) {
 	n := newNode(t)
 	const spec = `

@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// TestLivenessProbe restarts a container whose liveness probe fails, within the probe's own grace period.
+// TestLivenessProbe: a container whose liveness probe fails is restarted, within the probe's own grace period.
 func TestLivenessProbe(t *testing.T) {
 	n := newNode(t)
 	n.writePod("pod", `
@@ -36,7 +36,7 @@ func TestLivenessProbe(t *testing.T) {
 	// The manifest stays, because the pod's own grace period would outlast the test; the clean-up stops the sandbox.
 }
 
-// TestReadinessProbe makes a pod ready and unready without a restart.
+// TestReadinessProbe: a pod becomes ready and unready without a restart.
 func TestReadinessProbe(t *testing.T) {
 	n := newNode(t)
 	manifest := strings.TrimRight(simple("pod", "sleep 1000"), "}\n") +
@@ -58,7 +58,7 @@ func TestReadinessProbe(t *testing.T) {
 	testutil.Assert(t, status(pod, "main").RestartCount == 0, "restarted: %s", states(pod))
 }
 
-// TestStartupProbe holds the liveness probe back until the startup probe has succeeded.
+// TestStartupProbe: the liveness probe waits until the startup probe has succeeded.
 func TestStartupProbe(t *testing.T) {
 	n := newNode(t)
 	manifest := strings.TrimRight(simple("NAME", "sleep SECONDS; touch /tmp/up; sleep 1000"), "}\n") +
@@ -107,8 +107,8 @@ func TestNetworkProbes(t *testing.T) {
 	}
 }
 
-// TestLivenessBackoff restarts a container whose liveness probe always fails. Only the first restart comes at once: the
-// back-off also counts ends that the kubelet itself caused.
+// TestLivenessBackoff: a container whose liveness probe always fails is restarted. Only the first restart comes at
+// once: the back-off also counts ends that the kubelet itself caused.
 func TestLivenessBackoff(t *testing.T) {
 	n := newNode(t, "--crash-backoff", "10m", "--crash-backoff-max", "10m")
 	n.write("pod.yaml", strings.TrimRight(simple("pod", "sleep 1000"), "}\n")+
@@ -130,8 +130,8 @@ func TestLivenessBackoff(t *testing.T) {
 	})
 }
 
-// TestReadinessAcrossARestart keeps a ready pod in service until the restarted kubelet has probed it. A pod that became
-// unready while no kubelet ran goes out of service.
+// TestReadinessAcrossARestart: a ready pod stays in service until the restarted kubelet has probed it. A pod that
+// became unready while no kubelet ran goes out of service.
 func TestReadinessAcrossARestart(t *testing.T) {
 	n := newClusterNode(t)
 	pod := n.bind(`

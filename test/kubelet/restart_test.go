@@ -135,8 +135,8 @@ func TestStartWithoutRuntime(t *testing.T) {
 	stays(t, "after the start", time.Second, n.unchanged(before))
 }
 
-// TestCheckpoint brings accepted pods back although their manifest is broken at the kubelet's start. A damaged
-// checkpoint is moved aside.
+// TestCheckpoint: accepted pods come back although their manifest is broken at the kubelet's start. A damaged
+// checkpoint is renamed.
 func TestCheckpoint(t *testing.T) {
 	n := newNode(t)
 	before := n.run("pod", "sleep 1000")

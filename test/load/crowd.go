@@ -137,17 +137,17 @@ func (c *crowd) remove(ctx context.Context, names ...string) error {
 
 // removeAll deletes the pods that are not deleted yet.
 func (c *crowd) removeAll(ctx context.Context) error {
-	return c.remove(ctx, c.which(func(s *seen) bool { return s.deleted.IsZero() && s.gone.IsZero() })...)
+	return c.remove(ctx, c.named(func(s *seen) bool { return s.deleted.IsZero() && s.gone.IsZero() })...)
 }
 
 // removeOldest deletes the oldest Ready pods.
 func (c *crowd) removeOldest(ctx context.Context, n int) error {
-	names := c.which(func(s *seen) bool { return s.deleted.IsZero() && s.gone.IsZero() && !s.ready.IsZero() })
+	names := c.named(func(s *seen) bool { return s.deleted.IsZero() && s.gone.IsZero() && !s.ready.IsZero() })
 	return c.remove(ctx, names[:min(n, len(names))]...)
 }
 
-// which returns the names of the pods for which want is true, the oldest first.
-func (c *crowd) which(want func(*seen) bool) []string {
+// named returns the names of the pods for which want returns true, the oldest first.
+func (c *crowd) named(want func(*seen) bool) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return !want(c.seen[name]) })
@@ -204,8 +204,8 @@ func (t *tally) add(s *seen) {
 	}
 }
 
-// is fails unless the node has exactly want pods, all of them Ready.
-func (t tally) is(want int) error {
+// settled returns an error, unless the node has exactly want pods and all of them are Ready.
+func (t tally) settled(want int) error {
 	if t.ready == want && t.waiting == 0 && t.going == 0 {
 		return nil
 	}
@@ -254,17 +254,17 @@ func (c *crowd) goneTimes() times {
 	})
 }
 
-// times measures the pods for which counts is true, between the times returned by of.
-func (c *crowd) times(of func(*seen) (from, to time.Time), counts func(*seen) bool) times {
+// times measures the pods for which selects returns true. span returns the two times of a pod to measure between.
+func (c *crowd) times(span func(*seen) (from, to time.Time), selects func(*seen) bool) times {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var first, last time.Time
 	var took []time.Duration
 	for _, s := range c.seen {
-		if !counts(s) {
+		if !selects(s) {
 			continue
 		}
-		from, to := of(s)
+		from, to := span(s)
 		took = append(took, to.Sub(from))
 		if first.IsZero() || from.Before(first) {
 			first = from

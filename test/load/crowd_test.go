@@ -44,7 +44,7 @@ func TestCrowdTimes(t *testing.T) {
 	testutil.Equal(t, c.upTimes().N, 0, "forgotten pods that count")
 	testutil.Equal(t, c.goneTimes().N, 0, "counted pods that went before forget")
 	testutil.Equal(t, c.tally(), tally{ready: 1, waiting: 1, old: 2}, "after forgetting")
-	testutil.Equal(t, strings.Join(c.which(func(*seen) bool { return true }), " "), "b c", "left")
+	testutil.Equal(t, strings.Join(c.named(func(*seen) bool { return true }), " "), "b c", "left")
 }
 
 // A pod that is gone without a deletion counts as missing, and not in goneTimes.
@@ -54,7 +54,7 @@ func TestPodIsLost(t *testing.T) {
 	c.see(stamped("a", now, now), false, now)
 	c.see(stamped("b", now, now), false, now)
 	c.see(stamped("b", now, now), true, now)
-	err := c.tally().is(2)
+	err := c.tally().settled(2)
 	testutil.Assert(t, err != nil && strings.HasPrefix(err.Error(), "1 pods are Ready"), "with a lost pod: %v", err)
 	got := c.goneTimes()
 	testutil.Assert(t, got.N == 0, "a lost pod has a time to go: %+v", got)

@@ -75,7 +75,7 @@ func TestParseUsage(t *testing.T) {
 // CPU times are differences, and never negative.
 func TestCPUSince(t *testing.T) {
 	got := cpuTimes{partServer: 3 * time.Second,
-		partShims: time.Second}.since(cpuTimes{partServer: time.Second, partShims: 2 * time.Second})
+		partShims: time.Second}.minus(cpuTimes{partServer: time.Second, partShims: 2 * time.Second})
 	testutil.Assert(t, got[partServer] == 2 && got[partShims] == 0 && len(got) == 2, "%v", got)
 }
 

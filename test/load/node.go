@@ -96,7 +96,7 @@ func (n *node) fill(ctx context.Context, pods int, spec v1.PodSpec) error {
 	if err := n.crowd.create(ctx, pods, spec); err != nil {
 		return err
 	}
-	return n.crowd.await(ctx, patience, func(t tally) error { return t.is(pods) })
+	return n.crowd.await(ctx, patience, func(t tally) error { return t.settled(pods) })
 }
 
 // empty deletes all pods and waits until they are gone.
@@ -104,7 +104,7 @@ func (n *node) empty(ctx context.Context) error {
 	if err := n.crowd.removeAll(ctx); err != nil {
 		return err
 	}
-	return n.crowd.await(ctx, patience, func(t tally) error { return t.is(0) })
+	return n.crowd.await(ctx, patience, func(t tally) error { return t.settled(0) })
 }
 
 func plainPod(image string) v1.PodSpec {

@@ -80,12 +80,12 @@ func (p *parts) cpu() (cpuTimes, error) {
 	return all, err
 }
 
-// since returns the CPU time used since then, in seconds. The kernel's figures are not all taken at one moment, so a
-// difference may be negative: it counts as 0.
-func (c cpuTimes) since(then cpuTimes) map[string]float64 {
+// minus returns the CPU time used since an earlier measurement, in seconds. The kernel's figures are not all of one
+// moment, so a difference may be negative: it counts as 0.
+func (c cpuTimes) minus(earlier cpuTimes) map[string]float64 {
 	used := make(map[string]float64)
 	for part, now := range c {
-		used[part] = max(0, now-then[part]).Seconds()
+		used[part] = max(0, now-earlier[part]).Seconds()
 	}
 	return used
 }

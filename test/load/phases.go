@@ -32,11 +32,11 @@ type phase struct {
 // be removed and would go on in later phases.
 func (n *node) phases() []phase {
 	return []phase{
-		{phaseUp, 0, n.up},
+		{phaseUp, 0, n.bringUp},
 		{phaseRest, n.opts.pods, n.rest},
 		{phaseRestarts, n.opts.pods, n.restarts},
 		{phaseChurn, n.opts.pods, n.churn},
-		{phaseGone, -1, n.gone},
+		{phaseGone, -1, n.deleteAll},
 		{phaseProbes, 0, n.probes},
 	}
 }
@@ -46,7 +46,7 @@ func (n *node) attempt(ctx context.Context, p phase) (measured, error) {
 	var m measured
 	var err error
 	if p.pods >= 0 {
-		err = n.crowd.await(ctx, calm, func(t tally) error { return t.is(p.pods) })
+		err = n.crowd.await(ctx, calm, func(t tally) error { return t.settled(p.pods) })
 	}
 	if err == nil {
 		n.crowd.forget()
@@ -61,8 +61,8 @@ func (n *node) attempt(ctx context.Context, p phase) (measured, error) {
 	return m, nil
 }
 
-// during measures the CPU, memory and time of f.
-func (n *node) during(ctx context.Context, m *measured, f func() error) error {
+// observe measures the CPU, memory and time of f.
+func (n *node) observe(ctx context.Context, m *measured, f func() error) error {
 	before, err := n.parts.cpu()
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (n *node) during(ctx context.Context, m *measured, f func() error) error {
 	if err != nil {
 		return err
 	}
-	m.CPU = after.since(before)
+	m.CPU = after.minus(before)
 	if m.Calls, err = n.calls(ctx); err != nil {
 		return err
 	}
@@ -98,9 +98,9 @@ func (n *node) calls(ctx context.Context) (sum int, err error) {
 	return sum, err
 }
 
-// up brings all pods up.
-func (n *node) up(ctx context.Context, m *measured) error {
-	err := n.during(ctx, m, func() error { return n.fill(ctx, n.opts.pods, n.plain) })
+// bringUp brings all pods up.
+func (n *node) bringUp(ctx context.Context, m *measured) error {
+	err := n.observe(ctx, m, func() error { return n.fill(ctx, n.opts.pods, n.plain) })
 	m.Ready = n.crowd.upTimes()
 	return err
 }
@@ -110,13 +110,13 @@ func (n *node) rest(ctx context.Context, m *measured) error {
 	if err := pace.Sleep(ctx, settle); err != nil {
 		return err
 	}
-	return n.during(ctx, m, func() error { return pace.Sleep(ctx, n.opts.rest) })
+	return n.observe(ctx, m, func() error { return pace.Sleep(ctx, n.opts.rest) })
 }
 
 // restarts replaces all pods, as a rollout does.
 func (n *node) restarts(ctx context.Context, m *measured) error {
 	p := newTempo(n.opts.pods, n.opts.maxPods())
-	err := n.during(ctx, m, func() error { return n.crowd.replace(ctx, patience, n.plain, p, p.all) })
+	err := n.observe(ctx, m, func() error { return n.crowd.replace(ctx, patience, n.plain, p, p.all) })
 	m.Ready, m.Gone = n.crowd.upTimes(), n.crowd.goneTimes()
 	return err
 }
@@ -124,7 +124,7 @@ func (n *node) restarts(ctx context.Context, m *measured) error {
 // churn replaces pods every second, for a while.
 func (n *node) churn(ctx context.Context, m *measured) error {
 	p := newTempo(n.opts.pods, n.opts.maxPods())
-	err := n.during(ctx, m, func() error {
+	err := n.observe(ctx, m, func() error {
 		wanted := steady(n.opts.churn, time.Now(), n.opts.churned, time.Now)
 		if err := n.crowd.replace(ctx, n.opts.churned+patience, n.plain, p, wanted); err != nil {
 			return err
@@ -136,13 +136,13 @@ func (n *node) churn(ctx context.Context, m *measured) error {
 	return err
 }
 
-// gone deletes all pods, also the pods that an unfinished phase has left.
-func (n *node) gone(ctx context.Context, m *measured) error {
+// deleteAll deletes all pods, also the pods that an unfinished phase has left.
+func (n *node) deleteAll(ctx context.Context, m *measured) error {
 	before := n.crowd.tally()
-	err := n.during(ctx, m, func() error { return n.empty(ctx) })
+	err := n.observe(ctx, m, func() error { return n.empty(ctx) })
 	m.Gone = n.crowd.goneTimes()
 	if err != nil {
 		return err
 	}
-	return before.is(n.opts.pods)
+	return before.settled(n.opts.pods)
 }

@@ -51,7 +51,7 @@ func (n *node) probes(ctx context.Context, m *measured) error {
 	if err := pace.Sleep(ctx, settle+time.Duration(plan.period)*time.Second); err != nil {
 		return err
 	}
-	err := n.during(ctx, m, func() error {
+	err := n.observe(ctx, m, func() error {
 		before, err := n.countProbes(ctx)
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func (n *node) probes(ctx context.Context, m *measured) error {
 			return err
 		}
 		after, err := n.countProbes(ctx)
-		m.Probes = after.since(before, time.Since(start))
+		m.Probes = after.minus(before, time.Since(start))
 		return err
 	})
 	if err != nil {
@@ -107,19 +107,19 @@ func parseProbes(text string) (probeCount, error) {
 	return count, nil
 }
 
-// since returns the difference to an earlier count, made d ago.
-func (c probeCount) since(then probeCount, d time.Duration) *probed {
+// minus returns the difference to an earlier count, made d ago.
+func (c probeCount) minus(earlier probeCount, d time.Duration) *probed {
 	p := &probed{}
 	all := 0.0
 	for result, n := range c.results {
-		all += n - then.results[result]
+		all += n - earlier.results[result]
 		if result != "successful" {
-			p.Failed += int(n - then.results[result])
+			p.Failed += int(n - earlier.results[result])
 		}
 	}
 	p.PerMinute = all / d.Minutes()
-	if timed := c.timed - then.timed; timed > 0 {
-		p.Mean = (c.seconds - then.seconds) / float64(timed)
+	if timed := c.timed - earlier.timed; timed > 0 {
+		p.Mean = (c.seconds - earlier.seconds) / float64(timed)
 	}
 	return p
 }

@@ -46,10 +46,10 @@ func TestProbesSince(t *testing.T) {
 	testutil.Must(t, err)
 	after, err := parseProbes(probesAfter)
 	testutil.Must(t, err)
-	got := after.since(before, 30*time.Second)
+	got := after.minus(before, 30*time.Second)
 	testutil.Assert(t, got.PerMinute == 10 && got.Failed == 1 && math.Abs(got.Mean-0.05) <= 1e-9,
 		"%+v, want 10 a minute, 1 failed, 50 ms each", got)
-	got = after.since(after, time.Minute)
+	got = after.minus(after, time.Minute)
 	testutil.Assert(t, *got == (probed{}), "without any: %+v", got)
 	_, err = parseProbes("no metrics {")
 	testutil.Assert(t, err != nil, "text that is no metrics gives no error")

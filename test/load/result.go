@@ -69,8 +69,8 @@ func newTimes(took []time.Duration, all time.Duration) times {
 	return times{N: len(took), P50: quantile(took, 0.5), P99: quantile(took, 0.99), All: all.Seconds()}
 }
 
-// quantile is the smallest of the sorted times that is at least as long as a share q of all, in seconds. It is 0
-// without times.
+// quantile is the smallest of the sorted times that a share q of all times does not exceed, in seconds. It is 0 without
+// times.
 func quantile(sorted []time.Duration, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

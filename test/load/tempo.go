@@ -32,19 +32,21 @@ func (p tempo) step(t tally, due int) (create, remove int) {
 type demand func(t tally) (due int, over bool)
 
 // all is the demand of a rollout: every old pod is due. It is over when no old pod is left and all new ones are Ready.
-func (p tempo) all(t tally) (due int, over bool) { return t.old, t.old == 0 && t.is(p.pods) == nil }
+func (p tempo) all(t tally) (due int, over bool) {
+	return t.old, t.old == 0 && t.settled(p.pods) == nil
+}
 
-// steady demands perSecond pods a second. The demand begins at start, and lasts is its duration. Pods that were not
+// steady demands perSecond pods a second. The demand begins at start and ends after duration. Pods that were not
 // replaced in time stay due.
-func steady(perSecond int, start time.Time, lasts time.Duration, now func() time.Time) demand {
+func steady(perSecond int, start time.Time, duration time.Duration, now func() time.Time) demand {
 	return func(t tally) (int, bool) {
 		elapsed := now().Sub(start)
-		return int(elapsed.Seconds()*float64(perSecond)) - t.deleted, elapsed >= lasts
+		return int(elapsed.Seconds()*float64(perSecond)) - t.deleted, elapsed >= duration
 	}
 }
 
 // refill demands nothing, and is over when all pods are Ready again.
-func (p tempo) refill(t tally) (due int, over bool) { return 0, t.is(p.pods) == nil }
+func (p tempo) refill(t tally) (due int, over bool) { return 0, t.settled(p.pods) == nil }
 
 // replace replaces pods at the tempo, the oldest first, until the demand is over.
 func (c *crowd) replace(ctx context.Context, patience time.Duration, spec v1.PodSpec, p tempo, wanted demand) error {

@@ -67,7 +67,7 @@ func TestRollout(t *testing.T) {
 			p := newTempo(pods, usualPods)
 			k := &kubelet{tally: tally{ready: pods, old: pods}, up: speed[0], down: speed[1]}
 			k.run(t, p, func(*kubelet) demand { return p.all })
-			testutil.Assert(t, k.deleted == pods && k.old == 0 && k.is(pods) == nil,
+			testutil.Assert(t, k.deleted == pods && k.old == 0 && k.settled(pods) == nil,
 				"%d pods, up and down in %v ticks: %+v in the end", pods, speed, k.tally)
 		}
 	}
@@ -87,6 +87,6 @@ func TestChurn(t *testing.T) {
 	}
 	deleted := slow.deleted
 	slow.run(t, p, func(*kubelet) demand { return p.refill })
-	testutil.Assert(t, slow.deleted == deleted && slow.is(100) == nil,
+	testutil.Assert(t, slow.deleted == deleted && slow.settled(100) == nil,
 		"in the end %+v, want 100 Ready and none replaced after the time", slow.tally)
 }

@@ -45,7 +45,7 @@ func (b *Bridge) setUp(addresses []string) error {
 }
 
 // Connect makes a veth pair. One end is on the bridge and is called name. The other end is in the network namespace of
-// process pid and is called device. Only the first end is set up.
+// process pid and is called device. Only the first end is brought up.
 func (b *Bridge) Connect(name string, pid int, device string) error {
 	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MasterIndex: b.link.Attrs().Index},
 		PeerName: device, PeerNamespace: netlink.NsPid(pid)}
@@ -76,7 +76,7 @@ func RemoveBridge(name string) error {
 	return (&Bridge{link}).Remove()
 }
 
-// RaiseLoopback sets the loopback device of a new network namespace up.
+// RaiseLoopback brings up the loopback device of a new network namespace.
 func RaiseLoopback() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {

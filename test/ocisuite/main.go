@@ -100,7 +100,7 @@ func buildSuites(ctx context.Context, runs func(suite string) bool) (map[string]
 	return built, nil
 }
 
-// putBehind covers the cgroups, and links this program under the name notedName. It returns the environment for the
+// putBehind calls coverCgroups, and links this program under the name notedName. It returns the environment for the
 // suites and the link's path.
 func putBehind(env rigenv.Env) (environ []string, behind string, err error) {
 	dir, err := os.MkdirTemp(env.WorkDir, "ocisuite")

@@ -72,8 +72,8 @@ func compareMoby(ctx context.Context, suite string, env rigenv.Env, behind, repo
 // limitFlaky fails if more tests passed only in their second run than chance explains.
 func limitFlaky(tests []results.Test) error {
 	if count := results.CountOf(tests); count.TooFlaky(false) {
-		return fmt.Errorf("behind criadapter-oci %d of the engine's tests passed only the second time, more than fail "+
-			"by chance", count.Flaky)
+		return fmt.Errorf("behind criadapter-oci %d of the engine's tests passed only the second time: chance does "+
+			"not explain so many", count.Flaky)
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 
 // notedName is the name of a link to this program, which a suite uses as its OCI runtime. An engine looks for this name
 // on PATH. Under this name, the program runs criadapter-oci in front of runc, with an OCI note that changes nothing.
-// The variables have the paths of criadapter-oci, the directory of OCI notes, and runc. The link is beside that
-// directory.
+// The variables have the paths of criadapter-oci, the directory of OCI notes, and runc. The link and the directory of
+// notes have the same parent directory.
 const (
 	notedName     = "runc"
 	programVar    = "OCISUITE_PROGRAM"

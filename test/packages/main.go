@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/criadapter/criadapter/test/debian/machine"
@@ -67,6 +68,10 @@ func run(ctx context.Context, cached bool, pattern string) (err error) {
 	if err != nil {
 		return err
 	}
+	list := slices.DeleteFunc(checks(), func(c check) bool { return !chosen.MatchString(c.name) })
+	if len(list) == 0 {
+		return fmt.Errorf("-run %q: no check has such a name", pattern)
+	}
 	if cached {
 		missing, err := missingParts()
 		if err != nil {
@@ -91,20 +96,15 @@ func run(ctx context.Context, cached bool, pattern string) (err error) {
 	if err := s.boot(ctx); err != nil {
 		return err
 	}
-	passed := 0
-	for _, c := range checks() {
-		if !chosen.MatchString(c.name) {
-			continue
-		}
+	for passed, c := range list {
 		began := time.Now()
 		if err := c.do(s, ctx); err != nil {
 			fmt.Printf("FAIL %s\n%d passed, 1 failed\n", c.name, passed)
 			return fmt.Errorf("%s: %w\n%s", c.name, err, s.machine.Journal(ctx))
 		}
-		passed++
 		fmt.Printf("ok   %s (%.1f s)\n", c.name, time.Since(began).Seconds())
 	}
-	fmt.Printf("%d passed, 0 failed\n", passed)
+	fmt.Printf("%d passed, 0 failed\n", len(list))
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (s *suite) removalWaits(ctx context.Context) error {
 	if err := s.serves(ctx, ownSocket, newVersion); err != nil { // a refused removal changes nothing
 		return err
 	}
-	// Do what the sentence says, but only for this pod. The next checks need the others.
+	// The script follows the advice of the refusal, but only for this pod. The next checks need the others.
 	if _, err := s.machine.Shell(ctx, ownCrictl+`ps --quiet --pod $(`+ownCrictl+`pods --quiet --name strict) | grep .
 		`+ownCrictl+`rmp --force $(`+ownCrictl+`pods --quiet --name strict)
 		not ls /run/criadapter/oci/????????????????????????????????????????????????????????????????

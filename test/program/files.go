@@ -1,9 +1,15 @@
 package program
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 )
 
 // CopyFile copies a file with its mode, and makes the directories that it needs.
@@ -29,4 +35,20 @@ func CopyFile(from, to string) error {
 		return err
 	}
 	return target.Close()
+}
+
+// UnmountBelow unmounts what programs have left mounted below a directory. A mount on the directory itself stays.
+func UnmountBelow(dir string) error {
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dir))
+	errs := []error{err}
+	// The kernel lists inner mounts after the outer ones. Detaching an outer mount first would detach its inner mounts.
+	for _, mount := range slices.Backward(mounts) {
+		if mount.Mountpoint == dir {
+			continue
+		}
+		if err := unix.Unmount(mount.Mountpoint, unix.MNT_DETACH); err != nil {
+			errs = append(errs, fmt.Errorf("unmount %s: %w", mount.Mountpoint, err))
+		}
+	}
+	return errors.Join(errs...)
 }

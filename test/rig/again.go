@@ -15,10 +15,10 @@ func (b testBinary) args(p testPlan) []string {
 	return []string{"-test.timeout=" + p.Timeout.String(), "-test.run=^" + b.Only + "$"}
 }
 
-// again returns the plan for the failed tests: each runs a second time, alone. On a busy machine a real engine, kernel
-// or plugin may answer too late once, whereas a wrong test fails again. The plan has no binaries when nothing runs
-// again.
-func (p testPlan) again(w io.Writer, tests []results.Test) testPlan {
+// secondRun returns the plan for the failed tests: each runs a second time, alone. On a busy machine a real engine,
+// kernel or plugin may answer too late once, whereas a wrong test fails again. The plan has no binaries when nothing
+// runs again.
+func (p testPlan) secondRun(w io.Writer, tests []results.Test) testPlan {
 	names, left := results.Again(tests)
 	var binaries []testBinary
 	for _, b := range p.Binaries {

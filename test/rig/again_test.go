@@ -17,7 +17,7 @@ func TestPlanOfTheSecondRun(t *testing.T) {
 		Label:    " on other", Args: []string{"-test.count=2"}, Timeout: time.Minute,
 	}
 	var out bytes.Buffer
-	again := p.again(&out, []results.Test{
+	again := p.secondRun(&out, []results.Test{
 		{Package: "pods", Name: "TestA/x", Outcome: results.Fail},
 		{Package: "pods", Name: "TestB", Outcome: results.Fail},
 		{Package: "logs", Name: "TestC", Outcome: results.Pass},

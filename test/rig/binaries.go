@@ -22,10 +22,10 @@ func binariesDir(opts testOptions) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// lockBinary locks a binary against other rigs, which may test another checkout, until unlock is called. A killed rig
-// leaves no lock. lockBinary waits at most until another rig has linked this binary.
-func lockBinary(path string) (unlock func(), err error) {
-	lock, err := os.Create(path + ".lock")
+// lockBinaries locks the binaries of a directory against other rigs, which may test another checkout, until unlock is
+// called. A killed rig leaves no lock. lockBinaries waits at most until another rig has linked these binaries.
+func lockBinaries(dir string) (unlock func(), err error) {
+	lock, err := os.Create(filepath.Join(dir, "lock"))
 	if err != nil {
 		return nil, err
 	}

@@ -26,11 +26,11 @@ func TestLinkedBinaryOutlivesItsReplacement(t *testing.T) {
 	testutil.Assert(t, err == nil && string(content) == "first", "%q, %v", content, err)
 }
 
-func TestBinaryIsLockedForOneRigAtATime(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.test")
-	unlock, err := lockBinary(path)
+func TestBinariesAreLockedForOneRigAtATime(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := lockBinaries(dir)
 	testutil.Must(t, err)
-	other, err := os.Open(path + ".lock")
+	other, err := os.Open(filepath.Join(dir, "lock"))
 	testutil.Must(t, err)
 	defer other.Close()
 	try := func() error { return syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,8 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/criadapter/criadapter/test/gomod"
 	"github.com/criadapter/criadapter/test/program"
@@ -44,18 +41,21 @@ func (p goPackage) usesRig() bool {
 	return slices.Contains(append(p.TestImports, p.XTestImports...), p.Module.Path+"/test/rig/rigenv")
 }
 
-// weight estimates how long the package's tests take. Tests that use the rig wait for an engine, and large files have
-// many tests.
-func (p goPackage) weight() (weight int64) {
+// duration estimates how long the package's tests take, in seconds: as long as in the last run. For a new package, it
+// is a tenth of a second per KiB of tests, and a second if they use the rig.
+func (p goPackage) duration(last map[string]float64) (seconds float64) {
+	if took, recorded := last[p.short()]; recorded {
+		return took
+	}
 	for _, file := range append(p.TestGoFiles, p.XTestGoFiles...) {
 		if info, err := os.Stat(filepath.Join(p.Dir, file)); err == nil {
-			weight += info.Size()
+			seconds += float64(info.Size()) / (10 << 10)
 		}
 	}
 	if p.usesRig() {
-		weight *= 10
+		seconds *= 10
 	}
-	return weight
+	return seconds
 }
 
 // testsSystem says whether the package has tests for the installed engine.
@@ -82,58 +82,72 @@ func compile(
 	if opts.noRace {
 		race = nil
 	}
-	// Vetting compiles every dependency once, so that the packages below can be linked beside each other.
 	vet := append(append([]string{"vet", "-trimpath"}, race...), opts.packages...)
 	if err := program.Go(ctx, vet...); err != nil {
 		failed = append(failed, results.Test{Package: "go vet", Outcome: results.Fail, Output: err.Error()})
 	}
-	outcomes := make([]*results.Test, len(packages))
-	binaries = make([]testBinary, len(packages))
-	var group errgroup.Group
-	group.SetLimit(2)
-	for i, pkg := range packages {
-		group.Go(func() error {
-			var err error
-			binaries[i], err = compileOne(ctx, linked, dir, pkg, race)
-			if err != nil {
-				outcomes[i] = &results.Test{Package: pkg.short(), Outcome: results.Fail, Output: err.Error()}
-			}
-			return nil
-		})
+	siblings := map[string][]goPackage{}
+	for _, pkg := range packages {
+		parent := path.Dir(pkg.short())
+		siblings[parent] = append(siblings[parent], pkg)
 	}
-	if err := errors.Join(group.Wait(), ctx.Err()); err != nil {
-		return nil, nil, err
+	made, errs := map[string]testBinary{}, map[string]error{}
+	for parent, of := range siblings {
+		compileSiblings(ctx, filepath.Join(linked, strings.ReplaceAll(parent, "/", "_")), dir, of, race, made, errs)
 	}
-	var good []testBinary
-	for i := range packages {
-		if outcomes[i] != nil {
-			failed = append(failed, *outcomes[i])
+	for _, pkg := range packages {
+		if err := errs[pkg.ImportPath]; err != nil {
+			failed = append(failed, results.Test{Package: pkg.short(), Outcome: results.Fail, Output: err.Error()})
 		} else {
-			good = append(good, binaries[i])
+			binaries = append(binaries, made[pkg.ImportPath])
 		}
 	}
-	return good, failed, nil
+	return binaries, failed, ctx.Err()
 }
 
-// compileOne links the tests of one package in the directory linked, and puts them into dir.
-func compileOne(ctx context.Context, linked, dir string, pkg goPackage, race []string) (testBinary, error) {
-	name := strings.ReplaceAll(pkg.short(), "/", "_") + ".test"
-	b := testBinary{Package: pkg.short(), Dir: pkg.Dir, Engine: pkg.usesRig(), Path: filepath.Join(dir, name)}
-	cached := filepath.Join(linked, name)
-	unlock, err := lockBinary(cached)
-	if err != nil {
-		return b, err
-	}
-	defer unlock()
+// compileSiblings links the tests of packages with one parent directory in the directory linked, and puts them into
+// dir. One go command links them all, because each command takes half a second of CPU time to find a binary up to date.
+// Their binaries have different names. If one package does not compile, each is linked by a command of its own. made
+// and errs get the outcomes by import path.
+func compileSiblings(
+	ctx context.Context, linked, dir string, packages []goPackage, race []string, made map[string]testBinary,
+	errs map[string]error,
+) {
 	// -w leaves out debug information, which stack traces do not need: linking takes a quarter less.
-	args := append([]string{"test", "-c", "-trimpath", "-ldflags=-w", "-o", cached}, race...)
-	if err := program.Go(ctx, append(args, pkg.ImportPath)...); err != nil {
+	link := append([]string{"test", "-c", "-trimpath", "-ldflags=-w", "-o", linked + "/"}, race...)
+	all := slices.Clone(link)
+	for _, pkg := range packages {
+		all = append(all, pkg.ImportPath)
+	}
+	together := os.MkdirAll(linked, 0o755)
+	if together == nil {
+		var unlock func()
+		if unlock, together = lockBinaries(linked); together == nil {
+			defer unlock()
+			together = program.Go(ctx, all...)
+		}
+	}
+	for _, pkg := range packages {
+		err := together
+		if err != nil && len(packages) > 1 {
+			err = program.Go(ctx, append(link, pkg.ImportPath)...)
+		}
+		if err == nil {
+			made[pkg.ImportPath], err = pkg.binary(dir, filepath.Join(linked, path.Base(pkg.ImportPath)+".test"))
+		}
+		errs[pkg.ImportPath] = err
+	}
+}
+
+// binary puts the linked tests of the package into dir.
+func (p goPackage) binary(dir, linked string) (testBinary, error) {
+	name := strings.ReplaceAll(p.short(), "/", "_") + ".test"
+	b := testBinary{Package: p.short(), Dir: p.Dir, Engine: p.usesRig(), Path: filepath.Join(dir, name)}
+	if err := linkOrCopy(linked, b.Path); err != nil {
 		return b, err
 	}
-	if err := linkOrCopy(cached, b.Path); err != nil {
-		return b, err
-	}
-	b.System, err = pkg.testsSystem()
+	var err error
+	b.System, err = p.testsSystem()
 	return b, err
 }
 
@@ -143,9 +157,9 @@ func (p goPackage) short() string {
 	return path.Clean(short)
 }
 
-// listPackages returns the packages that have tests, ordered by weight, the slowest first. Rigs that run beside each
-// other then end at about the same time.
-func listPackages(ctx context.Context, patterns []string) ([]goPackage, error) {
+// listPackages returns the packages that have tests, ordered by duration, the slowest first. Rigs that run beside each
+// other then end at about the same time. last has the durations of the last run.
+func listPackages(ctx context.Context, patterns []string, last map[string]float64) ([]goPackage, error) {
 	const fields = "-json=ImportPath,Dir,Module,TestGoFiles,XTestGoFiles,TestImports,XTestImports"
 	args := append([]string{"list", "-e", fields}, patterns...)
 	list, err := gomod.Command(ctx, "", nil, args...)
@@ -158,7 +172,9 @@ func listPackages(ctx context.Context, patterns []string) ([]goPackage, error) {
 		var pkg goPackage
 		err := decoder.Decode(&pkg)
 		if err == io.EOF {
-			slices.SortStableFunc(packages, func(a, b goPackage) int { return cmp.Compare(b.weight(), a.weight()) })
+			slices.SortStableFunc(packages, func(a, b goPackage) int {
+				return cmp.Compare(b.duration(last), a.duration(last))
+			})
 			return packages, nil
 		}
 		if err != nil {

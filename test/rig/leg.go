@@ -27,8 +27,10 @@ type leg struct {
 	scratch  *scratch
 	env      rigenv.Env
 	binaries []testBinary
-	tests    []results.Test
-	second   []func() error // runs of the tests that failed
+
+	mu     sync.Mutex // of the fields below, while both halves run
+	tests  []results.Test
+	second []func() error // runs of the tests that failed
 }
 
 // suffix names the leg in its lines, if there are several.
@@ -39,10 +41,10 @@ func (l *leg) suffix() string {
 	return " on " + l.label()
 }
 
-// furnishLegs prepares what each leg needs. It compiles the tests and the server once for all legs. Packages that do
-// not compile fail in the first leg.
-func furnishLegs(ctx context.Context, legs []*leg, opts testOptions) error {
-	packages, err := listPackages(ctx, opts.packages)
+// furnishLegs prepares what each leg needs. It compiles the tests and the server once for all legs. The linked tests
+// stay in the directory linked. Packages that do not compile fail in the first leg.
+func furnishLegs(ctx context.Context, legs []*leg, linked string, opts testOptions) error {
+	packages, err := listPackages(ctx, opts.packages, lastDurations(linked))
 	if err != nil {
 		return err
 	}
@@ -59,10 +61,6 @@ func furnishLegs(ctx context.Context, legs []*leg, opts testOptions) error {
 		}
 	}
 	first := legs[0]
-	linked, err := binariesDir(opts)
-	if err != nil {
-		return err
-	}
 	binaries, failed, err := compile(ctx, linked, first.scratch.dir, packages, opts)
 	if err != nil {
 		return err
@@ -85,17 +83,20 @@ func furnishLegs(ctx context.Context, legs []*leg, opts testOptions) error {
 	return nil
 }
 
-// run runs the leg's tests.
+// run runs the leg's tests. The tests on the installed engine run beside the others, which are in namespaces and mostly
+// wait. On a slow machine, and with a given number of packages at once, they run after the others.
 func (l *leg) run(ctx context.Context, opts testOptions) error {
+	var halves errgroup.Group
+	if l.slow || opts.parallel > 0 {
+		halves.SetLimit(1)
+	}
 	if opts.private() && len(l.binaries) > 0 {
-		if err := l.runPrivate(ctx, opts); err != nil {
-			return err
-		}
+		halves.Go(func() error { return l.runPrivate(ctx, opts) })
 	}
 	if opts.system() && l.installed() {
-		return l.runSystem(ctx, opts)
+		halves.Go(func() error { return l.runSystem(ctx, opts) })
 	}
-	return nil
+	return halves.Wait()
 }
 
 // runPrivate runs the tests in namespaces with an engine of their own.
@@ -122,13 +123,15 @@ type runPlan func(tests testPlan, beside int) ([]results.Test, error)
 // runSecond.
 func (l *leg) runFirst(tests testPlan, opts testOptions, run runPlan) error {
 	got, err := run(tests, l.beside)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	from := len(l.tests)
 	l.tests = append(l.tests, got...)
-	if err != nil || !opts.everything() {
+	if err != nil || !opts.complete() {
 		return err
 	}
 	l.second = append(l.second, func() error {
-		again := tests.again(os.Stdout, got)
+		again := tests.secondRun(os.Stdout, got)
 		if len(again.Binaries) == 0 {
 			return nil
 		}
@@ -233,5 +236,5 @@ func (l *leg) verdict(w io.Writer, skips *results.Skips, opts testOptions) int {
 	if l.several {
 		fmt.Fprintf(w, "\nOn %s:\n", l.label())
 	}
-	return verdict(w, tests, skips, opts.everything() && l.installed(), l.slow)
+	return verdict(w, tests, skips, opts.complete() && l.installed(), l.slow)
 }

@@ -22,22 +22,22 @@ func TestVerdictOfLegs(t *testing.T) {
 	failed := []results.Test{{Package: "room", Name: "TestF", Outcome: results.Fail}}
 	all := testOptions{packages: []string{"./..."}}
 	for name, c := range map[string]struct {
-		leg  leg
+		leg  *leg
 		opts testOptions
 		code int
 		says string
 	}{
-		"another engine": {leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true,
+		"another engine": {&leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true,
 			tests: passed}, all, 0, "\nOn other:\n\n1 passed"},
-		"its failure": {leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true,
+		"its failure": {&leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true,
 			tests: failed}, all, 1, "failed: room TestF"},
-		"nothing beside others": {leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true}, all, 0,
+		"nothing beside others": {&leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true}, all, 0,
 			""},
-		"nothing at all": {leg{target: target{Variant: engine.Variant{Name: "other"}}}, all, 1,
+		"nothing at all": {&leg{target: target{Variant: engine.Variant{Name: "other"}}}, all, 1,
 			"no test passed"},
-		"a stale skip": {leg{target: target{Variant: engine.Variant{Name: engine.Installed}}, tests: passed},
+		"a stale skip": {&leg{target: target{Variant: engine.Variant{Name: engine.Installed}}, tests: passed},
 			all, 1, "not skipped: room TestS"},
-		"a part of the tests": {leg{target: target{Variant: engine.Variant{Name: engine.Installed}}, tests: passed},
+		"a part of the tests": {&leg{target: target{Variant: engine.Variant{Name: engine.Installed}}, tests: passed},
 			testOptions{run: "TestP"}, 0, "1 passed"},
 	} {
 		var out bytes.Buffer
@@ -76,9 +76,9 @@ func TestReduceSaysWhatIsLeftOut(t *testing.T) {
 }
 
 func TestBesideDependsOnTheMachine(t *testing.T) {
-	usual, slow := testOptions{}.beside(1, false), testOptions{}.beside(1, true)
+	usual, slow := testOptions{}.atOnce(1, false), testOptions{}.atOnce(1, true)
 	testutil.Assert(t, usual == 2*slow && slow == runtime.NumCPU(), "%d packages at once, on a slow machine %d", usual,
 		slow)
-	testutil.Equal(t, testOptions{}.beside(1000, true), 1, "packages at once on one of many engines")
-	testutil.Equal(t, testOptions{parallel: 3}.beside(1, true), 3, "packages at once with -p 3")
+	testutil.Equal(t, testOptions{}.atOnce(1000, true), 1, "packages at once on one of many engines")
+	testutil.Equal(t, testOptions{parallel: 3}.atOnce(1, true), 3, "packages at once with -p 3")
 }

@@ -159,7 +159,7 @@ type testOptions struct {
 	// benchTime is go test's -benchtime. It is a count, because single operations take long and ratios need pairs.
 	benchTime string
 	count     int
-	parallel  int // packages at once; 0 means beside()
+	parallel  int // packages at once; 0 means atOnce()
 	timeout   time.Duration
 	noRace    bool
 	verbose   bool
@@ -199,9 +199,9 @@ func parseTestFlags(args []string) (testOptions, error) {
 	return o, nil
 }
 
-// beside is the number of packages that run at once on each target. Tests mostly wait, for containers and their grace
+// atOnce is the number of packages that run at once on each target. Tests mostly wait, for containers and their grace
 // periods: two packages for each processor keep it busy. On a slow machine, one does.
-func (o testOptions) beside(targets int, slow bool) int {
+func (o testOptions) atOnce(targets int, slow bool) int {
 	if o.parallel > 0 {
 		return o.parallel
 	}
@@ -212,8 +212,8 @@ func (o testOptions) beside(targets int, slow bool) int {
 	return max(1, each*runtime.NumCPU()/targets)
 }
 
-// everything says whether the run has all tests of an engine.
-func (o testOptions) everything() bool {
+// complete says whether the run has all tests of an engine.
+func (o testOptions) complete() bool {
 	return o.half == "" && o.run == "" && o.bench == "" && len(o.packages) == 1 && o.packages[0] == "./..."
 }
 

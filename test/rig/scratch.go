@@ -67,8 +67,8 @@ func (s *scratch) remove() error {
 	return err
 }
 
-// abandoned says whether a directory without a lock has not changed for an hour. Its run was killed when it made or
-// removed the directory.
+// abandoned says whether a directory without a lock has not changed for an hour. Its run was killed while it was making
+// or removing the directory.
 func abandoned(dir string) bool {
 	info, err := os.Stat(dir)
 	return err == nil && time.Since(info.ModTime()) > time.Hour

@@ -53,10 +53,14 @@ func testCommand(ctx context.Context, targets []target, opts testOptions) (code 
 			return 1, err
 		}
 		legs = append(legs, &leg{
-			target: t, scratch: s, several: len(targets) > 1, slow: slow, beside: opts.beside(len(targets), slow),
+			target: t, scratch: s, several: len(targets) > 1, slow: slow, beside: opts.atOnce(len(targets), slow),
 		})
 	}
-	if err := furnishLegs(ctx, legs, opts); err != nil {
+	linked, err := binariesDir(opts)
+	if err != nil {
+		return 1, err
+	}
+	if err := furnishLegs(ctx, legs, linked, opts); err != nil {
 		return 1, err
 	}
 	var running errgroup.Group
@@ -73,8 +77,11 @@ func testCommand(ctx context.Context, targets []target, opts testOptions) (code 
 	}
 	for _, l := range legs {
 		code = max(code, l.verdict(os.Stdout, skips, opts))
+		if code == 0 && opts.complete() && l.installed() {
+			err = recordDurations(linked, l.tests)
+		}
 	}
-	return code, nil
+	return code, err
 }
 
 // slowMachine says whether the machine is slow. If it is, slowMachine prints a line about it.
@@ -88,8 +95,9 @@ func slowMachine(ctx context.Context, w io.Writer) (bool, error) {
 	return slow, err
 }
 
-// reduce leaves out the engines that would have to be built. On a slow machine it leaves out all others than the
-// installed one, if that is among them: the tests of several engines take too long there. It says what is left out.
+// reduce leaves out the engines that would have to be built. On a slow machine, where the tests of several engines take
+// too long, it leaves out all engines but the installed one. It does so only if the installed one is among the targets.
+// It prints each engine that it leaves out.
 func reduce(w io.Writer, targets []target, slow bool) ([]target, error) {
 	slow = slow && slices.ContainsFunc(targets, target.installed)
 	var rest []target
@@ -149,11 +157,11 @@ func verdict(w io.Writer, tests []results.Test, skips *results.Skips, everything
 	for _, t := range tests {
 		switch {
 		case t.Outcome == results.Fail && t.Twice:
-			complain("failed among the others, and alone: %s\n", t)
+			complain("failed among the others, and alone: %s\n%s", t, t.Failures())
 		case t.Outcome == results.Fail:
-			complain("failed: %s\n", t)
+			complain("failed: %s\n%s", t, t.Failures())
 		case t.Outcome == results.Flaky:
-			fmt.Fprintf(w, "failed among the others, and passed alone: %s\n", t)
+			fmt.Fprintf(w, "failed among the others, and passed alone: %s\n%s", t, t.Failures())
 		}
 	}
 	if count.TooFlaky(slow) {

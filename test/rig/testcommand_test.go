@@ -18,13 +18,13 @@ import (
 func TestParseTestFlags(t *testing.T) {
 	t.Setenv("HALF", "")
 	o, err := parseTestFlags(nil)
-	testutil.Assert(t, err == nil && o.everything() && !o.noRace && o.parallel == 0, "no flags: %+v, %v", o, err)
+	testutil.Assert(t, err == nil && o.complete() && !o.noRace && o.parallel == 0, "no flags: %+v, %v", o, err)
 	o, err = parseTestFlags([]string{"-run", "TestA", "-v", "./docker", "./cni"})
-	if err != nil || o.everything() || !slices.Equal(o.packages, []string{"./docker", "./cni"}) || !o.verbose {
+	if err != nil || o.complete() || !slices.Equal(o.packages, []string{"./docker", "./cni"}) || !o.verbose {
 		t.Errorf("two packages: %+v, %v", o, err)
 	}
 	o, err = parseTestFlags([]string{"-bench", "."})
-	testutil.Assert(t, err == nil && !o.everything() && o.noRace && o.parallel == 1, "benchmarks: %+v, %v", o, err)
+	testutil.Assert(t, err == nil && !o.complete() && o.noRace && o.parallel == 1, "benchmarks: %+v, %v", o, err)
 	for _, args := range [][]string{{"-p", "-1"}, {"-count", "0"}, {"-nonesuch"}} {
 		_, err := parseTestFlags(args)
 		testutil.Assert(t, err != nil, "%v: accepted", args)
@@ -102,7 +102,7 @@ func (s skipRecorder) Skip(args ...any) { *s.text = fmt.Sprint(args...); panic(s
 
 func TestVerdict(t *testing.T) {
 	test := func(name string, outcome results.Outcome) results.Test {
-		return results.Test{Package: "room", Name: name, Outcome: outcome, Output: "because of this\n"}
+		return results.Test{Package: "room", Name: name, Outcome: outcome, Output: "    a_test.go:7: because of this\n"}
 	}
 	passed, failed, skipped := test("TestP", results.Pass), test("TestF", results.Fail), test("TestS", results.Skip)
 	twice := test("TestT", results.Fail)
@@ -118,7 +118,8 @@ func TestVerdict(t *testing.T) {
 		last       string
 	}{
 		{"all passed", []results.Test{passed}, "", true, "true", 0, "", "1 passed, 0 failed, 0 skipped"},
-		{"a failure", []results.Test{passed, failed}, "", false, "", 1, "failed: room TestF",
+		{"a failure", []results.Test{passed, failed}, "", false, "", 1,
+			"failed: room TestF\n    a_test.go:7: because of this\n",
 			"1 passed, 1 failed, 0 skipped"},
 		{"a flaky one", []results.Test{passed, test("TestB", results.Flaky)}, "", true, "true", 0,
 			"passed alone: room TestB", "1 passed, 0 failed, 0 skipped, 1 flaky"},
@@ -163,7 +164,7 @@ func TestReportShowsFailuresInFull(t *testing.T) {
 	testutil.Assert(t, out.String() == want, "got %q, want %q", out.String(), want)
 }
 
-// TestCompileAndRun takes a small module of two good packages and a broken one from sources to outcomes.
+// TestCompileAndRun takes a small module of two good packages and a broken sibling of one from sources to outcomes.
 func TestCompileAndRun(t *testing.T) {
 	dir := t.TempDir()
 	for path, content := range map[string]string{
@@ -176,15 +177,15 @@ func TestCompileAndRun(t *testing.T) {
 			"func TestFails(t *testing.T) { t.Error(\"wrong\") }\n\n" +
 			"func TestFailsOnce(t *testing.T) {\n\tif err := os.Mkdir(\"ran\", 0o700); err == nil {\n" +
 			"\t\tt.Error(\"busy\")\n\t}\n}\n",
-		"broken/c_test.go": "package broken\n\nfunc TestBroken(t *testing.T) {}\n",
-		"empty/empty.go":   "// Package empty has no tests.\npackage empty\n",
+		"a/broken/c_test.go": "package broken\n\nfunc TestBroken(t *testing.T) {}\n",
+		"empty/empty.go":     "// Package empty has no tests.\npackage empty\n",
 	} {
 		testutil.WriteFile(t, filepath.Join(dir, path), content)
 	}
 	t.Chdir(dir)
 	out := t.TempDir()
 	opts := testOptions{packages: []string{"./..."}, count: 1, timeout: time.Minute, parallel: 2, noRace: true}
-	packages, err := listPackages(t.Context(), opts.packages)
+	packages, err := listPackages(t.Context(), opts.packages, nil)
 	testutil.Must(t, err)
 	binaries, failed, err := compile(t.Context(), t.TempDir(), out, packages, opts)
 	testutil.Must(t, err)
@@ -192,7 +193,7 @@ func TestCompileAndRun(t *testing.T) {
 	for _, test := range failed {
 		names = append(names, test.Package)
 	}
-	testutil.Assert(t, slices.Equal(names, []string{"go vet", "broken"}), "failed: %v", names)
+	testutil.Assert(t, slices.Equal(names, []string{"go vet", "a/broken"}), "failed: %v", names)
 	if len(binaries) != 2 || binaries[0].System || !binaries[1].System { // the larger package is first
 		t.Fatalf("binaries: %+v", binaries)
 	}

@@ -19,42 +19,41 @@ const (
 	look = 500 * time.Millisecond
 )
 
-// both has the history of the engine and the history of the API server. It also has the logs and the workload that are
-// compared.
-type both struct {
+// histories has the histories of the engine and of the API server, and the logs and the workload that are compared.
+type histories struct {
 	engine   *engineWatch
 	pods     *podWatch
 	logs     *logs
 	workload *workload
-	// faults are the times of faults, and engineEnds the times at which the engine ended.
+	// faults has the time of each fault, and engineEnds the beginning of each fault that ended the engine.
 	faults     []history.Window
 	engineEnds []time.Time
 }
 
 // differences compares everything at this moment. open says what is not settled yet.
-func (b *both) differences(ctx context.Context) (differences []history.Difference, open error) {
+func (b *histories) differences(ctx context.Context) (differences []history.Difference, open error) {
 	open = b.workload.settled(ctx)
 	differences = history.Now(b.engine.engine, b.pods.api)
-	differences = append(differences, b.logs.compare(b.pods.api.Pods(), b.engineEnded)...)
-	differences = append(differences, b.whole().Differences...)
+	differences = append(differences, b.logs.compare(b.pods.api.Pods(), b.engine.engine.Containers(), b.engineEnded)...)
+	differences = append(differences, b.compareAll().Differences...)
 	return differences, open
 }
 
-// whole compares the whole histories.
-func (b *both) whole() history.Verdict {
+// compareAll compares the whole histories.
+func (b *histories) compareAll() history.Verdict {
 	verdict := history.Whole(b.engine.engine, b.pods.api, b.faults)
 	verdict.Differences = append(verdict.Differences, slices.Collect(maps.Values(b.workload.wrong))...)
 	return verdict
 }
 
 // engineEnded says whether the engine ended since a moment.
-func (b *both) engineEnded(since time.Time) bool {
+func (b *histories) engineEnded(since time.Time) bool {
 	return slices.ContainsFunc(b.engineEnds, since.Before)
 }
 
 // quiet waits until everything is settled and nothing differs. When patience is over, its error lists what still
 // differs.
-func (b *both) quiet(ctx context.Context) error {
+func (b *histories) quiet(ctx context.Context) error {
 	end := time.Now().Add(patience)
 	for {
 		differences, open := b.differences(ctx)

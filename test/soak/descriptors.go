@@ -18,8 +18,8 @@ import (
 const (
 	// spareDescriptors is how many descriptors a process can still open during a shortage.
 	spareDescriptors = 4
-	// tighten is how often the limit is lowered, because the process closes some of its descriptors.
-	tighten = 500 * time.Millisecond
+	// tightenPause is the time until the limit is lowered again, because the process closes some of its descriptors.
+	tightenPause = 500 * time.Millisecond
 )
 
 // fewDescriptors lets criadapter open only a few more descriptors during the fault. The limit never rises meanwhile.
@@ -34,7 +34,8 @@ func (v victims) fewDescriptors(ctx context.Context, f fault) error {
 	}
 	limit := before
 	var failed error
-	for end := time.Now().Add(f.Lasts); time.Now().Before(end) && ctx.Err() == nil; _ = pace.Sleep(ctx, tighten) {
+	end := time.Now().Add(f.Lasts)
+	for ; time.Now().Before(end) && ctx.Err() == nil; _ = pace.Sleep(ctx, tightenPause) {
 		var open []int
 		if open, failed = descriptors(pid); failed != nil {
 			break

@@ -29,7 +29,7 @@ var (
 	ofPods = []string{"container", "log file", "pin", "directory of a pod", "note", "pod's directory",
 		"container log", "link to a log"}
 	ofPodsBelow = []string{"leased address", "CNI cache"}
-	// ofEngine are the notes on the engine itself.
+	// ofEngine are the files among the notes that describe the engine, not a container.
 	ofEngine = []string{"runtime.json", "proof.json"}
 )
 
@@ -46,11 +46,11 @@ func nothingOfPods(kind, name string) bool {
 // first pods, and stay.
 func (s *soaking) emptyNode(ctx context.Context) (inventory.Inventory, error) {
 	say("the workload is brought up and removed once, to see what stays")
-	work := s.both.workload
+	work := s.histories.workload
 	if err := work.begin(ctx, s.victims.cluster.Plane.Dir); err != nil {
 		return nil, err
 	}
-	if err := s.both.quiet(ctx); err != nil {
+	if err := s.histories.quiet(ctx); err != nil {
 		return nil, err
 	}
 	if err := work.end(ctx); err != nil {
@@ -83,7 +83,7 @@ func (s *soaking) emptyNode(ctx context.Context) (inventory.Inventory, error) {
 func (s *soaking) end(ctx context.Context, empty inventory.Inventory) (left, err error) {
 	ctx = context.WithoutCancel(ctx)
 	say("the end: the workload is deleted")
-	if err := s.both.workload.end(ctx); err != nil {
+	if err := s.histories.workload.end(ctx); err != nil {
 		return nil, err
 	}
 	others := s.leftByEngine()
@@ -101,7 +101,7 @@ func (s *soaking) end(ctx context.Context, empty inventory.Inventory) (left, err
 		s.result.left = strings.Count(text, "\n  + ") + strings.Count(listed, "\n")
 		left = fmt.Errorf("left over:\n%s", text)
 	}
-	if differences := s.both.whole().Differences; len(differences) > 0 {
+	if differences := s.histories.compareAll().Differences; len(differences) > 0 {
 		lines := make([]string, len(differences))
 		for i, d := range differences {
 			lines[i] = "  " + d.String()
@@ -113,13 +113,13 @@ func (s *soaking) end(ctx context.Context, empty inventory.Inventory) (left, err
 
 // leftByEngine returns a function that recognizes what an ended engine may leave. It is nil if no engine ended.
 func (s *soaking) leftByEngine() func(kind, name string) bool {
-	if len(s.both.engineEnds) == 0 {
+	if len(s.histories.engineEnds) == 0 {
 		return nil
 	}
 	return inventory.LeftByContainerd(s.env)
 }
 
-// tellLeftByEngine prints what only the engine has left.
+// tellLeftByEngine prints what others selects.
 func (s *soaking) tellLeftByEngine(
 	ctx context.Context, empty inventory.Inventory, others func(kind, name string) bool,
 ) error {

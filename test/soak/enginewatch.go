@@ -119,7 +119,7 @@ func (w *engineWatch) look(ctx context.Context) error {
 		}
 		w.inspected(c.ID, one.Container.State)
 	}
-	w.engine.Only(ids)
+	w.engine.Existing(ids)
 	return nil
 }
 
@@ -128,7 +128,7 @@ func (w *engineWatch) inspected(id string, state *container.State) {
 		return
 	}
 	if started, err := stamp(state.StartedAt); err == nil {
-		w.engine.Start(id, started)
+		w.engine.Inspect(id, started)
 	}
 	if ended, err := stamp(state.FinishedAt); err == nil && !state.Running {
 		w.engine.End(id, ended, state.ExitCode)

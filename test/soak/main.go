@@ -47,7 +47,7 @@ func main() {
 	program.Main("soak", func(ctx context.Context) error { return run(ctx, opts) })
 }
 
-// longest is the largest allowed number of hours. A larger number is taken for a typing error.
+// longest is the largest allowed number of hours. A larger number is more likely a typing error.
 const longest = 24 * 7
 
 func run(ctx context.Context, opts options) error {

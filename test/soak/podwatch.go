@@ -54,7 +54,7 @@ func (w *podWatch) follow(ctx context.Context) {
 		w.api.See(&list.Items[i], false, now)
 		uids = append(uids, string(list.Items[i].UID))
 	}
-	w.api.Only(uids, now)
+	w.api.Existing(uids, now)
 	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return w.pods.Watch(ctx, options)

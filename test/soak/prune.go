@@ -33,15 +33,15 @@ func (v victims) prune(ctx context.Context, f fault) (err error) {
 		say("pruned: %d containers, %d volumes, %d images", sum.containers, sum.volumes, sum.images)
 	}()
 	for end := time.Now().Add(f.Lasts); time.Now().Before(end) && ctx.Err() == nil; _ = pace.Sleep(ctx, prunePause) {
-		if err := sum.once(context.WithoutCancel(ctx), api); err != nil { // a prune is not left half done
+		if err := sum.pruneOnce(context.WithoutCancel(ctx), api); err != nil { // a prune is not left half done
 			return err
 		}
 	}
 	return nil
 }
 
-// once prunes in the order of docker system prune. The rig's engine has no networks and no build cache to prune.
-func (p *pruned) once(ctx context.Context, api *client.Client) error {
+// pruneOnce prunes in the order of docker system prune. The rig's engine has no networks and no build cache to prune.
+func (p *pruned) pruneOnce(ctx context.Context, api *client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
 	defer cancel()
 	containers, err := api.ContainerPrune(ctx, client.ContainerPruneOptions{})

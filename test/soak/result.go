@@ -52,11 +52,11 @@ func (r *result) checkpoint(used footprint.Figures) {
 // counts has figures of the two histories.
 type counts struct{ pods, containers, running, restarts int }
 
-func count(b *both) (c counts) {
+func count(b *histories) (c counts) {
 	for _, p := range b.pods.api.Pods() {
 		c.pods++
-		for _, told := range p.Current {
-			c.restarts += told.Restarts
+		for _, reported := range p.Current {
+			c.restarts += reported.Restarts
 		}
 	}
 	for _, container := range b.engine.engine.Containers() {
@@ -72,15 +72,15 @@ func count(b *both) (c counts) {
 }
 
 // progress is the line that is printed each minute.
-func progress(b *both, faults int) string {
+func progress(b *histories, faults int) string {
 	c := count(b)
 	return fmt.Sprintf("so far %d faults, %d pods, %d containers of which %d run, %d restarts", faults, c.pods,
 		c.containers, c.running, c.restarts)
 }
 
 // print prints the table.
-func (r *result) print(to io.Writer, b *both) {
-	c, verdict := count(b), b.whole()
+func (r *result) print(to io.Writer, b *histories) {
+	c, verdict := count(b), b.compareAll()
 	lines, lost := b.logs.sums()
 	fmt.Fprintf(to, "\n| soak, SEED=%d, %v | |\n|---|---|\n", r.opts.seed, time.Since(r.began).Round(time.Second))
 	row := func(name string, value any) { fmt.Fprintf(to, "| %s | %v |\n", name, value) }

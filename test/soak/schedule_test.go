@@ -17,7 +17,7 @@ func first(seed uint64, n int) (faults []fault) {
 	return faults
 }
 
-// The same seed gives the same schedule, however much of it is taken. Another seed gives another schedule.
+// The same seed gives the same schedule, however many faults a run makes. Another seed gives another schedule.
 func TestScheduleRepeats(t *testing.T) {
 	a, b := first(7, 50), first(7, 80)
 	testutil.Assert(t, slices.Equal(a, b[:50]), "one seed gives two schedules")

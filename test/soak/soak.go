@@ -37,13 +37,13 @@ const healed = 15 * time.Second
 
 // soaking is one run.
 type soaking struct {
-	opts    options
-	env     rigenv.Env
-	victims victims
-	both    *both
-	stock   inventory.Node
-	metrics *footprint.Metrics
-	result  *result
+	opts      options
+	env       rigenv.Env
+	victims   victims
+	histories *histories
+	stock     inventory.Node
+	metrics   *footprint.Metrics
+	result    *result
 
 	undo []func(context.Context) error
 }
@@ -67,7 +67,7 @@ func soak(ctx context.Context, env rigenv.Env, opts options) (err error) {
 	}
 	failed := s.faults(ctx)
 	left, err := s.end(ctx, empty)
-	s.result.print(os.Stdout, s.both)
+	s.result.print(os.Stdout, s.histories)
 	if err := errors.Join(failed, left, err); err != nil {
 		return fmt.Errorf("%w\nSEED=%d repeats the schedule; the logs of all programs are in %s", err, s.opts.seed,
 			s.opts.report)
@@ -141,7 +141,7 @@ func (s *soaking) observe(ctx context.Context) error {
 		return watched.close()
 	})
 	c := s.victims.cluster
-	s.both = &both{engine: watched, pods: pods, workload: work, logs: newLogs(c.KubeletRoot, c.PodLogs)}
+	s.histories = &histories{engine: watched, pods: pods, workload: work, logs: newLogs(c.KubeletRoot, c.PodLogs)}
 	return nil
 }
 
@@ -152,7 +152,7 @@ func (s *soaking) faults(ctx context.Context) (err error) {
 	if err := os.WriteFile(plan, []byte(planned(s.opts.seed, within)), 0o644); err != nil {
 		return err
 	}
-	if err := s.both.workload.begin(ctx, s.victims.cluster.Plane.Dir); err != nil {
+	if err := s.histories.workload.begin(ctx, s.victims.cluster.Plane.Dir); err != nil {
 		return err
 	}
 	if err := s.checkpoint(ctx); err != nil {
@@ -160,7 +160,7 @@ func (s *soaking) faults(ctx context.Context) (err error) {
 	}
 	end := time.Now().Add(within)
 	say("SEED=%d: faults until %s as in %s", s.opts.seed, end.Format(time.TimeOnly), plan)
-	changing := startChurn(ctx, s.both.workload, s.opts.seed)
+	changing := startChurn(ctx, s.histories.workload, s.opts.seed)
 	defer func() { err = errors.Join(err, changing.stop()) }()
 	stopTelling := s.tell()
 	defer stopTelling()
@@ -183,7 +183,7 @@ func (s *soaking) fault(ctx context.Context, f fault, changing *churn) error {
 	say("fault %d: %s for %v (SEED=%d)", f.Number, f.Kind, f.Lasts, s.opts.seed)
 	from := time.Now()
 	if f.Kind == engineKilled || f.Kind == engineEnded {
-		s.both.engineEnds = append(s.both.engineEnds, from)
+		s.histories.engineEnds = append(s.histories.engineEnds, from)
 	}
 	if err := s.victims.hurt(ctx, f); errors.Is(err, errNoMemoryController) {
 		say("fault %d is left out: %v", f.Number, err)
@@ -192,23 +192,21 @@ func (s *soaking) fault(ctx context.Context, f fault, changing *churn) error {
 		return err
 	}
 	to := time.Now()
-	s.both.faults = append(s.both.faults, history.Window{From: from, To: to.Add(healed)})
+	s.histories.faults = append(s.histories.faults, history.Window{From: from, To: to.Add(healed)})
 	s.result.fault(f.Kind)
 	changing.hold.Lock()
 	defer changing.hold.Unlock()
 	if err := s.checkpoint(ctx); err != nil {
 		return err
 	}
-	verdict := s.both.whole()
-	say("fault %d: healed after %v, quiet %v later; %d containers compared, %d differences",
-		f.Number, to.Sub(from).Round(time.Second), time.Since(to).Round(time.Second), verdict.Compared,
-		len(verdict.Differences))
+	say("fault %d: healed after %v, quiet %v later; nothing differs, of %d compared containers",
+		f.Number, to.Sub(from).Round(time.Second), time.Since(to).Round(time.Second), s.histories.compareAll().Compared)
 	return nil
 }
 
 // checkpoint waits until nothing differs and measures criadapter.
 func (s *soaking) checkpoint(ctx context.Context) error {
-	if err := s.both.quiet(ctx); err != nil {
+	if err := s.histories.quiet(ctx); err != nil {
 		return err
 	}
 	used, err := footprint.Sample(ctx, s.victims.cluster.Server.Adapter, s.metrics)
@@ -216,14 +214,14 @@ func (s *soaking) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// tell starts to print the progress each minute. stop ends that.
+// tell prints the progress each minute until stop is called.
 func (s *soaking) tell() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background()) // stop ends it
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for pace.Sleep(ctx, time.Minute) == nil {
-			say("%s", progress(s.both, s.result.faultsSoFar()))
+			say("%s", progress(s.histories, s.result.faultsSoFar()))
 		}
 	}()
 	return func() { cancel(); <-ended }

@@ -33,15 +33,21 @@ const (
 	namespace = "soak"
 	// crasher is the Deployment that is never ready.
 	crasher = "crash"
-	// writers is the Deployment whose logs are counted. Its containers keep their count in writtenFile.
-	writers     = "writer"
-	writtenFile = "volumes/kubernetes.io~empty-dir/count/written"
+	// writers is the Deployment whose logs are counted. Its containers keep their count in writtenFile. A restarted
+	// container moves the count of the previous one to previousFile.
+	writers      = "writer"
+	writtenFile  = "volumes/kubernetes.io~empty-dir/count/written"
+	previousFile = "volumes/kubernetes.io~empty-dir/count/previous"
 	// jobLines is the number of lines that a Job's writer writes.
 	jobLines = 400
 )
 
+// keepCount keeps the count of the previous container, and no count if that container has recorded none. The count of
+// an older container would be wrong for it.
+const keepCount = `mv /count/written /count/previous 2>/dev/null || rm -f /count/previous`
+
 // writerScript writes 20 lines a second, and their number to a file.
-const writerScript = numbered.Function +
+const writerScript = numbered.Function + keepCount + "; " +
 	`i=0; while :; do lines $((i + 1)) $((i + 5)); i=$((i + 5)); echo $i > /count/written 2>/dev/null; sleep 0.25; done`
 
 // workload is the set of objects that run on the cluster.
@@ -50,7 +56,7 @@ type workload struct {
 	shell, service string
 	cluster        *single.Cluster
 	made           int
-	// wrong has the Jobs that ended with a wrong result, by name.
+	// wrong has a difference for each Job that ended with a wrong result, by the Job's name.
 	wrong map[string]history.Difference
 }
 
@@ -105,7 +111,7 @@ func (w *workload) name(kind string) string {
 	return kind + "-" + strconv.Itoa(w.made)
 }
 
-// task is a pod that runs a script and ends with a known code.
+// task is a pod template that runs a script and ends with a known exit code.
 func (w *workload) task(script string, exitCode int) v1.PodTemplateSpec {
 	return v1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
@@ -120,7 +126,7 @@ func (w *workload) task(script string, exitCode int) v1.PodTemplateSpec {
 	}
 }
 
-// pod is a task without a controller.
+// pod is a pod with a task, and without a controller.
 func (w *workload) pod(name, script string, exitCode int) *v1.Pod {
 	template := w.task(script, exitCode)
 	template.Name = name

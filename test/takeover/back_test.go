@@ -17,18 +17,14 @@ import (
 )
 
 // late is a pod that is made under criadapter.
-const late = `apiVersion: v1
-kind: Pod
-metadata: {name: late, namespace: shop, uid: 7777aaaa}
-spec:
-  terminationGracePeriodSeconds: 1
+var late = manifest{"7777aaaa", `
   containers:
   - name: app
     image: SHELL
     imagePullPolicy: IfNotPresent
-    command: [sh, -c, "i=0; while true; do echo line $i; i=$((i+1)); sleep 0.1; done"]
+    command: LINES
     ports: [{containerPort: 80, hostPort: 18081}]
-`
+`}
 
 // TestThereAndBack takes a node over with the command, adds a pod, and hands the node back. Then all pods are removed
 // under cri-dockerd.
@@ -37,7 +33,7 @@ func TestThereAndBack(t *testing.T) {
 	n.onCRIDockerd()
 	before := n.bringUp()
 	output, err := n.migrate("--from=cri-dockerd", "--apply")
-	testutil.Assert(t, err != nil && strings.Contains(output, "cri-dockerd runs on this engine"),
+	testutil.Assert(t, err != nil && strings.Contains(output, "cri-dockerd runs on this machine"),
 		"beside a running cri-dockerd: %v\n%s", err, output)
 	n.stopKubelet()
 	n.stopServer()

@@ -18,6 +18,7 @@ import (
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/cluster/realkubelet"
 	"github.com/criadapter/criadapter/test/process"
+	"github.com/criadapter/criadapter/test/program"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/logtail"
@@ -49,7 +50,7 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	programs, err := fromEnviron(os.Getenv)
 	if err != nil {
-		t.Skip(err) // also with CI=true, since .ci/run runs these tests by a separate command
+		t.Skip(err) // even with CI=true, because .ci/run has a separate command for these tests
 	}
 	n := &node{t: t, env: rigenv.Require(t), programs: programs}
 	n.startEngine()
@@ -223,13 +224,17 @@ func (n *node) clean() {
 	if n.peer != nil {
 		testutil.Check(n.t, n.peer.Stop(ctx))
 	}
-	testutil.Check(n.t, realkubelet.UnmountBelow(n.path("kubelet")))
+	testutil.Check(n.t, program.UnmountBelow(n.path("kubelet")))
 }
 
-// write puts a manifest into the kubelet's directory in one step.
-func (n *node) write(name, text string) {
+// write puts a manifest into the kubelet's directory in one step. In the spec, SHELL stands for the image with busybox,
+// and HOST for a directory of the node. LINES stands for a command that writes ten numbered lines a second.
+func (n *node) write(name string, pod manifest) {
 	n.t.Helper()
-	text = strings.NewReplacer("SHELL", n.env.Image(shell), "HOST", n.path("host")).Replace(text)
+	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: shop, uid: " + pod.uid +
+		"}\nspec:\n  terminationGracePeriodSeconds: 1" + pod.spec
+	text = strings.NewReplacer("SHELL", n.env.Image(shell), "HOST", n.path("host"),
+		"LINES", `[sh, -c, "i=0; while true; do echo line $i; i=$((i+1)); sleep 0.1; done"]`).Replace(text)
 	fresh := n.path(name + ".new")
 	testutil.WriteFile(n.t, fresh, text)
 	testutil.Must(n.t, os.Rename(fresh, filepath.Join(n.manifests(), name+".yaml")))

@@ -12,13 +12,16 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// pods are the manifests, with each kind of pod that a take-over treats differently.
-var pods = map[string]string{
-	"web": `apiVersion: v1
-kind: Pod
-metadata: {name: web, namespace: shop, uid: 1111aaaa}
-spec:
-  terminationGracePeriodSeconds: 1
+// manifest is a static pod of the namespace shop.
+type manifest struct {
+	uid string
+	// spec has the indented lines of the pod's spec. See write for its placeholders.
+	spec string
+}
+
+// pods are the pods by name, with each kind of pod that a take-over treats differently.
+var pods = map[string]manifest{
+	"web": {"1111aaaa", `
   initContainers:
   - {name: init, image: SHELL, imagePullPolicy: IfNotPresent, command: [sh, -c, "echo made > /data/made"], volumeMounts: [{name: data, mountPath: /data}]}
   containers:
@@ -30,32 +33,20 @@ spec:
     ports: [{containerPort: 80, hostPort: 18080}, {containerPort: 53, hostPort: 18053, protocol: UDP}]
   - {name: side, image: SHELL, imagePullPolicy: IfNotPresent, stdin: true, tty: true, command: [cat]}
   volumes: [{name: data, emptyDir: {}}, {name: host, hostPath: {path: HOST}}]
-`,
-	"history": `apiVersion: v1
-kind: Pod
-metadata: {name: history, namespace: shop, uid: 2222bbbb}
-spec:
-  terminationGracePeriodSeconds: 1
+`},
+	"history": {"2222bbbb", `
   containers:
   - name: app
     image: SHELL
     imagePullPolicy: IfNotPresent
     command: [sh, -c, "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; while true; do echo line $i; i=$((i+1)); sleep 0.02; done"]
-`,
-	"node": `apiVersion: v1
-kind: Pod
-metadata: {name: node, namespace: shop, uid: 3333cccc}
-spec:
+`},
+	"node": {"3333cccc", `
   hostNetwork: true
-  terminationGracePeriodSeconds: 1
   containers:
-  - {name: app, image: SHELL, imagePullPolicy: IfNotPresent, command: [sh, -c, "i=0; while true; do echo line $i; i=$((i+1)); sleep 0.1; done"]}
-`,
-	"crash": `apiVersion: v1
-kind: Pod
-metadata: {name: crash, namespace: shop, uid: 4444dddd}
-spec:
-  terminationGracePeriodSeconds: 1
+  - {name: app, image: SHELL, imagePullPolicy: IfNotPresent, command: LINES}
+`},
+	"crash": {"4444dddd", `
   containers:
   - name: app
     image: SHELL
@@ -63,26 +54,18 @@ spec:
     command: [sh, -c, "if mkdir /data/crashed; then echo crashing; exit 3; fi; i=0; while true; do echo line $i; i=$((i+1)); sleep 0.1; done"]
     volumeMounts: [{name: data, mountPath: /data}]
   volumes: [{name: data, emptyDir: {}}]
-`,
-	"done": `apiVersion: v1
-kind: Pod
-metadata: {name: done, namespace: shop, uid: 5555eeee}
-spec:
+`},
+	"done": {"5555eeee", `
   restartPolicy: Never
-  terminationGracePeriodSeconds: 1
   containers:
   - {name: bad, image: SHELL, imagePullPolicy: IfNotPresent, command: [sh, -c, "echo failed; exit 7"]}
-  - {name: good, image: SHELL, imagePullPolicy: IfNotPresent, command: [sh, -c, "i=0; while true; do echo line $i; i=$((i+1)); sleep 0.1; done"]}
-`,
-	"pids": `apiVersion: v1
-kind: Pod
-metadata: {name: pids, namespace: shop, uid: 6666ffff}
-spec:
+  - {name: good, image: SHELL, imagePullPolicy: IfNotPresent, command: LINES}
+`},
+	"pids": {"6666ffff", `
   shareProcessNamespace: true
-  terminationGracePeriodSeconds: 1
   containers:
-  - {name: app, image: SHELL, imagePullPolicy: IfNotPresent, command: [sh, -c, "i=0; while true; do echo line $i; i=$((i+1)); sleep 0.1; done"]}
-`,
+  - {name: app, image: SHELL, imagePullPolicy: IfNotPresent, command: LINES}
+`},
 }
 
 // running and ended are the numbers of running and ended containers, once all pods are up.
@@ -182,8 +165,8 @@ func (v view) count(state runtimeapi.ContainerState) int {
 // bringUp writes the manifests and waits until all pods are up.
 func (n *node) bringUp() view {
 	n.t.Helper()
-	for name, text := range pods {
-		n.write(name, text)
+	for name, pod := range pods {
+		n.write(name, pod)
 	}
 	var v view
 	testutil.EventuallyWithin(n.t, patience, "all pods are up", func() error {

@@ -104,11 +104,11 @@ func (n *node) works(before view) {
 	testutil.Assert(n.t, err == nil && got == "made\n", "the volume holds %q, %v", got, err)
 	stats, err := n.cri.ListPodSandboxStats(n.t.Context(), nil)
 	testutil.Assert(n.t, err == nil && len(stats) == len(before.pods),
-		"%d pods have figures, %v; want %d", len(stats), err, len(before.pods))
+		"%d pods have stats, %v; want %d", len(stats), err, len(before.pods))
 	for _, pod := range stats {
 		onHost := pod.GetAttributes().GetMetadata().GetName() == "node-node"
 		if rx := pod.GetLinux().GetNetwork().GetDefaultInterface().GetName(); !onHost && rx != "eth0" {
-			n.t.Errorf("pod %s has the figures of interface %q", pod.GetAttributes().GetMetadata().GetName(), rx)
+			n.t.Errorf("pod %s has the stats of interface %q", pod.GetAttributes().GetMetadata().GetName(), rx)
 		}
 	}
 	url, err := n.cri.Attach(n.t.Context(),

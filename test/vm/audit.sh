@@ -1,5 +1,5 @@
-# Compares what a node has with what its pods need, and the logs of containers with what the engine has of them. Prints
-# what differs, and fails then.
+# Compares the records, leases, namespaces and containers of a node with its pods, and containers' CRI logs with the
+# engine's logs. Prints the differences, and fails if there are any.
 set -u
 state=$(mktemp -d)
 trap 'rm -r "$state"' EXIT
@@ -13,10 +13,11 @@ label() { docker inspect --format "{{index .Config.Labels \"$2\"}}" "$1"; }
 docker ps --all --quiet --no-trunc --filter label=io.kubernetes.pod.uid > containers
 while read -r id; do
 	uid=$(label "$id" io.kubernetes.pod.uid)
-	grep -qxF "$uid" uids || echo "container $id is of the pod $uid, which is gone"
+	grep -qxF "$uid" uids || echo "container $id belongs to pod $uid, which is gone"
 done < containers >> wrong
 
-# Each pod in the pod network has one lease, one namespace; nothing else has. Records are of sandboxes.
+# Each pod in the pod network has one lease and one namespace, and there are no others. Each sandbox has a record, and
+# each record a sandbox.
 crictl pods --quiet --no-trunc > sandboxes
 crictl pods --quiet --no-trunc --state ready > ready
 for id in $(cat ready); do
@@ -35,10 +36,10 @@ for id in $(cat sandboxes); do
 done >> wrong
 while read -r record; do
 	id=$(basename "$record" .json)
-	[ ${#id} != 64 ] || grep -qxF "$id" sandboxes || echo "record $record is of no sandbox"
+	[ ${#id} != 64 ] || grep -qxF "$id" sandboxes || echo "record $record belongs to no sandbox"
 done < records >> wrong
 
-# What the engine has of a container's output is in its log.
+# Each line in the engine's log of a container is in its CRI log.
 docker ps --all --quiet --no-trunc --filter label=io.kubernetes.docker.type=container > logged
 while read -r id; do
 	path=$(label "$id" io.kubernetes.container.logpath)

@@ -21,7 +21,7 @@ var clockSteps = []clockStep{
 }
 
 // clock sets the machine's clock forward and back while pods come and go. After each step every pod must be as its
-// manifest says, and commands and figures of a running container must work.
+// manifest says, and crictl exec and crictl stats must work with a running container.
 func (s *suite) clock(ctx context.Context) error {
 	if err := s.startNode(ctx); err != nil {
 		return err

@@ -133,7 +133,7 @@ func (o options) task() (func(*suite, context.Context) error, error) {
 	i := slices.IndexFunc(all, func(s set) bool { return s.name == o.set })
 	switch {
 	case o.command != "" && o.set != "":
-		return nil, errors.New("a command and a set are too much for one machine: name one of them")
+		return nil, errors.New("-run and -set exclude each other: give one of them")
 	case o.set == "":
 		return func(s *suite, ctx context.Context) error { return s.run(ctx, o.command) }, nil
 	case i < 0:

@@ -5,8 +5,8 @@ import "regexp"
 // pattern is a phrase that is hard to read.
 type pattern struct {
 	words *regexp.Regexp
-	// unless matches the allowed uses of words. With nil, none is allowed.
-	unless *regexp.Regexp
+	// allowed matches the allowed uses of words. With nil, none is allowed.
+	allowed *regexp.Regexp
 	// advice says what to write instead.
 	advice string
 }
@@ -46,9 +46,9 @@ func (p pattern) find(text string) [][]int {
 }
 
 func (p pattern) goodAt(text string, start int) bool {
-	if p.unless == nil {
+	if p.allowed == nil {
 		return false
 	}
-	at := p.unless.FindStringIndex(text[start:])
+	at := p.allowed.FindStringIndex(text[start:])
 	return at != nil && at[0] == 0
 }

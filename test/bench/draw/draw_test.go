@@ -120,3 +120,27 @@ func TestMemoryOfANode(t *testing.T) {
 	testutil.Assert(t, strings.Contains(svg, "all, MiB per pod") && strings.Contains(svg, ">2.5</text>"),
 		"picture:\n%s", svg)
 }
+
+// The report shows each measured part, and each ratio that misses its goal.
+func TestNothingMeasuredIsHidden(t *testing.T) {
+	var r result
+	testutil.Must(t, json.Unmarshal([]byte(`{"lives": {"pod up": {"criadapter": {"n": 3, "P50": 100},
+		"containerd": {"n": 3, "P50": 80}}}, "lists": [{"pods": 60}],
+		"images": {"PullImage of an image that is there": {"criadapter": {"n": 3, "P50": 20}}},
+		"logs": {"criadapter": {"linesPerSecond": 1000, "serverCPUms": 1, "allCPUms": 5}},
+		"rest": {"pods": 9, "quiet": {"criadapter": {"server": 0.5, "engine": 0.25}, "containerd": {"server": 1}}},
+		"ratios": [{"name": "met", "value": 1, "goal": 2, "met": true},
+			{"name": "pod-up-to-containerd", "value": 1.25, "goal": 1.2}]}`), &r))
+	text := r.tables(false)
+	for _, line := range []string{
+		"| PullImage of an image that is there, ms | 20 | – |",
+		"| lines of one log a second (more is better) | 1000 | – |",
+		"| CPU time of 100 MB of logs, server and engine, ms | 5 | – |",
+		"| CPU time of a minute at rest, 9 quiet pods, server + engine, s | 0.50 + 0.25 | 1.00 |",
+		"1 of 2 ratios miss their goal:\n\n| ratio | value | goal, at most |\n|---|---|---|\n" +
+			"| pod-up-to-containerd | 1.25 | 1.2 |\n",
+	} {
+		testutil.Assert(t, strings.Contains(text, line), "the report lacks %q:\n%s", line, text)
+	}
+	testutil.Assert(t, !strings.Contains(text, "| met |"), "a met goal is among the missed ones:\n%s", text)
+}

@@ -92,7 +92,7 @@ func drawLoad(text []byte) (_ []byte, svg string, err error) {
 				svg = loaded.picture()
 			}
 		}
-		if text, err = between(text, loadDocument, s.loadBegin(), content); err != nil {
+		if text, err = replaceBetween(text, loadDocument, s.loadBegin(), content); err != nil {
 			return nil, "", err
 		}
 	}
@@ -203,7 +203,7 @@ func (r loadResult) called() []string {
 	})
 }
 
-// costName is the name of a phase's row of costs. The first of these rows says what the numbers are.
+// costName is the name of a phase's row of costs. The first row also names the parts whose costs it has.
 func costName(what, phase string, long map[string]string, of []string) string {
 	name := phase
 	if long[phase] != "" {

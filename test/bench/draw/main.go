@@ -30,7 +30,7 @@ const (
 type section struct {
 	// engine is its name in the variable ENGINE, empty for the installed engine.
 	engine string
-	// drawn is set if the section has pictures, too.
+	// drawn says that the section has pictures.
 	drawn bool
 }
 
@@ -105,14 +105,14 @@ func writeFront(measured []*result) error {
 	if err != nil {
 		return err
 	}
-	if text, err = between(text, front, sections()[0].begin(), summary(measured)); err != nil {
+	if text, err = replaceBetween(text, front, sections()[0].begin(), summary(measured)); err != nil {
 		return err
 	}
 	return os.WriteFile(front, text, 0o644)
 }
 
-// between replaces the text between a section's markers.
-func between(text []byte, file, begin, content string) ([]byte, error) {
+// replaceBetween replaces the text between a section's markers.
+func replaceBetween(text []byte, file, begin, content string) ([]byte, error) {
 	before, rest, found := bytes.Cut(text, []byte(begin))
 	_, after, closed := bytes.Cut(rest, []byte(end))
 	if !found || !closed {
@@ -200,18 +200,18 @@ func (s section) write(text []byte, r *result) ([]byte, error) {
 	if r != nil {
 		content = r.tables(s.drawn)
 	}
-	return between(text, document, s.begin(), content)
+	return replaceBetween(text, document, s.begin(), content)
 }
 
 // result has the fields of test/bench's result that the tables and pictures need.
 type result struct {
-	Versions      map[string]string
-	Lives, Storms map[string]row
-	Lists         []struct {
+	Versions                             map[string]string
+	Lives, Storms, Images, Exec, Kubelet map[string]row
+	Lists                                []struct {
 		Pods  int
 		Table map[string]row
 	}
-	Logs  map[string]struct{ LinesPerSecond, ServerCPUms, AllCPUms float64 }
+	Logs  map[string]logCost
 	Usage map[string]struct {
 		Server struct{ RSSKiB float64 }
 		// ServerCPU and EngineCPU are nanoseconds for a number of relists.
@@ -221,7 +221,15 @@ type result struct {
 		Pods    int
 		Servers map[string]struct{ DaemonsKiB, PodsKiB float64 }
 	}
+	Rest *struct {
+		Pods         int
+		Quiet, Lines map[string]restCost
+	}
+	Ratios []ratio
 }
+
+// logCost is the speed of container logs, and their CPU time for 100 MB.
+type logCost struct{ LinesPerSecond, AllCPUms float64 }
 
 // perPod is the memory of a whole node divided by its pods, by server, in MiB.
 func (r *result) perPod() map[string]float64 {

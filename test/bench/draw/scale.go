@@ -44,7 +44,7 @@ func drawScale(text []byte) (_ []byte, svg string, err error) {
 	if err == nil {
 		content, svg = measured.tables(), measured.picture()
 	}
-	text, err = between(text, scaleDocument, "<!-- scale -->\n", content)
+	text, err = replaceBetween(text, scaleDocument, "<!-- scale -->\n", content)
 	return text, svg, err
 }
 

@@ -126,7 +126,8 @@ func causesTable(results []specsResult, columns []column) string {
 		return cmp.Or(cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.cause, b.cause))
 	})
 	var out strings.Builder
-	fmt.Fprint(&out, "\nCauses why specs do not pass, each with its count in the set where it is most frequent:\n\n")
+	fmt.Fprint(&out,
+		"\nCauses of specs that do not pass, each with its count in the set where it is most frequent:\n\n")
 	tableHead(&out, "cause", columns, column.title)
 	for _, why := range reasons {
 		fmt.Fprintf(&out, "| %s: %s |", why.outcome, why.cause)

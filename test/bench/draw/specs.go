@@ -49,13 +49,13 @@ func drawSpecs(text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text, err = between(text, specsDocument, beginSets, setsTables(results)); err != nil {
+	if text, err = replaceBetween(text, specsDocument, beginSets, setsTables(results)); err != nil {
 		return nil, err
 	}
-	if text, err = between(text, specsDocument, beginCalls, callsTable(results)); err != nil {
+	if text, err = replaceBetween(text, specsDocument, beginCalls, callsTable(results)); err != nil {
 		return nil, err
 	}
-	return between(text, specsDocument, beginCore, coreTable(results))
+	return replaceBetween(text, specsDocument, beginCore, coreTable(results))
 }
 
 func readResults() ([]specsResult, error) {

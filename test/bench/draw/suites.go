@@ -75,7 +75,7 @@ func drawSuites(text []byte) ([]byte, error) {
 		if err == nil {
 			content = r.tables()
 		}
-		if text, err = between(text, document, s.suitesBegin(), content); err != nil {
+		if text, err = replaceBetween(text, document, s.suitesBegin(), content); err != nil {
 			return nil, err
 		}
 	}

@@ -93,6 +93,8 @@ func (r *result) tables(drawn bool) string {
 			return fmt.Sprintf("%.0f", r.Nodes.Servers[s.name].DaemonsKiB/1024)
 		})
 	}
+	r.others(&out)
+	r.missed(&out)
 	return out.String()
 }
 

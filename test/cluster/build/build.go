@@ -55,8 +55,8 @@ const (
 // kubelet is the name of the program that has several releases.
 const kubelet = "kubelet"
 
-// program is a program to build: its name, its module's directory in test/cluster/tools, its import path and linker
-// flags, and build tags. A program with a version has no such directory: its own module pins all other versions.
+// program is a program to build: its name, its module's directory in test/cluster/tools, its import path, linker flags
+// and build tags. A program with a version has no such directory: its own module pins the versions of its dependencies.
 type program struct {
 	name, tools, pkg, linkerFlags, tags, version string
 	// isTest says that the program is the compiled tests of the package, and cgo that it has parts in C.

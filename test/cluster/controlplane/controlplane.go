@@ -285,8 +285,8 @@ func (c *ControlPlane) get(ctx context.Context, url string) error {
 	return nil
 }
 
-// Failure returns an error for each program that has ended, also for the ones that KillAPIServer ended. It is nil if
-// all run.
+// Failure returns an error for each program that has ended, programs that KillAPIServer ended included. It returns nil
+// if all run.
 func (c *ControlPlane) Failure() error {
 	var errs []error
 	for _, one := range []*process.Process{c.etcd, c.apiServer, c.controllers, c.scheduler} {
@@ -303,7 +303,7 @@ func (c *ControlPlane) Failure() error {
 func (c *ControlPlane) Stop() error {
 	for _, one := range []*process.Process{c.scheduler, c.controllers, c.apiServer, c.etcd} {
 		if one != nil {
-			one.Kill() // no program has state that is needed later, and some take long to end in order
+			one.Kill() // nothing needs the programs' state later, and some take long to end after SIGTERM
 		}
 	}
 	if c.link == nil {

@@ -50,9 +50,9 @@ func (t *trial) applyAddon(ctx context.Context, name string, daemonSets ...strin
 	return nil
 }
 
-// tryAddon applies an add-on, and runs a script in each pod of the DaemonSet user, which uses the add-on in the
-// namespace default. drivers are the add-on's other DaemonSets, each NAMESPACE/NAME. The user's pods end first, while
-// the drivers still run to take back volumes and claims.
+// tryAddon applies an add-on, and runs a script in each pod of its DaemonSet user in the namespace default. drivers are
+// the add-on's other DaemonSets, each NAMESPACE/NAME. tryAddon deletes the pods of user first, so that the drivers can
+// still unmount volumes and release claims.
 func (t *trial) tryAddon(ctx context.Context, name, user, script string, drivers ...string) error {
 	if err := t.applyAddon(ctx, name, append(drivers, "default/"+user)...); err != nil {
 		return err

@@ -9,18 +9,18 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/build"
 )
 
-// minikubeStart has minikube make a cluster of the machine itself. Its cache has the programs, which it would download
-// otherwise. --force lets it take a newer Kubernetes than it knows. The settings of kubelet and kubeadm let them run on
-// cgroup v1.
+// minikubeStart has minikube make a cluster of the machine itself. minikube finds the programs in its cache and
+// downloads none. --force makes it accept a newer Kubernetes than it knows. The settings of kubelet and kubeadm let
+// them run on cgroup v1.
 const minikubeStart = "/mnt/minikube start --driver=none --container-runtime=docker --force" +
 	" --install-addons=false --kubernetes-version=" + build.Version + " --image-repository=" + registryAddress +
 	" --wait=all --extra-config=kubelet.fail-cgroupv1=false" +
 	" --extra-config=kubeadm.ignore-preflight-errors=SystemVerification"
 
-// minikube makes a cluster of node1, which kubeadm has left. It installs the package that gives criadapter the names of
-// cri-dockerd. kubeadm leaves the interfaces of the pods' network, and their routes would hide minikube's. minikube
-// replaces the engine's settings, also the ones for the registry, so the image of the pod is pulled before. A pod runs
-// with Docker as the kubelet's runtime. Nothing of the cluster is left afterwards.
+// minikube makes a cluster of node1 after kubeadm's reset. It installs the package that gives criadapter the names of
+// cri-dockerd. kubeadm's reset leaves the interfaces of the pods' network, and their routes would hide minikube's.
+// minikube replaces the engine's settings, with the registry among them, so the pod's image is pulled first. A pod must
+// run with Docker as the kubelet's runtime, and minikube must remove the whole cluster.
 func (t *trial) minikube(ctx context.Context) error {
 	const image = registryAddress + "/test/busybox:latest"
 	m := t.machines["node1"]

@@ -39,7 +39,7 @@ type plan struct {
 	// Flannel, Metrics and Multus are the manifests of the add-ons.
 	Flannel, Metrics, Multus string
 	// Node2 is the runtime of the second node, and Family names the cluster's addresses. Network is the add-on that
-	// connects the pods, if it is not the usual one.
+	// connects the pods. Empty means the default of podNetworkOf.
 	Node2, Family, Network string
 }
 

@@ -25,8 +25,8 @@ type step struct {
 // serve later versions.
 const stepNetworkPolicy = "NetworkPolicy"
 
-// stepMinikube runs only after a cluster with IPv4 alone and the usual network. Calico and Cilium leave rules and
-// programs of the kernel on a node, and minikube's own network has IPv4 alone.
+// stepMinikube runs only after a cluster with IPv4 alone and the usual network. Calico and Cilium leave rules and BPF
+// programs in a node's kernel. minikube's own network has IPv4 alone.
 const stepMinikube = "Minikube"
 
 // leavesOut reports whether a step is not for the options' cluster.

@@ -57,7 +57,7 @@ func (s *stay) leave() (err error) {
 	defer func() { err = errors.Join(err, s.users.Close(), door.Close()) }()
 	switch err := unix.Flock(int(s.users.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
-		return nil // others stay
+		return nil // another run still uses the sysctls
 	case err != nil:
 		return err
 	}

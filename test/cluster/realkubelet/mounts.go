@@ -3,9 +3,6 @@ package realkubelet
 import (
 	"errors"
 	"fmt"
-	"os"
-	"slices"
-	"strings"
 	"syscall"
 )
 
@@ -28,22 +25,4 @@ func CoverMachine() (uncover func() error, err error) {
 		covered = append(covered, dir)
 	}
 	return uncover, nil
-}
-
-// UnmountBelow unmounts the mounts that a kubelet has left below its directory.
-func UnmountBelow(dir string) error {
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		return err
-	}
-	var errs []error
-	// The file lists inner mounts after the outer ones. Detaching an outer mount first would detach its inner mounts.
-	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(mounts)), "\n")) {
-		if point := strings.Fields(line)[1]; strings.HasPrefix(point, dir+"/") {
-			if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {
-				errs = append(errs, fmt.Errorf("unmount %s: %w", point, err))
-			}
-		}
-	}
-	return errors.Join(errs...)
 }

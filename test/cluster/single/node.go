@@ -10,6 +10,7 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 	"github.com/criadapter/criadapter/test/cluster/realkubelet"
 	"github.com/criadapter/criadapter/test/process"
+	"github.com/criadapter/criadapter/test/program"
 )
 
 // The programs that can run a node's pods.
@@ -116,16 +117,16 @@ func (c *Cluster) startKubeletCore(n node) error {
 	return c.run(KubeletCore, c.opts.Programs.KubeletCore, args...)
 }
 
-// run starts a kubelet. In the end Close unmounts the kubelet's mounts for pods.
-func (c *Cluster) run(name, program string, args ...string) (err error) {
-	c.undo = append(c.undo, func() error { return realkubelet.UnmountBelow(c.KubeletRoot) })
+// run starts a kubelet. Close will unmount what the kubelet has mounted for pods.
+func (c *Cluster) run(name, path string, args ...string) (err error) {
+	c.undo = append(c.undo, func() error { return program.UnmountBelow(c.KubeletRoot) })
 	c.launch = func() (*process.Process, error) {
-		return process.Start(filepath.Join(c.dir, name+".log"), nil, program, args...)
+		return process.Start(filepath.Join(c.dir, name+".log"), nil, path, args...)
 	}
 	if err := c.LaunchKubelet(); err != nil {
 		return err
 	}
-	// The caller's context may have ended by then.
+	// Close may run after the caller's context has ended.
 	c.undo = append(c.undo, func() error { return c.kubelet.Stop(context.Background()) })
 	return nil
 }

@@ -73,12 +73,12 @@ func (e Expected) On(features docker.Features, machine Machine) Expected {
 // for another kind of kubelet, and drops all groups that name releases.
 func (e Expected) WithKubelet(release string) Expected {
 	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool {
-		return g.Kubelet != "" && (release == "" || !within(release, g.Kubelet))
+		return g.Kubelet != "" && (release == "" || !inRange(release, g.Kubelet))
 	})
 }
 
-// within says whether a release is in a range, in the form of parseRange.
-func within(release, of string) bool {
+// inRange says whether a release is in a range, in the form of parseRange.
+func inRange(release, of string) bool {
 	below, limit, err := parseRange(of)
 	if err != nil {
 		return false // ParseExpected has refused it

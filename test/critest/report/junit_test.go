@@ -43,7 +43,7 @@ func TestParseJUnitRefuses(t *testing.T) {
 		"two suites": `<testsuites><testsuite>` + spec + `</testsuite><testsuite>` + spec +
 			`</testsuite></testsuites>`,
 		"no specs":       inJUnit(``),
-		"two of a name":  inJUnit(spec + spec),
+		"one name twice": inJUnit(spec + spec),
 		"set-up failed":  inJUnit(spec + `<testcase name="[SynchronizedBeforeSuite]" status="failed"></testcase>`),
 		"clean-up crash": inJUnit(spec + `<testcase name="[AfterSuite]" status="panicked"></testcase>`),
 	} {

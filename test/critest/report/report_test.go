@@ -37,12 +37,12 @@ func TestParseGinkgo(t *testing.T) {
 func TestParseGinkgoRefuses(t *testing.T) {
 	const spec = `{"LeafNodeType":"It","LeafNodeText":"a","State":"passed"}`
 	for name, text := range map[string]string{
-		"nothing":       ``,
-		"cut off":       `[{"SpecReports":[`,
-		"no suite":      `[]`,
-		"two suites":    `[{"SpecReports":[` + spec + `]},{"SpecReports":[` + spec + `]}]`,
-		"no specs":      `[{"SpecReports":[]}]`,
-		"two of a name": `[{"SpecReports":[` + spec + `,` + spec + `]}]`,
+		"nothing":        ``,
+		"cut off":        `[{"SpecReports":[`,
+		"no suite":       `[]`,
+		"two suites":     `[{"SpecReports":[` + spec + `]},{"SpecReports":[` + spec + `]}]`,
+		"no specs":       `[{"SpecReports":[]}]`,
+		"one name twice": `[{"SpecReports":[` + spec + `,` + spec + `]}]`,
 		"set-up failed": `[{"SpecReports":[` + spec +
 			`,{"LeafNodeType":"SynchronizedBeforeSuite","State":"failed"}]}]`,
 		"clean-up crash": `[{"SpecReports":[` + spec + `,{"LeafNodeType":"AfterSuite","State":"panicked"}]}]`,

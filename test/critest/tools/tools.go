@@ -1,11 +1,11 @@
 //go:build tools
 
-// Package tools pins crictl and critest, which criadapter is tested with, away from the main module: they come with
-// some hundred modules in versions of their own. Package test/critest/build builds them from here.
+// Package tools pins crictl and critest for criadapter's tests. It is a module of its own, because they need some
+// hundred modules in other versions than the main module. Package test/critest/build builds them from here.
 package tools
 
 import (
-	// crictl, and what critest imports: that program itself is a test file and cannot be imported.
+	// crictl, and the imports of critest, which is a test file and cannot be imported itself.
 	_ "github.com/onsi/ginkgo/v2"
 	_ "github.com/onsi/gomega"
 	_ "sigs.k8s.io/cri-tools/cmd/crictl"

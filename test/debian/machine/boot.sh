@@ -1,6 +1,6 @@
-# Makes the machine's mounts and becomes its systemd. Runs as the first process of new namespaces, with ROOT (never written
-# to), DIR (for what is written), SHARE (seen at /mnt), ADDRESS (of a bridge, or empty) and CONTROLLERS (of cgroup v1; empty
-# for cgroup v2) in its environment.
+# Makes the machine's mounts and becomes its systemd. Runs as the first process of new namespaces. Its environment has
+# ROOT (the root file system, which stays unchanged), DIR (for the machine's writes), SHARE (mounted at /mnt), ADDRESS
+# (of a bridge, or empty) and CONTROLLERS (of cgroup v1, empty for cgroup v2).
 set -eu
 mount --make-rprivate /
 mount -t overlay machine -o "lowerdir=$ROOT,upperdir=$DIR/upper,workdir=$DIR/work" "$DIR/root"

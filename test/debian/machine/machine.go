@@ -1,5 +1,6 @@
-// Package machine boots a Debian root file system with systemd as first process in new namespaces, as a node to install
-// packages on. The node cannot reach the host's services, network or files. The node ends with its namespaces.
+// Package machine boots a Debian root file system in new namespaces, with systemd as the first process. The machine is
+// a node to install packages on. The node cannot reach the host's services, network or files. The node ends with its
+// namespaces.
 package machine
 
 import (

@@ -29,16 +29,16 @@ func TestScript(t *testing.T) {
 		fails          bool
 	}{
 		"in order":                  {commands: "x=1\ncat dir/a.yaml\necho $x", want: "a: 'b'\n1\n"},
-		"the first failure ends it": {commands: "false\necho on", fails: true},
-		"also in a pipe":            {commands: "false | true", fails: true},
-		"one that serves": {commands: "sh -c 'trap \"exit 0\" INT; touch up; while :; do sleep 0.1; done'  " +
+		"a failure ends the script": {commands: "false\necho on", fails: true},
+		"a failure in a pipe":       {commands: "false | true", fails: true},
+		"a command that serves": {commands: "sh -c 'trap \"exit 0\" INT; touch up; while :; do sleep 0.1; done'  " +
 			"# until Ctrl-C\nls up", want: "up\n"},
 		// A subshell of bash that has just begun may lose an interrupt. The file up shows that the command runs.
-		"one that is interrupted": {commands: "touch up; exec sleep 300 # until Ctrl-C\nls up", want: "up\n"},
-		"one that ends by itself": {commands: "until test -e end; do sleep 0.1; done # until Ctrl-C\ntouch end\n" +
+		"an interrupted command": {commands: "touch up; exec sleep 300 # until Ctrl-C\nls up", want: "up\n"},
+		"a command that ends": {commands: "until test -e end; do sleep 0.1; done # until Ctrl-C\ntouch end\n" +
 			"! kill -0 ${serving[0]}"},
-		"one that ends badly": {commands: "sh -c 'exit 7' # until Ctrl-C\n! kill -0 ${serving[0]}", fails: true},
-		"what comes after may retry": {commands: "sh -c 'sleep 1; touch late; exec sleep 300' # until Ctrl-C\nls late",
+		"a command that fails": {commands: "sh -c 'exit 7' # until Ctrl-C\n! kill -0 ${serving[0]}", fails: true},
+		"a line that is repeated": {commands: "sh -c 'sleep 1; touch late; exec sleep 300' # until Ctrl-C\nls late",
 			want: "late\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 //go:build tools
 
-// Package tools pins the validation programs for OCI runtimes, away from the main module. runtime-tools has no go.mod.
+// Package tools pins the validation programs for OCI runtimes. It is a module of its own, because runtime-tools has no
+// go.mod to pin its dependencies.
 package tools
 
 import (

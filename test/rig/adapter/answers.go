@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"syscall"
 	"time"
 )
@@ -11,6 +12,9 @@ import (
 // Answers fails unless a pod's address works: the pod's network stack must refuse a connection to port 1. No program in
 // the pod may listen on that port.
 func Answers(ip string) error {
+	if _, err := netip.ParseAddr(ip); err != nil { // an empty address would be this machine's
+		return fmt.Errorf("the pod has no address: %w", err)
+	}
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second)
 	if err == nil {
 		return errors.Join(fmt.Errorf("something listens on port 1 of the pod %s", ip), conn.Close())

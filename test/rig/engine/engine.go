@@ -177,7 +177,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	if e.closed != nil {
 		<-e.closed
 	}
-	// With the pid file of a killed engine, this one would not start if the process id is in use again.
+	// If the pid file of a killed engine stayed, this engine would not start while another process has that process id.
 	if err := os.Remove(e.path("pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -312,7 +312,7 @@ func (e *Engine) removeContainers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeTries is how often a container is removed until the removal succeeds.
+// removeTries is the maximum number of attempts to remove a container.
 const removeTries = 5
 
 // removeContainer kills and removes a container. On a slow machine the engine gives up before the exit of the killed

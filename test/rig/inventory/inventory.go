@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -79,34 +80,58 @@ func Kinds(a, b Inventory) []string {
 	return slices.Sorted(maps.Keys(both))
 }
 
-// Differs describes the kinds with another number of entries than wanted. Names are not compared, because pods have
-// different ids.
+// Differs describes the kinds whose entries are not as wanted. Names are compared by their shape, because pods have
+// different ids and addresses.
 func (i Inventory) Differs(wanted Inventory) string {
 	var text strings.Builder
 	for _, kind := range Kinds(i, wanted) {
-		if len(i[kind]) != len(wanted[kind]) {
-			fmt.Fprintf(&text, "%s: %d, should be %d:%s\n", kind, len(i[kind]), len(wanted[kind]),
-				unlike(i[kind], wanted[kind]))
+		if names := differences(i[kind], wanted[kind]); names != "" {
+			fmt.Fprintf(&text, "%s: %d, should be %d:%s\n", kind, len(i[kind]), len(wanted[kind]), names)
 		}
 	}
 	return text.String()
 }
 
-// unlike lists what only one of two lists has.
-func unlike(a, b []string) string {
+// differences lists the names of a shape that one of two lists has more often. It leaves out names in both lists.
+func differences(a, b []string) string {
+	added, missing := minus(a, b), minus(b, a)
+	surplus := make(map[string]int)
+	for _, name := range added {
+		surplus[shape(name)]++
+	}
+	for _, name := range missing {
+		surplus[shape(name)]--
+	}
 	var text strings.Builder
-	for _, name := range a {
-		if !slices.Contains(b, name) {
-			fmt.Fprintf(&text, "\n  + %s", name)
+	list := func(sign string, names []string) {
+		for _, name := range names {
+			if surplus[shape(name)] != 0 {
+				fmt.Fprintf(&text, "\n  %s %s", sign, name)
+			}
 		}
 	}
-	for _, name := range b {
-		if !slices.Contains(a, name) {
-			fmt.Fprintf(&text, "\n  - %s", name)
-		}
-	}
+	list("+", added)
+	list("-", missing)
 	return text.String()
 }
+
+// minus returns a without the entries of b. Each entry of b takes away one equal entry.
+func minus(a, b []string) []string {
+	count := make(map[string]int)
+	for _, name := range b {
+		count[name]++
+	}
+	return slices.DeleteFunc(slices.Clone(a), func(name string) bool {
+		count[name]--
+		return count[name] >= 0
+	})
+}
+
+// varying matches the parts of names that differ between pods: ids, addresses, ports and attempts.
+var varying = regexp.MustCompile(`[0-9a-f]{8,}|[0-9]+`)
+
+// shape is a name without its varying parts.
+func shape(name string) string { return varying.ReplaceAllString(name, "*") }
 
 // Without leaves out the entries for which others returns true. With nil it keeps all entries.
 func (i Inventory) Without(others func(kind, name string) bool) Inventory {

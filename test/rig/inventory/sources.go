@@ -75,7 +75,9 @@ func (i Inventory) addInterfaces() error {
 }
 
 // servers matches the names of processes that belong to the server, the engine, tests and clusters, not to pods.
-var servers = regexp.MustCompile(`^(criadapter.*|dockerd|containerd|.*\.test|soak|rig|iptables.*|` +
+// The server starts its keeper (package ociexec) when a command needs it, so a new server may have none.
+// criadapter-oci is not matched, because it runs for one container.
+var servers = regexp.MustCompile(`^(criadapter|criadapter-keep.*|dockerd|containerd|.*\.test|soak|rig|iptables.*|` +
 	`ctr|docker-init|modprobe|etcd|kube.*)$`)
 
 func (i Inventory) addProcesses() error {

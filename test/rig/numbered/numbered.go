@@ -24,15 +24,15 @@ const Marker = "[criadapter] output is missing here"
 // Tally counts a container's lines.
 type Tally struct {
 	// Written counts the lines that the container wrote, and Read the different lines in the CRI log. Lost counts the
-	// missing lines, and Repeated the duplicates.
-	Written, Read, Lost, Repeated int
+	// missing lines, Repeated the duplicates, and Disordered the other lines that come after a higher number.
+	Written, Read, Lost, Repeated, Disordered int
 	// Marks are the marker lines, and Gaps the places where the next number is not one higher.
 	Marks, Gaps []string
 }
 
 func (c Tally) String() string {
-	return fmt.Sprintf("written %d read %d lost %d repeated %d marked %d", c.Written, c.Read, c.Lost, c.Repeated,
-		len(c.Marks))
+	return fmt.Sprintf("written %d read %d lost %d repeated %d disordered %d marked %d", c.Written, c.Read, c.Lost,
+		c.Repeated, c.Disordered, len(c.Marks))
 }
 
 // Count reads a container's CRI logs, the oldest first. The container has written the lines from 1 to written. If it
@@ -53,7 +53,7 @@ func Count(written int, paths ...string) (Tally, error) {
 func CountLines(written int, lines []string) (Tally, error) {
 	c := Tally{Written: written}
 	seen := map[int]bool{}
-	previous := 0
+	previous, highest := 0, 0
 	for _, line := range lines {
 		if strings.HasPrefix(line, Marker) {
 			c.Marks = append(c.Marks, line)
@@ -63,14 +63,17 @@ func CountLines(written int, lines []string) (Tally, error) {
 		if err != nil {
 			return c, err
 		}
-		if seen[number] {
+		switch {
+		case seen[number]:
 			c.Repeated++
+		case number < highest:
+			c.Disordered++
 		}
 		seen[number] = true
 		if number != previous+1 {
 			c.Gaps = append(c.Gaps, fmt.Sprintf("%d to %d", previous, number))
 		}
-		previous = number
+		previous, highest = number, max(highest, number)
 		c.Written = max(c.Written, number)
 	}
 	c.Read = len(seen)

@@ -56,6 +56,30 @@ func TestCount(t *testing.T) {
 	}
 }
 
+// A line after a higher number is disordered, unless it is a repetition.
+func TestDisordered(t *testing.T) {
+	for name, test := range map[string]struct {
+		numbers                    []int
+		lost, repeated, disordered int
+	}{
+		"in order":            {[]int{1, 2, 3}, 0, 0, 0},
+		"two lines swapped":   {[]int{1, 3, 2, 4}, 0, 0, 1},
+		"a block too late":    {[]int{4, 5, 1, 2, 3}, 0, 0, 3},
+		"a block twice":       {[]int{1, 2, 1, 2, 3}, 0, 2, 0},
+		"a lost line":         {[]int{1, 3}, 1, 0, 0},
+		"late, and then lost": {[]int{2, 1, 5}, 2, 0, 1},
+	} {
+		var lines []string
+		for _, number := range test.numbers {
+			lines = append(lines, fmt.Sprintf("line %08d %085d", number, 0))
+		}
+		got, err := CountLines(0, lines)
+		testutil.Must(t, err)
+		testutil.Assert(t, got.Lost == test.lost && got.Repeated == test.repeated && got.Disordered == test.disordered,
+			"%s: %v", name, got)
+	}
+}
+
 func TestOtherLinesAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	for name, text := range map[string]string{

@@ -157,7 +157,7 @@ func TestRealBinaries(t *testing.T) {
 	}
 }
 
-// TestLinesThatAreNoEvents are output, as they are.
+// TestLinesThatAreNoEvents: a line that is not an event counts as output, and stays unchanged.
 func TestLinesThatAreNoEvents(t *testing.T) {
 	var live strings.Builder
 	p := NewPackage("room")

@@ -148,8 +148,8 @@ func Require(t testing.TB) Env {
 }
 
 // RequireSystem returns the rig around the installed engine. A test that calls it must be named TestSystem…: the rig
-// leaves such tests out on the private engine. In a second pass, it runs them and no others on the installed engine.
-// Elsewhere RequireSystem skips the test, or fails it when CI=true is set.
+// leaves such tests out on the private engine, and runs them and no others on the installed engine. Elsewhere
+// RequireSystem skips the test, or fails it when CI=true is set.
 func RequireSystem(t testing.TB) Env {
 	t.Helper()
 	return require(t, KindSystem, "make test HALF=system")

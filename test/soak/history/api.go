@@ -59,15 +59,22 @@ type Pod struct {
 	Created, Deleting, Gone time.Time
 	// Current has its containers by name, running or not.
 	Current map[string]Reported
-	// Vanished are containers that the kubelet reported as ended because it could not find them.
+	// Vanished are containers that the kubelet reported as ended before the pod's deletion, because it could not find
+	// them.
 	Vanished []string
 }
 
+// Evicted says whether the kubelet has evicted the pod. Other reasons of a phase excuse no difference.
+func (p Pod) Evicted() bool { return p.Reason == evicted }
+
+// evicted is the kubelet's reason for the end of an evicted pod.
+const evicted = "Evicted"
+
 // API is all statuses of pods that one watch has seen. It is safe for concurrent use.
 type API struct {
-	mu   sync.Mutex
-	pods map[string]*Pod
-	told map[string]*Reported
+	mu       sync.Mutex
+	pods     map[string]*Pod
+	reported map[string]*Reported
 	// odd has impossible changes of statuses: restart counts that went down, and ends that were taken back.
 	odd []Difference
 }
@@ -77,7 +84,7 @@ func (a *API) See(pod *v1.Pod, gone bool, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.pods == nil {
-		a.pods, a.told = make(map[string]*Pod), make(map[string]*Reported)
+		a.pods, a.reported = make(map[string]*Pod), make(map[string]*Reported)
 	}
 	p := a.pods[string(pod.UID)]
 	if p == nil {
@@ -96,8 +103,8 @@ func (a *API) See(pod *v1.Pod, gone bool, now time.Time) {
 	}
 }
 
-// Only takes the UIDs of all existing pods, and records that all other pods no longer exist.
-func (a *API) Only(uids []string, now time.Time) {
+// Existing records which pods no longer exist. uids are the UIDs of all existing pods.
+func (a *API) Existing(uids []string, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for uid, p := range a.pods {
@@ -158,7 +165,7 @@ func ended(t Reported, state *v1.ContainerStateTerminated) Reported {
 // seeEnd records an end. A container that the kubelet could not find has no exit code.
 func (a *API) seeEnd(p *Pod, t Reported) {
 	if t.Reason == vanished {
-		if !slices.Contains(p.Vanished, t.Name) {
+		if p.Deleting.IsZero() && !slices.Contains(p.Vanished, t.Name) {
 			p.Vanished = append(p.Vanished, t.Name)
 		}
 		return
@@ -171,7 +178,7 @@ func (a *API) merge(t Reported) {
 	if t.ID == "" {
 		return
 	}
-	if before := a.told[t.ID]; before != nil {
+	if before := a.reported[t.ID]; before != nil {
 		if before.Ended && (t.Running || t.ExitCode != before.ExitCode) {
 			a.odd = append(a.odd,
 				Difference{Rule: EndTakenBack, Pod: a.pods[t.PodUID].Name, Container: t.Name,
@@ -181,7 +188,7 @@ func (a *API) merge(t Reported) {
 			t.Restarts = before.Restarts
 		}
 	}
-	a.told[t.ID] = &t
+	a.reported[t.ID] = &t
 }
 
 // containerID is an id without its scheme.
@@ -210,16 +217,16 @@ func (a *API) copies() []Pod {
 }
 
 // view copies everything at one moment.
-func (a *API) view() (pods map[string]Pod, told map[string]Reported, odd []Difference) {
+func (a *API) view() (pods map[string]Pod, reported map[string]Reported, odd []Difference) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := a.copies()
-	pods, told = make(map[string]Pod, len(all)), make(map[string]Reported, len(a.told))
+	pods, reported = make(map[string]Pod, len(all)), make(map[string]Reported, len(a.reported))
 	for _, p := range all {
 		pods[p.UID] = p
 	}
-	for id, t := range a.told {
-		told[id] = *t
+	for id, t := range a.reported {
+		reported[id] = *t
 	}
-	return pods, told, slices.Clone(a.odd)
+	return pods, reported, slices.Clone(a.odd)
 }

@@ -32,9 +32,9 @@ const (
 const (
 	DeletedBefore  = "not reported before its pod was deleted"
 	ReplacedBefore = "not reported before a later attempt was"
-	DeletedEnd     = "its end was not reported, its pod was deleted"
-	DeletedMeant   = "another exit code or another run, its pod was deleted or evicted"
-	FaultMeant     = "another exit code or another run, a fault was at work"
+	DeletedEnd     = "its end was not reported, because its pod was deleted"
+	DeletedMeant   = "another exit code or another run, because its pod was deleted or evicted"
+	FaultMeant     = "another exit code or another run, because a fault was at work"
 )
 
 // Difference is a container that the engine and the API server describe differently.

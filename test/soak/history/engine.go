@@ -17,12 +17,12 @@ type Container struct {
 	Sandbox bool
 	// Created, Started and Ended are times by the engine's clock. Each is zero until its event.
 	Created, Started, Ended time.Time
-	// Starts is how often it was started.
-	Starts   int
-	Running  bool
-	ExitCode int
+	Running                 bool
+	ExitCode                int
 	// Removed says that the engine no longer has the container.
 	Removed bool
+	// events and inspected are the different times of its starts in events and in inspections.
+	events, inspected []time.Time
 }
 
 // Engine is all containers of pods that one observer has seen on an engine. It is safe for concurrent use.
@@ -64,15 +64,41 @@ func (e *Engine) See(id, name string, labels map[string]string, created time.Tim
 	}
 }
 
-// Start records a start. Reports of one start by several events and lists count once.
+// Start records an event of a start, which may come again with the same time.
 func (e *Engine) Start(id string, at time.Time) {
-	e.change(id, func(c *Container) {
-		if !at.After(c.Started.Add(sameMoment)) {
-			return
-		}
+	e.change(id, func(c *Container) { c.start(&c.events, at) })
+}
+
+// Inspect records the last start that an inspection shows. The same start may be in an event, with another time.
+func (e *Engine) Inspect(id string, started time.Time) {
+	e.change(id, func(c *Container) { c.start(&c.inspected, started) })
+}
+
+// start adds a time to one of the container's two lists. The container runs since then, unless the start is known.
+func (c *Container) start(times *[]time.Time, at time.Time) {
+	before := c.Starts()
+	if !slices.ContainsFunc(*times, at.Equal) {
+		*times = append(*times, at)
+	}
+	if c.Starts() > before && at.After(c.Started) {
 		c.Started, c.Running = at, true
-		c.Starts++
-	})
+	}
+}
+
+// Starts is how often the container was started. Each event is a start, however soon after another. An inspection is
+// another start if it is at the same moment as no event. Each event is at the same moment as one inspection at most.
+func (c *Container) Starts() int {
+	events := slices.SortedFunc(slices.Values(c.events), time.Time.Compare)
+	starts := len(events)
+	for _, at := range slices.SortedFunc(slices.Values(c.inspected), time.Time.Compare) {
+		same := slices.IndexFunc(events, func(event time.Time) bool { return at.Sub(event).Abs() <= sameMoment })
+		if same < 0 {
+			starts++
+		} else {
+			events = slices.Delete(events, same, same+1)
+		}
+	}
+	return starts
 }
 
 // sameMoment is the largest difference between the time stamps of one start or end in an event and in an inspection.
@@ -93,8 +119,8 @@ func (e *Engine) Remove(id string) {
 	e.change(id, func(c *Container) { c.Removed, c.Running = true, false })
 }
 
-// Only takes the ids of all existing containers, and records that all other containers were removed.
-func (e *Engine) Only(ids []string) {
+// Existing records which containers were removed. ids are the ids of all existing containers.
+func (e *Engine) Existing(ids []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for id, c := range e.containers {

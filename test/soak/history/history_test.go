@@ -38,11 +38,16 @@ func newWorld() *world {
 
 // create makes a container of the pod in the engine and starts it.
 func (w *world) create(id string, attempt, second int) {
+	w.makeOnly(id, attempt, second)
+	w.engine.Start(id, at(second))
+}
+
+// makeOnly makes a container of the pod in the engine, which does not start.
+func (w *world) makeOnly(id string, attempt, second int) {
 	name := "/k8s_main_" + w.pod.Name + "_soak_" + string(w.pod.UID) + "_" + string(rune('0'+attempt))
 	labels := map[string]string{"io.kubernetes.pod.uid": string(w.pod.UID), "io.kubernetes.pod.name": w.pod.Name,
 		"io.kubernetes.container.name": "main", "io.kubernetes.docker.type": "container"}
 	w.engine.See(id, name, labels, at(second))
-	w.engine.Start(id, at(second))
 }
 
 // status sets the pod's status of the container main.
@@ -110,32 +115,32 @@ func TestNow(t *testing.T) {
 		happens func(*world)
 		want    []string
 	}{
-		"a container that runs and is reported": {func(w *world) {
+		"runs, and is reported": {func(w *world) {
 			w.ready()
 			w.runs()
 		}, nil},
-		"one that ended, reported as running and ready": {func(w *world) {
+		"ended, and reported as running and ready": {func(w *world) {
 			w.ready()
 			w.runs()
 			w.engine.End(first, at(3), 1)
 		}, []string{NotRunning}},
-		"one that the engine lost": {func(w *world) {
+		"lost by the engine, and reported as running": {func(w *world) {
 			w.runs()
-			w.engine.Only(nil)
+			w.engine.Existing(nil)
 		}, []string{NotRunning}},
-		"one that is not reported": {func(w *world) {
+		"runs, and is not reported": {func(w *world) {
 			w.create(first, 0, 1)
 			w.tell(1)
 		}, []string{NotReported}},
-		"another one is reported": {func(w *world) {
+		"runs, and another container is reported": {func(w *world) {
 			w.create(first, 0, 1)
 			w.tellRunning(second, 0, 2)
 		}, []string{NotReported, NotRunning}},
-		"ready without it": {func(w *world) {
+		"its pod is ready, and it has failed": {func(w *world) {
 			w.ready()
 			w.ran(1)
 		}, []string{ReadyWithout}},
-		"ready after an init container": {func(w *world) {
+		"its pod is ready, and it is an ended init container": {func(w *world) {
 			w.ready()
 			w.ran(0)
 		}, nil},
@@ -148,14 +153,14 @@ func TestNow(t *testing.T) {
 		}, []string{PodGone}},
 		"its pod went while the watch was down": {func(w *world) {
 			w.runs()
-			w.api.Only(nil, at(3))
+			w.api.Existing(nil, at(3))
 		}, []string{PodGone}},
 		"its pod is over": {func(w *world) {
 			w.create(first, 0, 1)
 			w.pod.Status.Phase = v1.PodFailed
 			w.tellRunning(first, 0, 2)
 		}, []string{PodOver}},
-		"a container without a pod": {func(w *world) {
+		"belongs to no pod": {func(w *world) {
 			w.engine.See(first, "/other", map[string]string{"io.kubernetes.pod.uid": "u9"}, at(1))
 			w.engine.Start(first, at(1))
 		}, nil},
@@ -174,18 +179,19 @@ func TestHistoriesAreCompared(t *testing.T) {
 		want    []string
 		excused map[string]int
 	}{
-		"a container that ran, ended, and its successor": {func(w *world) {
+		"ran, ended, and was replaced": {func(w *world) {
 			w.runs()
 			w.engine.End(first, at(30), 3)
 			w.create(second, 1, 31)
 			w.status(1, v1.ContainerState{Running: &v1.ContainerStateRunning{}}, terminated(first, 3), second)
 			w.tell(32)
 		}, nil, nil},
-		"events come again": {func(w *world) {
+		"events that are repeated": {func(w *world) {
 			w.runs()
-			w.engine.Start(first, at(2))
+			w.engine.Inspect(first, at(2))
 			w.engine.End(first, at(30), 3)
 			w.create(first, 0, 1)
+			w.engine.Inspect(first, at(2))
 			w.engine.End(first, at(30), 3)
 			w.tellEnded(first, 0, 3, 32)
 		}, nil, nil},
@@ -201,6 +207,10 @@ func TestHistoriesAreCompared(t *testing.T) {
 			w.create(first, 0, 1)
 			w.deleted(100)
 		}, []string{NeverReported}, nil},
+		"started and not reported, long after its pod was deleted": {func(w *world) {
+			w.deleted(1)
+			w.create(first, 0, 100)
+		}, []string{NeverReported}, nil},
 		"deleted long after a fault": {func(w *world) {
 			w.create(first, 0, 1)
 			w.faults = []Window{{at(20), at(40)}}
@@ -212,6 +222,19 @@ func TestHistoriesAreCompared(t *testing.T) {
 			w.create(second, 1, 3)
 			w.tellRunning(second, 1, 4)
 		}, nil, map[string]int{ReplacedBefore: 1}},
+		"replaced before it was reported, by a container whose start failed": {func(w *world) {
+			w.create(first, 0, 1)
+			w.engine.End(first, at(2), 1)
+			w.makeOnly(second, 1, 3)
+			w.tellEnded(second, 1, 128, 4)
+		}, nil, map[string]int{ReplacedBefore: 1}},
+		"not reported, and replaced long after its start, by a container whose start failed": {func(w *world) {
+			w.faults = []Window{{at(-40), at(-20)}}
+			w.create(first, 0, 1)
+			w.engine.End(first, at(200), 1)
+			w.makeOnly(second, 1, 201)
+			w.tellEnded(second, 1, 128, 202)
+		}, []string{NeverReported}, nil},
 		"not reported, and replaced long after its start": {func(w *world) {
 			w.create(first, 0, 1)
 			w.engine.End(first, at(200), 1)
@@ -221,11 +244,11 @@ func TestHistoriesAreCompared(t *testing.T) {
 		"reported and never created": {func(w *world) {
 			w.tellRunning(first, 0, 2)
 		}, []string{NeverWas}, nil},
-		"another attempt": {func(w *world) {
+		"another attempt is reported": {func(w *world) {
 			w.create(first, 2, 1)
 			w.tellRunning(first, 1, 2)
 		}, []string{OtherAttempt}, nil},
-		"another exit code": {func(w *world) {
+		"another exit code is reported": {func(w *world) {
 			w.create(first, 0, 1)
 			w.engine.End(first, at(3), 137)
 			w.tellEnded(first, 0, 0, 4)
@@ -248,11 +271,43 @@ func TestHistoriesAreCompared(t *testing.T) {
 			w.deleted(3)
 			w.engine.End(first, at(4), 2)
 		}, nil, map[string]int{DeletedEnd: 1}},
+		"the end was not reported, and its pod was deleted long after it": {func(w *world) {
+			w.runs()
+			w.engine.End(first, at(3), 2)
+			w.deleted(100)
+		}, []string{StillRunning}, nil},
+		"the end was not reported before a fault, and its pod was deleted": {func(w *world) {
+			w.runs()
+			w.engine.End(first, at(3), 2)
+			w.faults = []Window{{at(20), at(40)}}
+			w.deleted(100)
+		}, nil, map[string]int{DeletedEnd: 1}},
+		"the engine lost the end, and its pod was deleted": {func(w *world) {
+			w.runs()
+			w.engine.Remove(first)
+			w.deleted(100)
+		}, nil, map[string]int{DeletedEnd: 1}},
 		"started twice": {func(w *world) {
 			w.create(first, 0, 1)
 			w.engine.End(first, at(10), 2)
 			w.engine.Start(first, at(20))
 			w.tellRunning(first, 0, 21)
+		}, []string{StartedTwice}, nil},
+		"started twice within a moment": {func(w *world) {
+			w.runs()
+			w.engine.End(first, at(2), 2)
+			w.engine.Start(first, at(2))
+			w.tellRunning(first, 0, 3)
+		}, []string{StartedTwice}, nil},
+		"started twice within a moment, the second time seen in an inspection": {func(w *world) {
+			w.runs()
+			w.engine.Inspect(first, at(1))
+			w.engine.Inspect(first, at(2))
+		}, []string{StartedTwice}, nil},
+		"started twice, the first time seen in an event that came late": {func(w *world) {
+			w.create(first, 0, 20)
+			w.tellRunning(first, 0, 21)
+			w.engine.Start(first, at(1))
 		}, []string{StartedTwice}, nil},
 		"restarts that went down": {func(w *world) {
 			w.create(first, 0, 1)
@@ -261,20 +316,25 @@ func TestHistoriesAreCompared(t *testing.T) {
 			w.tellRunning(second, 0, 4)
 			w.tellRunning(first, 0, 5)
 		}, []string{RestartsSank}, nil},
-		"not its exit code": {func(w *world) {
+		"another exit code than expected": {func(w *world) {
 			w.ends("0")
 			w.ran(137)
 		}, []string{WrongExitCode}, nil},
-		"not its exit code, by a fault": {func(w *world) {
+		"another exit code than expected, by a fault": {func(w *world) {
 			w.ends("0")
 			w.faults = []Window{{at(2), at(3)}}
 			w.ran(137)
 		}, nil, map[string]int{FaultMeant: 1}},
-		"not its exit code, by an eviction": {func(w *world) {
+		"another exit code than expected, by an eviction": {func(w *world) {
 			w.ends("0")
 			w.pod.Status.Phase, w.pod.Status.Reason = v1.PodFailed, "Evicted"
 			w.ran(137)
 		}, nil, map[string]int{DeletedMeant: 1}},
+		"another exit code than expected, and another reason than an eviction": {func(w *world) {
+			w.ends("0")
+			w.pod.Status.Phase, w.pod.Status.Reason = v1.PodFailed, "DeadlineExceeded"
+			w.ran(137)
+		}, []string{WrongExitCode}, nil},
 		"ran again in its pod": {func(w *world) {
 			w.ends("0")
 			w.ran(0)
@@ -288,12 +348,42 @@ func TestHistoriesAreCompared(t *testing.T) {
 		"a Job that ran again because its pod was deleted": {func(w *world) {
 			jobRunsTwice(w, 20)
 		}, nil, map[string]int{DeletedMeant: 1}},
+		"a Job that ran again, and its pod was deleted just after the end": {func(w *world) {
+			jobRunsTwice(w, 30)
+		}, nil, map[string]int{DeletedMeant: 1}},
+		"a Job that ran again, and its pod was deleted long after the end": {func(w *world) {
+			jobRunsTwice(w, 40)
+		}, []string{RanAgain}, nil},
+		"a Job that ran again, and a fault came long after the end, before its pod was deleted": {func(w *world) {
+			w.faults = []Window{{at(38), at(39)}}
+			jobRunsTwice(w, 40)
+		}, []string{RanAgain}, nil},
+		"a Job that ran again by a fault just after the end": {func(w *world) {
+			w.faults = []Window{{at(30), at(40)}}
+			jobRunsTwice(w, 0)
+		}, nil, map[string]int{FaultMeant: 1}},
+		"a Job that ran again after a fault long after the end": {func(w *world) {
+			w.faults = []Window{{at(40), at(50)}}
+			jobRunsTwice(w, 0)
+		}, []string{RanAgain}, nil},
 		"not to be found": {func(w *world) {
 			vanishes(w)
 		}, []string{Vanished}, nil},
-		"not to be found, in a pod that is deleted": {func(w *world) {
+		"not to be found, in a pod that is evicted": {func(w *world) {
+			w.pod.Status.Reason = "Evicted"
+			vanishes(w)
+		}, nil, nil},
+		"not to be found, in a pod that is over for another reason": {func(w *world) {
+			w.pod.Status.Reason = "DeadlineExceeded"
+			vanishes(w)
+		}, []string{Vanished}, nil},
+		"not to be found, before its pod is deleted": {func(w *world) {
 			vanishes(w)
 			w.deleted(5)
+		}, []string{Vanished}, nil},
+		"not to be found, in a pod that is deleted": {func(w *world) {
+			w.deleted(3)
+			vanishes(w)
 		}, nil, nil},
 	} {
 		w := newWorld()

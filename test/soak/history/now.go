@@ -32,19 +32,19 @@ func Now(engine *Engine, api *API) (differences []Difference) {
 
 // differs compares the statuses of a pod's containers with the engine.
 func (p Pod) differs(containers map[string]Container) (differences []Difference) {
-	for name, told := range p.Current {
-		c, known := containers[told.ID]
+	for name, reported := range p.Current {
+		c, known := containers[reported.ID]
 		says := ""
 		if known {
 			says = c.String()
 		}
-		if told.Running && !c.Running {
+		if reported.Running && !c.Running {
 			differences = append(differences,
-				Difference{Rule: NotRunning, Pod: p.Name, Container: name, Engine: says, API: told.String()})
+				Difference{Rule: NotRunning, Pod: p.Name, Container: name, Engine: says, API: reported.String()})
 		}
-		if p.Ready && !told.Running && !(told.Ended && told.ExitCode == 0) { // an init container has ended
+		if p.Ready && !reported.Running && !(reported.Ended && reported.ExitCode == 0) { // an init container has ended
 			differences = append(differences,
-				Difference{Rule: ReadyWithout, Pod: p.Name, Container: name, Engine: says, API: told.String()})
+				Difference{Rule: ReadyWithout, Pod: p.Name, Container: name, Engine: says, API: reported.String()})
 		}
 	}
 	return differences
@@ -63,8 +63,8 @@ func (c Container) belongs(pods map[string]Pod) (rule, says string) {
 	case p.Phase == v1.PodSucceeded || p.Phase == v1.PodFailed:
 		return PodOver, strings.TrimSpace(string(p.Phase) + " " + p.Reason)
 	}
-	if told := p.Current[c.Name]; !told.Running || told.ID != c.ID {
-		return NotReported, told.String()
+	if reported := p.Current[c.Name]; !reported.Running || reported.ID != c.ID {
+		return NotReported, reported.String()
 	}
 	return "", ""
 }

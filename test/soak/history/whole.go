@@ -19,16 +19,16 @@ type Verdict struct {
 type sides struct {
 	containers []Container
 	pods       map[string]Pod
-	told       map[string]Reported
+	reported   map[string]Reported
 	faults     []Window
 	verdict    Verdict
 }
 
-// Whole returns what differs in the whole histories, given the times of faults.
+// Whole compares the whole histories. faults are the times of faults, which excuse some differences.
 func Whole(engine *Engine, api *API, faults []Window) Verdict {
 	s := &sides{containers: engine.Containers(), faults: faults, verdict: Verdict{Excused: make(map[string]int)}}
 	var odd []Difference
-	s.pods, s.told, odd = api.view()
+	s.pods, s.reported, odd = api.view()
 	s.verdict.Differences = odd
 	engines := make(map[string]bool)
 	for _, c := range s.containers {
@@ -38,9 +38,9 @@ func Whole(engine *Engine, api *API, faults []Window) Verdict {
 			s.compare(c)
 		}
 	}
-	for id, told := range s.told {
+	for id, reported := range s.reported {
 		if !engines[id] {
-			s.differ(NeverWas, Container{Pod: s.pods[told.PodUID].Name, Name: told.Name}, told)
+			s.differ(NeverWas, Container{Pod: s.pods[reported.PodUID].Name, Name: reported.Name}, reported)
 		}
 	}
 	s.wholePods()
@@ -48,45 +48,53 @@ func Whole(engine *Engine, api *API, faults []Window) Verdict {
 	return s.verdict
 }
 
-func (s *sides) differ(rule string, c Container, told Reported) {
+func (s *sides) differ(rule string, c Container, reported Reported) {
 	d := Difference{Rule: rule, Pod: c.Pod, Container: c.Name}
 	if c.ID != "" {
 		d.Engine = c.String()
 	}
-	if told.ID != "" {
-		d.API = fmt.Sprintf("%s, restart count %d", told, told.Restarts)
+	if reported.ID != "" {
+		d.API = fmt.Sprintf("%s, restart count %d", reported, reported.Restarts)
 	}
 	s.verdict.Differences = append(s.verdict.Differences, d)
 }
 
 // compare compares the two histories of a container that ran.
 func (s *sides) compare(c Container) {
-	if c.Starts > 1 {
-		s.differ(StartedTwice, c, s.told[c.ID])
+	if c.Starts() > 1 {
+		s.differ(StartedTwice, c, s.reported[c.ID])
 	}
 	s.expectedEnd(c)
-	told, known := s.told[c.ID]
+	reported, known := s.reported[c.ID]
 	switch {
 	case !known:
 		if reason := s.unreported(c); reason != "" {
 			s.verdict.Excused[reason]++
 		} else {
-			s.differ(NeverReported, c, told)
+			s.differ(NeverReported, c, reported)
 		}
 		return
-	case told.Restarts >= 0 && told.Restarts != c.Attempt:
-		s.differ(OtherAttempt, c, told)
+	case reported.Restarts >= 0 && reported.Restarts != c.Attempt:
+		s.differ(OtherAttempt, c, reported)
 	}
 	switch {
-	case told.Ended && (c.Running || c.Ended.IsZero()):
-		s.differ(EndTakenBack, c, told)
-	case told.Ended && told.ExitCode != c.ExitCode:
-		s.differ(OtherExitCode, c, told)
-	case !told.Ended && !c.Running && s.pods[c.PodUID].Deleting.IsZero():
-		s.differ(StillRunning, c, told)
-	case !told.Ended && !c.Running:
+	case reported.Ended && (c.Running || c.Ended.IsZero()):
+		s.differ(EndTakenBack, c, reported)
+	case reported.Ended && reported.ExitCode != c.ExitCode:
+		s.differ(OtherExitCode, c, reported)
+	case !reported.Ended && !c.Running && s.endedByDeletion(c):
 		s.verdict.Excused[DeletedEnd]++
+	case !reported.Ended && !c.Running:
+		s.differ(StillRunning, c, reported)
 	}
+}
+
+// endedByDeletion says whether a container ended after its pod's deletion, or so late that the kubelet may have had no
+// time to report the end. The end of a container that the engine lost has no time.
+func (s *sides) endedByDeletion(c Container) bool {
+	deleting := s.pods[c.PodUID].Deleting
+	return !deleting.IsZero() &&
+		(c.Ended.IsZero() || c.Ended.After(deleting) || s.soonOrDisturbed(c.Ended, deleting))
 }
 
 // unreported returns the reason that excuses a container without a status, empty for none.
@@ -95,19 +103,22 @@ func (s *sides) unreported(c Container) string {
 		return DeletedBefore
 	}
 	for _, later := range s.containers {
-		_, told := s.told[later.ID]
-		if told && later.PodUID == c.PodUID && later.Name == c.Name && later.Attempt > c.Attempt &&
-			s.soonOrDisturbed(c.Started, later.Started) {
+		_, reported := s.reported[later.ID]
+		if reported && later.PodUID == c.PodUID && later.Name == c.Name && later.Attempt > c.Attempt &&
+			s.soonOrDisturbed(c.Started, later.Created) {
 			return ReplacedBefore
 		}
 	}
 	return ""
 }
 
-// soonOrDisturbed says whether the kubelet may have had no time to report a start: then came too soon after start, or a
-// fault was between them.
-func (s *sides) soonOrDisturbed(start, then time.Time) bool {
-	return then.Sub(start) < reportLag || disturbed(s.faults, start, then)
+// soonOrDisturbed says whether the kubelet may have had no time to report a change: the other change came too soon
+// before or after it, or a fault was between them.
+func (s *sides) soonOrDisturbed(change, other time.Time) bool {
+	if other.Before(change) {
+		change, other = other, change
+	}
+	return other.Sub(change) < reportLag || disturbed(s.faults, change, other)
 }
 
 // expectedEnd compares an end with the pod's expected exit code.
@@ -120,13 +131,13 @@ func (s *sides) expectedEnd(c Container) {
 		s.verdict.Excused[reason]++
 		return
 	}
-	s.differ(WrongExitCode, c, s.told[c.ID])
+	s.differ(WrongExitCode, c, s.reported[c.ID])
 }
 
 // meant returns the reason that excuses the end of a pod's container between two moments, empty for none.
 func (s *sides) meant(p Pod, from, to time.Time) string {
 	switch {
-	case !p.Deleting.IsZero() && p.Deleting.Before(to.Add(reportLag)), p.Reason != "":
+	case !p.Deleting.IsZero() && p.Deleting.Before(to.Add(reportLag)), p.Evicted():
 		return DeletedMeant
 	case disturbed(s.faults, from, to):
 		return FaultMeant
@@ -150,25 +161,40 @@ func (s *sides) wholePods() {
 		runs[owner+"/"+c.Name] = append(runs[owner+"/"+c.Name], c)
 	}
 	for _, of := range runs {
-		s.once(of)
+		s.compareOnce(of)
 	}
 	for _, p := range s.pods {
 		for _, name := range p.Vanished {
-			if p.Deleting.IsZero() && p.Reason == "" {
+			if !p.Evicted() {
 				s.differ(Vanished, Container{Pod: p.Name, Name: name}, p.Current[name])
 			}
 		}
 	}
 }
 
-// once compares the runs of a container that must end once. All runs but the last must have been cut short.
-func (s *sides) once(runs []Container) {
+// compareOnce compares the runs of a container that must end once. All runs but the last must have been cut short, or
+// their end was not reported.
+func (s *sides) compareOnce(runs []Container) {
 	slices.SortFunc(runs, func(a, b Container) int { return a.Started.Compare(b.Started) })
 	for i, c := range runs[:len(runs)-1] {
-		if reason := s.meant(s.pods[c.PodUID], c.Started, runs[i+1].Started); reason != "" {
+		if reason := s.repeated(c, runs[i+1].Started); reason != "" {
 			s.verdict.Excused[reason]++
 		} else {
-			s.differ(RanAgain, runs[i+1], s.told[runs[i+1].ID])
+			s.differ(RanAgain, runs[i+1], s.reported[runs[i+1].ID])
 		}
 	}
+}
+
+// repeated returns the reason that excuses the next run after a container, empty for none. A deletion or a fault
+// excuses it only before the kubelet must have reported the container's end.
+func (s *sides) repeated(c Container, next time.Time) string {
+	end := c.Ended
+	if end.IsZero() {
+		end = next
+	}
+	reason := s.meant(s.pods[c.PodUID], c.Started, end)
+	if reason == "" && disturbed(s.faults, end, end.Add(reportLag)) {
+		reason = FaultMeant
+	}
+	return reason
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Starts systemd on a copy of this machine's root: boot.sh DIRECTORY PROGRAM UNITS. It is run in new namespaces of all
-# kinds but the user's, and in a cgroup of its own. Nothing that it writes reaches the machine.
+# Starts systemd on a copy of this machine's root: boot.sh DIRECTORY PROGRAM UNITS. It runs in new mount, PID, network,
+# IPC, UTS and cgroup namespaces, and in a cgroup of its own. Its writes go to a layer on a tmpfs.
 set -eu
 dir=$1 program=$2 units=$3 root=$1/root
 mount --make-rprivate /

@@ -31,7 +31,7 @@ var settings = map[string]string{
 var idle = []string{"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
 	"e2scrub_reap.service", "fstrim.timer", "logrotate.timer"}
 
-// configure writes settings to a root file system. It makes a key that the machine lets in, and leaves the key in dir.
+// configure writes settings to a root file system. It makes a key that the machine accepts, and leaves the key in dir.
 func configure(ctx context.Context, root, dir string) error {
 	for name, text := range settings {
 		if err := writeFile(filepath.Join(root, name), text); err != nil {

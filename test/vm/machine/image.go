@@ -103,7 +103,7 @@ func (k Kind) boot(ctx context.Context, base, dir string) error {
 			return err
 		}
 	}
-	// The path is relative, since dir gets another name in the end.
+	// The path is relative, because cache.Fill renames dir.
 	below := filepath.Join("..", filepath.Base(base), diskFile)
 	if err := makeOverlay(ctx, below, filepath.Join(dir, diskFile)); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (k Kind) boot(ctx context.Context, base, dir string) error {
 	return err
 }
 
-// makeOverlay makes a disk on top of base. It shows the content of base, and has all later writes.
+// makeOverlay makes a disk on top of base. The disk shows the content of base, and keeps all later writes.
 func makeOverlay(ctx context.Context, base, disk string) error {
 	_, err := program.Output(ctx, "", nil, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", base, disk)
 	return err

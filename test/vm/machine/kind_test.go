@@ -23,7 +23,7 @@ func TestKindNamed(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "apparmor, selinux, arm64"), "%v", err)
 }
 
-// Saved memory and images of one kind are never taken for another's.
+// All kinds have different hardware, which is part of the cache key of saved memory.
 func TestKindsDiffer(t *testing.T) {
 	seen := map[string]string{}
 	for _, kind := range Kinds() {
@@ -34,7 +34,7 @@ func TestKindsDiffer(t *testing.T) {
 	}
 }
 
-// Images for a machine of another architecture are made of programs that its image brings.
+// Container images for a machine of another architecture are made of programs from the machine's own image.
 func TestImageHost(t *testing.T) {
 	here := images.ThisHost()
 	for _, architecture := range []string{"amd64", "arm64"} {

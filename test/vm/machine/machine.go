@@ -169,7 +169,7 @@ func (m *Machine) emulate(more ...string) error {
 	return nil
 }
 
-// attached are the emulator's arguments for the host's files and port that stand behind the hardware.
+// attached returns the emulator's arguments for the files and the port of the host that its devices use.
 func (m *Machine) attached() []string {
 	return []string{
 		"-serial", "file:" + m.console(), "-qmp", "unix:" + m.monitor() + ",server,nowait",

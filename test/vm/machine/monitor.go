@@ -89,7 +89,7 @@ func (q *qmp) saved() error {
 }
 
 // saveMemory writes the machine's memory to a file and ends the machine. Another machine with the same disk can be
-// resumed from the file. The machine is not halted before, because a machine that is resumed from a halt would stay
+// resumed from the file. The machine is not halted first, because a machine that is resumed from a halt would stay
 // halted.
 func (m *Machine) saveMemory(ctx context.Context, path string) error {
 	if _, err := m.Run(ctx, "sync"); err != nil {

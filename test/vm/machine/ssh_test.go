@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A command reaches the machine's shell with each of its words as it was.
+// A command reaches the machine's shell with each of its words unchanged.
 func TestCommandKeepsWords(t *testing.T) {
 	words := []string{"printf", `%s\n`, "two words", "it's", `"$HOME" $(id) \`, ""}
 	m := &Machine{image: "/image", dir: "/dir", port: 2222}

@@ -1,0 +1,39 @@
+package results
+
+import (
+	"regexp"
+	"strings"
+)
+
+// The part of a test's failures that a summary shows: the lines of a long output, such as a server's log, stay away.
+const (
+	maxFailureLines  = 12
+	maxMessageLines  = 3
+	maxFailureLength = 240
+)
+
+// message matches the first line of what a test logged, such as "    faults_test.go:187: LEAKED: got …".
+var message = regexp.MustCompile(`^ {4,}\w+\.go:\d+: `)
+
+// Failures returns the first lines of each message in the test's output, for a summary. It is empty if the test logged
+// nothing.
+func (t Test) Failures() string {
+	var shown strings.Builder
+	lines, left := 0, 0
+	for line := range strings.Lines(t.Output) {
+		line = strings.TrimRight(line, "\n")
+		if message.MatchString(line) {
+			left = maxMessageLines
+		}
+		if left == 0 || lines == maxFailureLines {
+			continue
+		}
+		left--
+		lines++
+		if len(line) > maxFailureLength {
+			line = strings.ToValidUTF8(line[:maxFailureLength], "") + "…"
+		}
+		shown.WriteString(line + "\n")
+	}
+	return shown.String()
+}
