@@ -341,9 +341,8 @@ func (s *Service) unmake(ctx context.Context, pod *state.Pod, c *state.Container
 	settle, cancel := settling(ctx)
 	defer cancel()
 	recordErr := s.dropRecord(settle, c.SandboxID, c.ID)
-	err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(settle, c.ID))
+	err := s.discard(settle, c.ID)
 	if err == nil {
-		s.opts.Cache.RemoveContainer(c.ID)
 		s.unfinished.Delete(c.Meta.Name)
 	}
 	if err = errors.Join(recordErr, err); err != nil {

@@ -29,10 +29,9 @@ func (s *Service) clearName(ctx context.Context, d *draft) error {
 		if !leftover {
 			return exists(c.Meta.Name, c.ID)
 		}
-		if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
+		if err := s.discard(ctx, c.ID); err != nil {
 			return fmt.Errorf("removing the leftover of an unfinished create: %w", err)
 		}
-		s.opts.Cache.RemoveContainer(c.ID)
 	}
 	return nil
 }
@@ -89,7 +88,16 @@ func (s *Service) removeLeftover(ctx context.Context, name string) error {
 	}
 	log.G(ctx).WithFields(log.Fields{"name": name, "containerID": inspect.ID}).
 		Info("removing container of an unfinished create")
-	return docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
+	return s.discard(ctx, inspect.ID)
+}
+
+// discard removes a container from the engine and from the cache. The engine's event may be lost.
+func (s *Service) discard(ctx context.Context, id string) error {
+	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, id)); err != nil {
+		return err
+	}
+	s.opts.Cache.RemoveContainer(id)
+	return nil
 }
 
 // neverRan reports whether a container is created, or dead after an incomplete removal.
@@ -135,10 +143,9 @@ func (s *Service) removeUnfinished(ctx context.Context, sandboxID, name string) 
 		return err
 	}
 	if err == nil && inspect.Config != nil && inspect.Config.Labels[translate.LabelSandboxID] == sandboxID {
-		if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID)); err != nil {
+		if err := s.discard(ctx, inspect.ID); err != nil {
 			return err
 		}
-		s.opts.Cache.RemoveContainer(inspect.ID)
 	}
 	s.unfinished.CompareAndDelete(name, sandboxID)
 	return nil

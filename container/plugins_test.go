@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -26,6 +27,7 @@ type accounting struct {
 	err       error
 	answering func()
 	has       map[string]bool
+	started   []string
 }
 
 func (a *accounting) CreateContainer(
@@ -45,6 +47,23 @@ func (a *accounting) UndoContainer(ctx context.Context, pod *state.Pod, c *state
 		"the engine removed it before plugins heard that it is undone")
 	testutil.Assert(a.n.t, pod.ID == c.SandboxID && c.Meta.Config != nil, "pod %v, container %v", pod, c)
 	delete(a.has, c.ID)
+}
+
+func (a *accounting) ContainerStarted(_ context.Context, _ *state.Pod, c *state.Container) {
+	a.started = append(a.started, c.ID)
+}
+
+// Plugins hear of a container that the engine has started, even if the engine's answer is lost.
+func TestPluginsHearOfAStartWithALostAnswer(t *testing.T) {
+	n, engine := newFakeNode(t)
+	a := &accounting{n: n, has: map[string]bool{}}
+	n.opts.Plugins = a
+	id := n.create(n.pod(), n.config("sleep"))
+	for _, effect := range []bool{false, true} {
+		engine.Inject("StartContainer", dockertest.Fault{AfterEffect: effect, Times: 1})
+		testutil.Fails(t, n.Start(t.Context(), id), errdefs.IsUnavailable, "Start")
+		testutil.Equal(t, slices.Contains(a.started, id), effect, "plugins heard of the start")
+	}
 }
 
 // Plugins that were asked about a new container hear when its creation is undone.

@@ -50,18 +50,20 @@ func (s *Service) Start(ctx context.Context, id string) error {
 	s.watchOOM(c)
 	startErr := s.begin(ctx, c.SandboxID, c.ID)
 	if startErr == nil || ctx.Err() != nil || errdefs.IsUnavailable(startErr) {
-		err := errors.Join(startErr, s.settle(ctx, c))
-		if err == nil {
-			s.tellStarted(ctx, pod, c.ID)
+		settleErr := s.settle(ctx, c)
+		if settleErr == nil {
+			s.tellStarted(ctx, pod, c.ID, startErr)
 		}
-		return err
+		return errors.Join(startErr, settleErr)
 	}
 	return errors.Join(startErr, s.cannotRun(ctx, c, startErr))
 }
 
-// tellStarted tells plugins of a container that has started, and perhaps already ended.
-func (s *Service) tellStarted(ctx context.Context, pod *state.Pod, id string) {
-	if c, err := s.find(id); err == nil {
+// tellStarted tells plugins of a container that has started, and perhaps already ended. If the start failed without an
+// answer of the engine, the cache shows whether the container has started.
+func (s *Service) tellStarted(ctx context.Context, pod *state.Pod, id string, startErr error) {
+	c, err := s.find(id)
+	if err == nil && (startErr == nil || c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED) {
 		s.opts.Plugins.ContainerStarted(ctx, pod, c)
 	}
 }
