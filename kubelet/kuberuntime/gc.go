@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
+	crierrors "k8s.io/cri-api/pkg/errors"
 
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -136,12 +137,13 @@ func (c *Collector) stopLate(ctx context.Context, pod *model.PodStatus) error {
 	return errors.Join(errs...)
 }
 
-// removeSandbox stops and removes a sandbox. A sandbox that was never stopped keeps its address.
+// removeSandbox stops and removes a sandbox. A sandbox that was never stopped keeps its address. A sandbox that is gone
+// counts as removed.
 func removeSandbox(ctx context.Context, runtime *cri.Runtime, id string) error {
-	if err := runtime.StopPodSandbox(ctx, id); err != nil {
-		return fmt.Errorf("stop sandbox %s: %w", id, err)
+	if err := stopSandbox(ctx, runtime, id); err != nil {
+		return err
 	}
-	if err := runtime.RemovePodSandbox(ctx, id); err != nil {
+	if err := runtime.RemovePodSandbox(ctx, id); err != nil && !crierrors.IsNotFound(err) {
 		return fmt.Errorf("remove sandbox %s: %w", id, err)
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -70,6 +72,20 @@ func TestDeadSandboxIsStopped(t *testing.T) {
 	}
 	want = []string{"stop " + first, "remove " + first}
 	testutil.Assert(t, slices.Equal(b.fake.sandboxes, want), "collected: %q, want %q", b.fake.sandboxes, want)
+}
+
+// TestGoneSandboxIsRemoved: a sandbox that another client removes meanwhile counts as removed.
+func TestGoneSandboxIsRemoved(t *testing.T) {
+	b, pod := started(t, "app:a")
+	id := b.status(pod).Sandboxes[0].ID
+	for _, call := range []string{"StopPodSandbox", "RemovePodSandbox"} {
+		b.fake.InjectError(call, status.Error(codes.NotFound, "no such sandbox"))
+	}
+	testutil.Must(t, removeSandbox(t.Context(), b.runtime, id))
+	b.fake.InjectError("RemovePodSandbox", status.Error(codes.Unavailable, "away"))
+	testutil.Fails(t, removeSandbox(t.Context(), b.runtime, id), func(err error) bool {
+		return status.Code(err) == codes.Unavailable
+	}, "removal without a runtime")
 }
 
 func TestTidyLogs(t *testing.T) {
