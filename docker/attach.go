@@ -7,14 +7,14 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// noDetachKeys is a key sequence that users do not type. The engine ends a terminal's stream at a detach sequence,
-// which cannot be turned off. The default is ctrl-p,ctrl-q. The engine holds back keys that may begin the sequence, so
-// a shell would get ctrl-p only with the next key. The first key of this sequence sets a mark in editors, which has no
-// visible effect.
+// noDetachKeys is a key sequence that users do not type. The engine ends a terminal's stream at its detach keys, and
+// has no option to turn them off. The engine holds back keys that may begin the sequence. With the default,
+// ctrl-p,ctrl-q, a shell would get ctrl-p only together with the next key. The first key of noDetachKeys sets a mark in
+// editors, which has no visible effect.
 const noDetachKeys = "ctrl-@,ctrl-^,ctrl-@,ctrl-_,ctrl-@,ctrl-^,ctrl-@,ctrl-_"
 
-// AttachContainer implements Attachments. The stream lives until it is closed
-// or ctx ends. A container that is paused fails with ErrConflict.
+// AttachContainer implements Attachments. The stream lives until it is closed or ctx ends. It fails with ErrConflict
+// for a paused container.
 func (c *Client) AttachContainer(ctx context.Context, id string, opts AttachOptions) (Stream, error) {
 	var attached client.ContainerAttachResult
 	err := c.onContainer(ctx, "attach to container", id, func(ctx context.Context, s *session) (err error) {

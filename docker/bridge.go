@@ -29,8 +29,8 @@ func lookAtBridge(ctx context.Context, api *client.Client, features *Features) e
 	}
 	options := bridge.Network.Options
 	if options[optionICC] == "false" {
-		features.BridgeFault = "the engine's default bridge keeps containers from each other (icc: false in its " +
-			"daemon.json), and pods have to reach each other: remove that setting" + useCNI
+		features.BridgeFault = "the engine's default bridge isolates containers from each other (icc: false in its " +
+			"daemon.json), but pods must reach each other: remove that setting" + useCNI
 	}
 	if options[optionAddress] != everyIPv4 {
 		features.BridgeAddress = options[optionAddress]

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// do makes one request on the current session, and gives its error a type. If there is no session, it connects first. f
-// gets a context with the request's bound. An impossible name fails before anything is sent. A request that finds the
-// engine away drops the session.
+// do makes one request with f on the current session, and gives the request's error a type, see typed. It connects
+// first if there is no session. The context of f ends with the request's time limit. do refuses an impossible object
+// name before it sends the request. If the request finds the engine away, do drops the session.
 func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session) error) (err error) {
 	if err := o.kind.check(o.object); err != nil {
 		return typed(ctx, o, err)
@@ -31,16 +31,17 @@ func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session)
 	err = f(bounded, s)
 	if ctx.Err() == nil && isDisconnect(err) {
 		if o.endless {
-			s = c.current.Load() // the stream's session may be older, but the engine is away for the current one, too
+			// An event stream may outlive its session. The engine is away for the current session, too.
+			s = c.current.Load()
 		}
 		c.drop(ctx, s, err)
 	}
 	return typed(ctx, o, err)
 }
 
-// silence is how long a request may wait before LastTimeout reports it. A deadline cannot replace it: a CRI request's
-// own deadline often comes first, and is minutes away. silence is less than the ten seconds that package state gives an
-// inspect.
+// silence is how long a request may wait for its answer before LastTimeout reports it. RequestTimeout cannot report a
+// hanging engine: it is minutes long, and the deadline of a CRI request often comes first. silence is less than the ten
+// seconds that package state gives an inspect.
 const silence = 9 * time.Second
 
 // reportSilence records a timeout for LastTimeout if a request waits longer than silence. The caller calls answered
@@ -71,16 +72,16 @@ func (c *Client) onImage(ctx context.Context, verb, ref string, f func(context.C
 	return c.short(ctx, op{verb: verb, kind: anImage, object: ref}, f)
 }
 
-// lasting makes a request with do. The request goes on if its caller leaves, because the engine would act on the end of
-// the connection. The caller gets its context's error at once.
+// lasting makes a request with do. The request goes on after its caller has left: at the end of the connection, the
+// engine would cancel a start, or cut the grace period of a stop short. The caller gets its context's error at once.
 func (c *Client) lasting(ctx context.Context, o op, f func(context.Context, *session) error) error {
 	return c.do(ctx, o, func(ctx context.Context, s *session) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		done := make(chan error, 1)
-		go func() { // it ends with the bound
-			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.bound) // the caller may leave
+		go func() { // ends with the time limit o.bound
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.bound) // outlives the caller
 			defer cancel()
 			done <- f(bounded, s)
 		}()
@@ -93,7 +94,7 @@ func (c *Client) lasting(ctx context.Context, o op, f func(context.Context, *ses
 	})
 }
 
-// doLong makes a request about one container with do. Only its context bounds it.
+// doLong makes a request about one container with do. Only ctx limits its time.
 func (c *Client) doLong(ctx context.Context, verb, id string, f func(context.Context, *session) error) error {
 	return c.do(ctx, op{verb: verb, kind: aContainer, object: id}, f)
 }

@@ -24,7 +24,7 @@ const (
 
 	// idleConnections is the number of connections kept open between calls, so that a burst of pods reuses them.
 	idleConnections = 64
-	// idleTimeout closes them when the node is quiet.
+	// idleTimeout is how long an unused connection stays open.
 	idleTimeout = 90 * time.Second
 )
 
@@ -33,11 +33,12 @@ type Options struct {
 	// Host is the engine's address, unix:///path/to/docker.sock. Empty means
 	// defaultHost. The environment (DOCKER_HOST and the like) is not read.
 	Host string
-	// RequestTimeout bounds the wait for the answer to a request. A stop gets its grace period in addition. It does not
-	// bound transfers (pulls, loads, saves, copies), checkpoints and open streams. Zero means defaultRequestTimeout.
+	// RequestTimeout bounds the wait for the answer to a request. For a stop, its grace period is added. RequestTimeout
+	// does not bound transfers (pulls, loads, saves, copies), checkpoints and open streams. Zero means
+	// defaultRequestTimeout.
 	RequestTimeout time.Duration
-	// LogDriver is the engine's log driver for containers, used in the mode blocking. An engine whose daemon.json makes
-	// this mode impossible is refused. Empty skips the check.
+	// LogDriver is the engine's log driver for containers, used with the log option mode=blocking. The client refuses
+	// an engine whose daemon.json makes this mode impossible. If LogDriver is empty, the client skips this check.
 	LogDriver string
 	// Bridge says that pods use the engine's default bridge. The bridge is then checked, see Features.BridgeFault.
 	Bridge bool
@@ -71,15 +72,15 @@ type Client struct {
 	current    atomic.Pointer[session]
 	// reloads counts how often the engine has read its configuration again.
 	reloads atomic.Int64
-	// answered and timedOut are LastAnswer and LastTimeout, of type time.Time.
+	// answered and timedOut hold the results of LastAnswer and LastTimeout, each a time.Time.
 	answered, timedOut atomic.Value
 }
 
 var _ Engine = (*Client)(nil)
 
-// Dial returns a client of the engine at opts.Host without connecting to it. An address that is not a unix socket fails
-// with ErrFailedPrecondition. criadapter shares files, namespaces and process ids with its engine, so the engine must
-// be on the same machine.
+// Dial returns a client of the engine at opts.Host without connecting to it. It fails with ErrFailedPrecondition for an
+// address that is not a unix socket. criadapter shares files, namespaces and process ids with its engine, so the engine
+// must be on the same machine.
 func Dial(opts Options) (*Client, error) {
 	opts.Host = cmp.Or(opts.Host, defaultHost)
 	if opts.RequestTimeout <= 0 {
@@ -139,8 +140,8 @@ func CheckHost(host string) error {
 // request, the negotiation would race with readers of the version. So connect negotiates before other goroutines get
 // the client.
 func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
-	// moby copies the transport. If the transport allows HTTP/2, the copy gets TLS settings, and uses TLS on the
-	// socket.
+	// The transport allows HTTP/1 only. moby copies the transport: with HTTP/2, the copy would get TLS settings, and
+	// use TLS on the socket.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	httpClient := &http.Client{

@@ -119,8 +119,8 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 			_ = api.Close()
 		}
 	}()
-	// Negotiation fails with an engine that is too old. The error of tooOld replaces that error, because it names the
-	// engine's version.
+	// Ping cannot negotiate with an engine that is too old. The error of tooOld then replaces Ping's error, because it
+	// names the engine's version.
 	ping, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	switch {
 	case ping.APIVersion == "" && err != nil:
@@ -136,7 +136,7 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// After Ping, which may make systemd start the engine.
+	// enginePID runs after Ping, because Ping may make systemd start the engine.
 	found.peer = enginePID("/proc", peer, socketPath(c.host), found.info.DockerRootDir)
 	features := found.features(api.ClientVersion())
 	if err := checkEngine(ctx, api, found, features); err != nil {
@@ -157,8 +157,8 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 	return s, c.addOCIRuntime(ctx, s, found)
 }
 
-// tooOld returns the error for an engine below minAPIVersion. It names the engine's version if the engine reports it.
-// Podman 3 has an API version below 20.10's, too, and gets the error for Podman.
+// tooOld returns the error for an engine below minAPIVersion, with the engine's version if the engine reports it.
+// Podman 3 has such an old API version, too, and gets Podman's refusal.
 func (c *Client) tooOld(ctx context.Context, apiVersion string) error {
 	name := "Docker Engine"
 	if api, err := c.newAPI(client.WithAPIVersion(apiVersion)); err == nil {

@@ -52,9 +52,9 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 	return created.ID, err
 }
 
-// create makes a container and names the engine's own platform. With the containerd image store, a request without a
-// platform makes the engine read the image twice, only to warn of a foreign platform. The engine finds only an image of
-// exactly this platform. If it finds none, create repeats the request without a platform.
+// create makes a container, and names the engine's own platform in the request. Without a platform, an engine with the
+// containerd image store reads the image twice, only to warn of a foreign platform. With a platform, the engine finds
+// only an image of exactly this platform. If there is none, create repeats the request without a platform.
 func (s *session) create(
 	ctx context.Context, options client.ContainerCreateOptions,
 ) (client.ContainerCreateResult, error) {
@@ -120,9 +120,9 @@ var removalBackoff = wait.Backoff{
 	Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 500 * time.Millisecond,
 }
 
-// RemoveContainer implements Containers. A forced removal has one conflict: another removal that is under way.
+// RemoveContainer implements Containers. A forced removal conflicts only with another removal that is under way.
 // RemoveContainer then waits until the container is gone, so that its name is free when the call succeeds. If a removal
-// fails and no container is left, it counts as a success, because no caller would repeat it.
+// fails but the container is gone, RemoveContainer succeeds, because no caller would repeat the removal.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	defer step.At("engine: remove container")()
 	return c.onContainer(ctx, "remove container", id, func(ctx context.Context, s *session) (err error) {

@@ -144,7 +144,7 @@ func TestRemove(t *testing.T) {
 				fail(w, c.then, "")
 			})
 			f.handle("GET /containers/x/json", answer(c.looks, "{}"))
-			var limit time.Duration // without one, a busy machine gets the time that it needs
+			var limit time.Duration // zero is the client's default, enough for a busy machine
 			if c.conflicts == forever {
 				limit = 500 * time.Millisecond
 			}
@@ -166,8 +166,8 @@ func TestRemoveEndsWithContext(t *testing.T) {
 	wantType(t, "RemoveContainer", f.dial(0).RemoveContainer(ctx, "x"), context.DeadlineExceeded)
 }
 
-// TestPathsStayInTheirKind shows that an id cannot reach another object of the API. A request for a wrong path would
-// get another answer than ErrNotFound.
+// TestPathsStayInTheirKind shows that an id cannot reach another object of the API. The server answers requests for
+// wrong paths with status 418, whose type is not ErrNotFound.
 func TestPathsStayInTheirKind(t *testing.T) {
 	f := newFakeServer(t)
 	reached := func(w http.ResponseWriter, _ *http.Request) { fail(w, http.StatusTeapot, "reached") }

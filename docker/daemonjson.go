@@ -50,19 +50,21 @@ func confinesNothing(text []byte) bool {
 }
 
 const (
-	// maxBufferSize is a log option that only the mode non-blocking allows.
+	// maxBufferSize is a log option that only mode=non-blocking allows.
 	maxBufferSize = "max-buffer-size"
 	// noLogOption is a log option that no log driver has.
 	noLogOption = "criadapter-asks"
 )
 
-// checkLogOptions refuses an engine that would refuse all our containers. A container inherits the log-opts of
-// daemon.json that it does not set itself, if its log driver is the same. In the mode blocking, the engine refuses
-// max-buffer-size even if it is inherited. No request lists the log-opts of daemon.json. So checkLogOptions asks for a
-// container with noLogOption, which the engine always refuses. The error names max-buffer-size if it is inherited.
+// checkLogOptions refuses an engine that would refuse all containers of pods. A container with the log driver of
+// daemon.json inherits the log-opts that it does not set itself. With mode=blocking, the engine refuses
+// max-buffer-size, even an inherited one.
+//
+// The API does not list the log-opts of daemon.json. So checkLogOptions requests a container with noLogOption, which
+// the engine always refuses. The refusal names max-buffer-size if the container would inherit it.
 func checkLogOptions(ctx context.Context, host, logDriver, apiVersion string) error {
 	attempt := container.CreateRequest{
-		// Without an image: the engine would look for the image first.
+		// The request names no image, because the engine would look for the image first.
 		Config: &container.Config{Cmd: []string{noLogOption}},
 		HostConfig: &container.HostConfig{LogConfig: container.LogConfig{Type: logDriver, Config: map[string]string{
 			"mode": string(container.LogModeBlocking), noLogOption: "",
@@ -75,9 +77,9 @@ func checkLogOptions(ctx context.Context, host, logDriver, apiVersion string) er
 	if !strings.Contains(answer, maxBufferSize) {
 		return nil
 	}
-	return refusal("log-opts of the engine's daemon.json has %s. The engine adds it to containers of its log-driver "+
-		"%s and refuses it in the mode blocking. Pods use that mode so that no output is lost; remove it, or choose "+
-		"another log-driver in daemon.json", maxBufferSize, logDriver)
+	return refusal("log-opts of the engine's daemon.json has %s. Containers with its log-driver %s inherit this "+
+		"option, and the engine refuses it in blocking mode, which pods use so that no output is lost: remove the "+
+		"option, or choose another log-driver in daemon.json", maxBufferSize, logDriver)
 }
 
 // maxAnswer bounds the size of an answer, in bytes.

@@ -69,8 +69,7 @@ type Containers interface {
 	// the container has stopped. It succeeds for a container that does not run. A stop that has begun goes on after the
 	// end of ctx.
 	StopContainer(ctx context.Context, id string, grace time.Duration) error
-	// KillContainer sends a signal such as "SIGKILL". A container that does
-	// not run fails with ErrConflict.
+	// KillContainer sends a signal such as "SIGKILL". It fails with ErrConflict for a container that does not run.
 	KillContainer(ctx context.Context, id, signal string) error
 	// RemoveContainer kills the container if it runs and removes it with its
 	// anonymous volumes.
@@ -81,8 +80,8 @@ type Containers interface {
 	// container's next start on. It does nothing for a container without a note. LimitNote, Adjust and Adjustment find
 	// a note by the container's full id only, not by its name.
 	LimitNote(ctx context.Context, id string, limits NoteLimits) (NoteLimits, error)
-	// Adjust puts the changes of plugins into the note of a container that has not started. A container without a note
-	// fails with errdefs.ErrNotImplemented.
+	// Adjust puts the changes of plugins into the note of a container that has not started. It fails with
+	// errdefs.ErrNotImplemented for a container without a note.
 	Adjust(ctx context.Context, id string, adjustment ocinote.Adjustment) error
 	// Adjustment returns the changes of plugins in a container, nil for none.
 	Adjustment(ctx context.Context, id string) (*ocinote.Adjustment, error)
@@ -119,10 +118,10 @@ type NoteLimits struct {
 // Checkpoints is the part of Engine that checkpoints and restores containers. Calls that need CRIU fail on an engine
 // without it, see Features.NoCheckpoint.
 type Checkpoints interface {
-	// PauseContainer freezes all processes of a running container. A container that is paused fails with ErrConflict.
+	// PauseContainer freezes all processes of a running container. It fails with ErrConflict for a paused container.
 	PauseContainer(ctx context.Context, id string) error
-	// UnpauseContainer lets the processes of a paused container run again. A container that is not paused fails, with
-	// an error whose type depends on the engine.
+	// UnpauseContainer lets the processes of a paused container run again. It fails for a container that is not paused.
+	// The type of this error depends on the engine.
 	UnpauseContainer(ctx context.Context, id string) error
 	// CreateCheckpoint writes the processes of a container with CRIU into the directory dir/name, which it makes. The
 	// processes go on afterwards. A paused container cannot be checkpointed before engine 23. Only ctx bounds the call.

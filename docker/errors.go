@@ -79,7 +79,7 @@ func (a engineAnswer) Error() string { return strings.TrimPrefix(a.error.Error()
 
 func (a engineAnswer) Unwrap() error { return a.error }
 
-// described is an error of a type, with a text that need not repeat the type.
+// described is an error of the type kind, with a text that need not repeat the text of kind.
 type described struct {
 	kind error
 	text string
@@ -130,7 +130,7 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// refusal is the error of an engine with which criadapter does not work. Operators read its sentence in Status, and in
+// refusal returns the error for an engine that cannot run pods here. Operators read its text in the Status RPC, and in
 // the error of every call.
 func refusal(format string, args ...any) error {
 	return errdefs.ErrFailedPrecondition.WithMessage(fmt.Sprintf(format, args...))

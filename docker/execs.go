@@ -6,8 +6,7 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// CreateExec implements Execs. A container that does not run, or is paused,
-// fails with ErrConflict.
+// CreateExec implements Execs. It fails with ErrConflict for a container that does not run or is paused.
 func (c *Client) CreateExec(ctx context.Context, containerID string, opts ExecOptions) (string, error) {
 	var created client.ExecCreateResult
 	err := c.onContainer(ctx, "create exec in container", containerID,

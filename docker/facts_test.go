@@ -122,7 +122,8 @@ func TestCanLowerOOMScore(t *testing.T) {
 	}
 }
 
-// TestInUserNamespace has the maps of a machine, of a system container, and of one with several ranges.
+// TestInUserNamespace has the uid_map files of a machine, of a system container, and of a namespace with several
+// ranges.
 func TestInUserNamespace(t *testing.T) {
 	dir := t.TempDir()
 	testutil.Assert(t, !inUserNamespace(dir), "without a map")
@@ -146,7 +147,7 @@ func TestFeaturesOfTheBridge(t *testing.T) {
 		got, err := c.Features(testContext(t))
 		testutil.Must(t, errors.Join(err, c.Close()))
 		testutil.Assert(t, (got.BridgeAddress == "192.0.2.1") == bridge && got.BridgeIPv6 == bridge,
-			"dialed with the bridge %t: it publishes at %q, with IPv6 %t", bridge, got.BridgeAddress, got.BridgeIPv6)
+			"with Options.Bridge %t it publishes at %q, with IPv6 %t", bridge, got.BridgeAddress, got.BridgeIPv6)
 	}
 }
 
@@ -156,6 +157,6 @@ func FuzzHasCapability(f *testing.F) {
 	f.Add("CapEff:\t-1\nCapEff:\t0\n", uint(200))
 	f.Fuzz(func(t *testing.T, status string, number uint) {
 		testutil.Assert(t, strings.Contains(status, "CapEff:") || hasCapability(status, number),
-			"a text that does not say means no")
+			"a status without CapEff counts as a missing capability")
 	})
 }

@@ -32,8 +32,8 @@ type Features struct {
 	// Runtimes are the names of the OCI runtimes, in lexical order.
 	Runtimes []string
 	// SandboxedRuntimes are the runtimes, DefaultRuntime included, that give a container a virtual machine or a network
-	// stack of its own (Kata Containers, gVisor). These take the interfaces of the network namespace when they boot.
-	// They are in lexical order.
+	// stack of its own (Kata Containers, gVisor). These runtimes take the interfaces of the network namespace when they
+	// boot. The names are in lexical order.
 	SandboxedRuntimes []string
 	// PodSandboxRuntimes are the SandboxedRuntimes that run all containers of a pod in one sandbox: gVisor's runsc and
 	// OwnShims. They are in lexical order.
@@ -44,8 +44,8 @@ type Features struct {
 	// ScriptedRuntimes are the runtimes with runtimeArgs in daemon.json, in lexical order. A shell script of the engine
 	// starts them with these arguments.
 	ScriptedRuntimes []string
-	// RecursiveReadOnly are the runtimes that make a mount read-only with all mounts below it. The engine and the
-	// kernel support it, too.
+	// RecursiveReadOnly are the runtimes that make a mount read-only with all mounts below it. It is empty if the
+	// engine or the kernel cannot make such mounts.
 	RecursiveReadOnly []string
 	// OCIRuntime is the runtime that reads ContainerSpec.Note.
 	OCIRuntime OCIRuntime
@@ -67,8 +67,8 @@ type Features struct {
 	BridgeFault string
 	// CDI says whether the engine injects CDI devices.
 	CDI bool
-	// NoCheckpoint says what the engine lacks to checkpoint and restore containers. It is empty if the engine can do
-	// both.
+	// NoCheckpoint says what the engine lacks to checkpoint and restore containers. It is empty if the engine lacks
+	// nothing.
 	NoCheckpoint string
 	// HugePages are the sizes of huge pages ("2MB") that the controller hugetlb limits on this node, in lexical order.
 	HugePages []string
@@ -77,7 +77,7 @@ type Features struct {
 	// NegativeOOMScore says whether containers can get a negative
 	// oom_score_adj. It is false when the engine lacks CAP_SYS_RESOURCE.
 	NegativeOOMScore bool
-	// InUserNamespace says that the engine, and so the node, is in a user namespace, which has not all ids.
+	// InUserNamespace says that the engine, and so the node, is in a user namespace that does not map all ids.
 	InUserNamespace bool
 	// Limits are the resource limits of the engine's own process, which its containers inherit, in lexical order of
 	// their names. Without CAP_SYS_RESOURCE, no container can get a higher hard limit.
@@ -114,8 +114,8 @@ func (f Features) JoinsCNI(runtime string) bool {
 	return !slices.Contains(f.SandboxedRuntimes, runtime) || f.RunsPodSandboxes(runtime)
 }
 
-// MissingProgramCode is the exit code of the engine's commands whose program is missing. Docker Engine 28.0 is the
-// first with the code of shells.
+// MissingProgramCode is the exit code of an exec whose program is missing: 127 as in shells, and 126 before Docker
+// Engine 28.0.
 func (f Features) MissingProgramCode() int {
 	if versionLess(f.ServerVersion, "28.0") {
 		return 126

@@ -58,7 +58,7 @@ func newerSpecs() map[string]ContainerSpec {
 	}
 }
 
-// versionBefore has for each API version of newerFields the version before it.
+// versionBefore maps each API version of newerFields to the API version before it.
 var versionBefore = map[string]string{
 	"1.42": "1.41", "1.43": "1.42", "1.44": "1.43", "1.45": "1.44", "1.46": "1.45", "1.48": "1.47", "1.56": "1.55",
 }
@@ -75,7 +75,7 @@ func TestCheckSpec(t *testing.T) {
 			wantType(t, "the version before", err, errdefs.ErrNotImplemented)
 			testutil.Assert(t, err == nil || strings.Contains(err.Error(), field.name+" needs API "+field.since),
 				"%q does not name the field and the version", err)
-			testutil.Check(t, CheckSpec(spec, Features{APIVersion: field.since}), "the version that brought it")
+			testutil.Check(t, CheckSpec(spec, Features{APIVersion: field.since}), "the version that introduced it")
 		})
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The client notes the time of each answer, and of each request that waits too long. A request that its caller gives up
-// early is not noted.
+// The client records when the engine last answered, and when a request last waited too long. A request that its caller
+// gives up early does not count.
 func TestLastAnswerAndTimeout(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("GET /containers/hangs/json", f.hang())
 	c := f.dial(300 * time.Millisecond)
 	ctx := testContext(t)
 	testutil.Assert(t, c.LastAnswer().IsZero() && c.LastTimeout().IsZero(),
-		"something is noted before the first request")
+		"LastAnswer or LastTimeout is set before the first request")
 	for _, call := range []func() error{
 		func() error { return c.Ping(ctx) },
 		func() error { return c.RemoveContainer(ctx, "unknown") }, // an error is an answer
@@ -26,7 +26,7 @@ func TestLastAnswerAndTimeout(t *testing.T) {
 		before := time.Now()
 		_ = call()
 		if !c.LastAnswer().After(before) {
-			t.Errorf("an answer is not noted, the last one is %v", c.LastAnswer())
+			t.Errorf("an answer does not move LastAnswer from %v", c.LastAnswer())
 		}
 	}
 	answered := c.LastAnswer()
@@ -34,7 +34,7 @@ func TestLastAnswerAndTimeout(t *testing.T) {
 	defer cancel()
 	_, err := c.InspectContainer(hurry, "hangs")
 	wantType(t, "with the caller's deadline", err, context.DeadlineExceeded)
-	testutil.Assert(t, c.LastTimeout().IsZero(), "the caller's deadline is noted")
+	testutil.Assert(t, c.LastTimeout().IsZero(), "LastTimeout counts the caller's deadline")
 	_, err = c.InspectContainer(ctx, "hangs")
 	wantType(t, "without an answer", err, errdefs.ErrUnavailable)
 	if c.LastTimeout().IsZero() || !c.LastAnswer().Equal(answered) {
@@ -42,8 +42,8 @@ func TestLastAnswerAndTimeout(t *testing.T) {
 	}
 }
 
-// CRI requests have deadlines that are earlier than the client's. A hanging engine is noted nevertheless, while the
-// request still waits.
+// The deadlines of CRI requests come before the client's timeout. LastTimeout reports a hanging engine nevertheless,
+// while the request still waits.
 func TestLastTimeoutWithADeadlineOfTheCaller(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *Client) error{
 		"inspect": func(ctx context.Context, c *Client) error {
@@ -61,10 +61,10 @@ func TestLastTimeoutWithADeadlineOfTheCaller(t *testing.T) {
 			ctx, cancel := context.WithTimeout(testContext(t), 3900*time.Millisecond)
 			defer cancel()
 			ended := testutil.Go(func() error { return call(ctx, c) })
-			testutil.Until(t, "the missing answer is noted", func() bool { return !c.LastTimeout().IsZero() })
+			testutil.Until(t, "LastTimeout reports the silence", func() bool { return !c.LastTimeout().IsZero() })
 			select {
 			case err := <-ended:
-				t.Errorf("it is noted at the end of the request: %v", err)
+				t.Errorf("LastTimeout is set only at the end of the request: %v", err)
 			default:
 				cancel()
 				wantType(t, "a caller that gives up", <-ended, context.Canceled)
@@ -73,7 +73,7 @@ func TestLastTimeoutWithADeadlineOfTheCaller(t *testing.T) {
 	}
 }
 
-// A stop is not noted as hanging before its grace period has passed.
+// LastTimeout does not count a stop before its grace period has passed.
 func TestLastTimeoutOfAStopIsAfterItsGrace(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("POST /containers/slow/stop", f.hang())
@@ -81,5 +81,5 @@ func TestLastTimeoutOfAStopIsAfterItsGrace(t *testing.T) {
 	ctx, cancel := context.WithTimeout(testContext(t), 600*time.Millisecond)
 	defer cancel()
 	wantType(t, "with the caller's deadline", c.StopContainer(ctx, "slow", time.Second), context.DeadlineExceeded)
-	testutil.Assert(t, c.LastTimeout().IsZero(), "a stop within its grace period is noted")
+	testutil.Assert(t, c.LastTimeout().IsZero(), "LastTimeout counts a stop within its grace period")
 }

@@ -20,9 +20,11 @@ type Identity struct {
 }
 
 // InitialIdentity returns the identity that the first process of a running container began with, with names and the
-// image's own groups resolved. The Docker API does not have it, and the process may have changed it since.
+// image's own groups resolved. The Docker API does not report this identity, and the process may have changed its
+// identity since.
 //
-// It reads the OCI specification in the container's bundle. containerd's shim is the parent of the process.
+// It reads the OCI specification in the container's bundle. It finds the bundle through containerd's shim, the parent
+// of the process.
 //
 // It fails with ErrNotFound if the container has ended or its runtime has no such shim. It fails in the same way if the
 // shim is in other namespaces than this program.

@@ -11,11 +11,12 @@ import (
 // noName is the placeholder of engines below API 1.43 for a missing part of an image's name.
 const noName = "<none>"
 
-// tidyNames makes an image's names the same for all engines. The result has no placeholders or duplicates, and names by
-// digest are only in tidyDigests. Engines with the containerd image store list digests of a pulled image among its
-// tags, too. An image that lacks this platform has a bare digest among its digests. These engines list the digest of
-// one repository only. Their image ids are manifest digests, so tidyNames adds the id as a digest of each repository
-// among the tags.
+// tidyNames makes an image's names the same for all engines. Its results have no placeholders or duplicates, and only
+// tidyDigests has names by digest.
+//
+// Engines with the containerd image store list digests of a pulled image among its tags, too. For an image that lacks
+// this platform, they list a bare digest. They list the digest of one repository only. The image ids of these engines
+// are manifest digests, so tidyNames adds the id as a digest of each repository among the tags.
 func tidyNames(id string, tags, digests []string, containerdImageStore bool) (tidyTags, tidyDigests []string) {
 	add := func(names *[]string, name string) {
 		if !strings.Contains(name, noName) && !slices.Contains(*names, name) {

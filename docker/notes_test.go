@@ -40,7 +40,8 @@ func TestVolumesOfAnImageAreMapped(t *testing.T) {
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "no disk"), "after an error of the engine: %v", err)
 }
 
-// A container's note names the container's own runtime as the one behind criadapter-oci, even if it is not the default.
+// The note names the container's own runtime as the runtime behind criadapter-oci, even if it is not the engine's
+// default.
 func TestRuntimeBehindANote(t *testing.T) {
 	p := newProbed(t)
 	p.change(func() {
@@ -77,7 +78,7 @@ func newNotedClient(t *testing.T) (*Client, ocinote.Dir) {
 	return c, own.notes
 }
 
-// The limits of a note change, and nothing else of it.
+// LimitNote changes the limits of a note, and no other field.
 func TestLimitsOfANote(t *testing.T) {
 	id := strings.Repeat("0a", 32)
 	c, notes := newNotedClient(t)

@@ -45,7 +45,7 @@ type probe struct {
 	api      *client.Client
 	runtime  OCIRuntime
 	engineID string
-	// arch is the engine's, in GOARCH terms.
+	// arch is the engine's architecture, in GOARCH terms.
 	arch    string
 	selinux bool
 }
@@ -173,8 +173,8 @@ func (p probe) proveRecursive(ctx context.Context) error {
 }
 
 // checkRecursive fails unless the mount at probeRecursive and all mounts below it have the option ro. At least one
-// mount below it must be writable in the other copy, below probeWritable. Otherwise nothing shows that the option rro
-// works.
+// mount below it must be writable below probeWritable, where the same directory is mounted. Otherwise the result would
+// not show that the option rro works.
 func checkRecursive(mountinfo string) error {
 	writable := map[string]bool{}
 	var readOnly []string
@@ -226,7 +226,9 @@ func (p probe) run(ctx context.Context, note ocinote.Note, mounts []mount.Mount,
 	if err != nil {
 		settle, cancel := settling()
 		defer cancel()
-		_ = p.remove(settle, name) // only the answer may be lost; tidyProbes removes what stays
+		// The container may exist although its answer was lost. If this removal fails, tidyProbes removes the container
+		// later.
+		_ = p.remove(settle, name)
 		return err
 	}
 	defer func() {

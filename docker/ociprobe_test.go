@@ -37,9 +37,9 @@ type probed struct {
 	starts, failing atomic.Int64
 	// slow is how long a start takes, in nanoseconds.
 	slow atomic.Int64
-	// old makes its program too old to know GroupsOf.
+	// old makes the runtime's program too old to know GroupsOf.
 	old atomic.Bool
-	// notes is the directory of its notes.
+	// notes is the runtime's directory of notes.
 	notes ocinote.Dir
 }
 
@@ -118,7 +118,7 @@ func (p *probed) dialAuto() *Client {
 	return c
 }
 
-// Features that did not work are tried again, and features that worked are not.
+// A feature is probed again if its probe failed, and not probed again once it has worked.
 func TestProofIsCompletedLater(t *testing.T) {
 	p := newProbed(t)
 	p.failing.Store(1)
@@ -194,12 +194,13 @@ func TestProgramThatIsTooOld(t *testing.T) {
 	key := proofKey{EngineID: "engine", Note: probe{engineID: "engine"}.groupNote()}
 	now, err := key.digest()
 	testutil.Must(t, err)
-	key.Note.Process.GroupsOf = "" // as criadapter tested it before it had the field
+	// This is the key from before criadapter had the field.
+	key.Note.Process.GroupsOf = ""
 	before, err := key.digest()
 	testutil.Assert(t, err == nil && before != now, "an earlier proof still counts: %v", err)
 }
 
-// Callers that leave before the proof is made, as health checks do, do not make it begin anew each time.
+// Callers that leave before the proof is made, as health checks do, do not make the proof begin anew each time.
 func TestImpatientCallersShareAProof(t *testing.T) {
 	p := newProbed(t)
 	p.slow.Store(int64(300 * time.Millisecond))
@@ -234,7 +235,7 @@ func TestReasonOfNoRecursiveMounts(t *testing.T) {
 		strings.Contains(text.String(), "no memory"), "the log is %s", text.String())
 }
 
-// A hanging proof delays no request for longer than proofTimeout. Until the proof is made, the last one counts.
+// A hanging proof delays no request for longer than proofTimeout. Until the proof is made, the previous proof counts.
 func TestHangingProofDoesNotKeepTheEngineAway(t *testing.T) {
 	for name, last := range map[string]OCIRuntime{
 		"nothing works":   {Name: "criadapter", Fault: "broken"},
@@ -330,7 +331,8 @@ func TestProgramsAreIdentified(t *testing.T) {
 	testutil.Assert(t, filepath.IsAbs(found.Path) && found.Size != 0, "on PATH: %+v", found)
 }
 
-// If the answer to the create of a probe is lost, the probe is removed by its name. No later proof may come.
+// If the answer to the create of a probe is lost, the probe is removed by its name at once. A later proof, which would
+// remove it, may never run.
 func TestProbeWithALostAnswerIsRemoved(t *testing.T) {
 	p := newProbed(t)
 	var created, removed atomic.Int64
@@ -382,7 +384,8 @@ func TestProbesAloneAreTidied(t *testing.T) {
 	testutil.Assert(t, slices.Equal(got, []string{"probe"}), "removed are %v", got)
 }
 
-// Notes of removed containers go. A node may have thousands of ended containers, so they are not listed for that.
+// Notes of removed containers are removed, too. The cleanup does not list all containers, because a node may have
+// thousands of ended ones.
 func TestNotesOfRemovedContainersAreTidied(t *testing.T) {
 	p := newProbed(t)
 	p.change(func() { p.info.ID = "this" })
@@ -443,7 +446,7 @@ func TestProofOfEverythingIsForGood(t *testing.T) {
 	}
 }
 
-// Nothing is started for user namespaces on an engine with SELinux.
+// On an engine with SELinux, no container is started to probe user namespaces.
 func TestNoUserNamespacesWithSELinux(t *testing.T) {
 	p := newProbed(t)
 	p.change(func() { p.info.SecurityOptions = []string{"name=selinux"} })

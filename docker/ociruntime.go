@@ -55,8 +55,8 @@ const installRuntime = `install criadapter-oci and, for an engine before 23, add
 	"to daemon.json (systemctl reload docker), or use --oci-runtime=auto"
 
 // findOCIRuntime returns the engine's OCI runtime and the real runtime behind it. Both are empty if the engine has
-// none. A runtime in daemon.json comes before the shim, because the engine passes its own options only to a runtime
-// there.
+// none. A runtime in daemon.json takes precedence over the shim, because the engine passes its own options only to
+// runtimes in daemon.json.
 func findOCIRuntime(info system.Info, shim bool) (OCIRuntime, ocinote.Runtime, error) {
 	for _, name := range slices.Sorted(maps.Keys(info.Runtimes)) {
 		runtime := info.Runtimes[name].Runtime

@@ -26,8 +26,8 @@ func dialOCI(t *testing.T, own *engine.Engine, mode docker.OCIRuntimeMode) *dock
 	return client
 }
 
-// awaitOCI waits until the client's OCI runtime, or its error, is as wanted, and returns the engine's features. Only a
-// slow machine has to wait: a request does not wait for the whole test of a runtime there, and a later request has the
+// awaitOCI waits until wanted accepts the client's OCI runtime or its error, and returns the engine's features. On a
+// slow machine, the first request does not wait for the whole test of the runtime, and only a later request has the
 // result.
 func awaitOCI(
 	t *testing.T, client *docker.Client, wanted func(docker.OCIRuntime, error) bool,
@@ -42,16 +42,16 @@ func awaitOCI(
 	return features
 }
 
-// works is the wanted result of a runtime that works.
+// works accepts a runtime that works.
 func works(r docker.OCIRuntime, err error) bool { return err == nil && r.Works() }
 
-// worksIfThere is the wanted result of an engine that may have no such runtime.
+// worksIfThere accepts a runtime that works, and an engine without such a runtime.
 func worksIfThere(r docker.OCIRuntime, err error) bool {
 	return err == nil && (r.Name == "" || r.Works() && r.RecursiveReadOnly)
 }
 
-// TestRigOCIRuntimeIsProven connects to a real engine with the runtime, one where it
-// is broken, and one without.
+// TestRigOCIRuntimeIsProven connects to three real engines: with the runtime, with a broken runtime, and without the
+// runtime.
 func TestRigOCIRuntimeIsProven(t *testing.T) {
 	env := rigenv.Require(t)
 	broken := filepath.Join(t.TempDir(), "criadapter-oci")
@@ -168,8 +168,8 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	testutil.Assert(t, err == nil && len(left) == 1 && left[0] == foreign, "left are %v, %v", left, err)
 }
 
-// User namespaces are announced only if the test container had one. It has none with a storage driver that does not use
-// the kernel's overlay.
+// User namespaces are announced only if a test container could join one. With a storage driver that does not use the
+// kernel's overlay, it cannot.
 func TestRigUserNamespacesNeedLayers(t *testing.T) {
 	env := rigenv.Require(t)
 	own, _ := startEngine(t, env, map[string]any{"storage-driver": engine.CopyDriver(env)})

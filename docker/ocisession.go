@@ -51,7 +51,8 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 		installRuntime)
 }
 
-// addOwnShims adds the runtimes with a shim of their own. criadapter-oci can run such a shim if it is a shim itself.
+// addOwnShims adds the runtimes with a shim of their own. criadapter-oci can run such a shim if the engine uses
+// criadapter-oci as a shim, too.
 func (s *session) addOwnShims(f facts) {
 	s.features.OwnShims = ownShims(s.runtimes, witness("/proc", f.peer))
 	all := slices.AppendSeq(slices.Clone(s.features.PodSandboxRuntimes), maps.Keys(s.features.OwnShims))
@@ -59,7 +60,7 @@ func (s *session) addOwnShims(f facts) {
 	s.features.PodSandboxRuntimes = all
 }
 
-// distrust keeps new containers from the runtime until the next look at the engine. Existing pods keep it.
+// distrust keeps the runtime out of new containers until the next look at the engine. Existing pods keep the runtime.
 func (s *session) distrust(ctx context.Context, reason error) {
 	s.features.OCIRuntime.Fault = reason.Error()
 	if s.nextLook.IsZero() {

@@ -25,8 +25,8 @@ func startWithShim(t *testing.T, env rigenv.Env, config map[string]any) *engine.
 	return engine.ForTest(t, engine.Options{Env: env, Config: config, Path: filepath.Dir(env.OCIRuntime)})
 }
 
-// TestRigShimNeedsNoConfiguration connects to an engine whose daemon.json has no word of the runtime, and on whose PATH
-// the shim is: Docker Engine 23 and newer run it, older ones are left alone.
+// TestRigShimNeedsNoConfiguration connects to an engine whose daemon.json does not mention the runtime, and on whose
+// PATH the shim is. Docker Engine 23 and newer run the shim. Older engines go without the runtime.
 func TestRigShimNeedsNoConfiguration(t *testing.T) {
 	const shim = "io.containerd.criadapter.v2"
 	env := rigenv.Require(t)

@@ -28,8 +28,8 @@ func pullError(err error) error {
 	return registryError(engineAnswer{err}.Error())
 }
 
-// registryMessage recognises a registry's refusal by the beginning or the end of the engine's message. One of them is
-// set.
+// registryMessage recognises a registry's refusal by the beginning or the end of the engine's message. Either prefix or
+// suffix is set.
 type registryMessage struct {
 	prefix, suffix string
 	kind           error

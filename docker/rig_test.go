@@ -51,7 +51,8 @@ func TestFeaturesOfTheRig(t *testing.T) {
 		features.Seccomp, "%+v, but the rig is %+v", features, env)
 }
 
-// TestSystemFeatures does the same with the installed engine. Another program may serve its socket.
+// TestSystemFeatures compares the Features of the installed engine with the rig's facts. Another program may serve the
+// engine's socket.
 func TestSystemFeatures(t *testing.T) {
 	env := rigenv.RequireSystem(t)
 	c, err := docker.Dial(docker.Options{Host: env.DockerHost})
@@ -117,7 +118,7 @@ func TestPullCancelled(t *testing.T) {
 			}
 		}})
 	testutil.Assert(t, errors.Is(err, context.Canceled) && signs.Load() != 0,
-		"after %d signs of life: %v", signs.Load(), err)
+		"after %d progress reports: %v", signs.Load(), err)
 }
 
 // TestAnonymousVolumesGo shows that the removal of a container removes its anonymous volumes, too.

@@ -32,7 +32,7 @@ type session struct {
 // outdated reports whether the engine is due for another look.
 func (s *session) outdated() bool { return !s.nextLook.IsZero() && time.Now().After(s.nextLook) }
 
-// setRuntime sets the runtime behind criadapter-oci in the note of a new container: the container's own.
+// setRuntime writes the container's own runtime into the note of a new container. criadapter-oci calls that runtime.
 func (s *session) setRuntime(note *ocinote.Note, spec ContainerSpec) (err error) {
 	if spec.Host != nil && s.features.OwnShims[spec.Host.Runtime] != "" {
 		note.Runtime = ocinote.Runtime{Shim: s.features.OwnShims[spec.Host.Runtime]}

@@ -245,13 +245,13 @@ func TestNoRequestWaitsForAnotherLook(t *testing.T) {
 	testutil.Check(t, c.Ping(testContext(t)))
 	<-looked
 	err := c.Ping(testContext(t))
-	testutil.Assert(t, err == nil && c.current.Load() == old, "while the engine is looked at: %v", err)
+	testutil.Assert(t, err == nil && c.current.Load() == old, "during another look at the engine: %v", err)
 	close(answer)
 	testutil.Until(t, "the look has failed", func() bool { return len(c.connecting) == 0 })
 	err = c.Ping(testContext(t))
 	testutil.Assert(t, err == nil && c.current.Load() == old, "after a look that failed: %v", err)
 	f.handle("GET /info", nil)
-	testutil.Until(t, "the engine is looked at", func() bool {
+	testutil.Until(t, "another look succeeds", func() bool {
 		return c.Ping(testContext(t)) == nil && c.current.Load() != old
 	})
 }
@@ -301,7 +301,7 @@ func TestTooSlow(t *testing.T) {
 	err := c.StartContainer(testContext(t), "x")
 	wantType(t, "past the request timeout", err, errdefs.ErrUnavailable)
 	testutil.Assert(t, !errors.Is(err, context.DeadlineExceeded),
-		"%v is the caller's deadline too, which has not passed", err)
+		"%v counts as the caller's deadline, which has not passed", err)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	err = c.StartContainer(ctx, "x")

@@ -62,8 +62,8 @@ func TestStartOutlivesItsCaller(t *testing.T) {
 	})
 }
 
-// outlivesItsCaller checks that the engine keeps its client when the caller of a call leaves. A caller that has left
-// before makes no request.
+// outlivesItsCaller checks that the engine keeps its client when the caller of a call leaves. A caller that left before
+// the call makes no request.
 func outlivesItsCaller(t *testing.T, request string, call func(context.Context, *Client) error) {
 	t.Helper()
 	f := newFakeServer(t)

@@ -34,7 +34,7 @@ func (f *fakeServer) takeOver() <-chan io.ReadWriteCloser {
 func attachShortly(t *testing.T) (stream Stream, conn io.ReadWriteCloser, timeout time.Duration) {
 	t.Helper()
 	for timeout = 500 * time.Millisecond; ; timeout *= 2 {
-		f := newFakeServer(t) // the last one may still answer
+		f := newFakeServer(t) // a new server, because the previous one may still answer
 		conns := f.takeOver()
 		stream, err := f.dial(timeout).AttachExec(testContext(t), "e", ExecOptions{})
 		if err == nil {

@@ -76,10 +76,10 @@ func checkVisible(peer int, root string) error {
 // maxLooks bounds how many running containers checkRunning looks for.
 const maxLooks = 8
 
-// checkRunning recognises an engine of another machine that is forwarded to a socket here: its running containers have
-// no process or directory here. One container that has them, or may have ended, shows an engine of this machine. Docker
-// can list a container as running for days after its process has ended, if it has missed the end. checkRunning accepts
-// an engine without running containers.
+// checkRunning recognises an engine of another machine whose socket is forwarded to this machine: its running
+// containers have no process or directory here. One container that has both here, or that may have ended, suffices to
+// accept the engine. Docker can list a container as running for days after its process has ended, if Docker has missed
+// the end. checkRunning accepts an engine without running containers.
 func checkRunning(ctx context.Context, api *client.Client, root string) error {
 	// Without the filter, a limit also lists ended containers.
 	list, err := api.ContainerList(ctx, client.ContainerListOptions{
@@ -93,13 +93,14 @@ func checkRunning(ctx context.Context, api *client.Client, root string) error {
 		}
 	}
 	return refusal("the engine's container %.12s has no process or directory here, so the engine runs on another "+
-		"machine: run criadapter next to it. If it runs here, it has missed the container's end: restart it",
+		"machine: run criadapter on that machine. If the engine runs here, it has missed the container's end: "+
+		"restart the engine",
 		list.Items[0].ID)
 }
 
 // isForeign reports whether a listed container runs and has no process or directory here.
 func isForeign(ctx context.Context, api *client.Client, root, id string) (bool, error) {
-	for range 2 { // it may end between the inspect and the look
+	for range 2 { // the container may end between the inspect and checkOurs
 		inspected, err := api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 		if hasType(err) {
 			return false, nil
@@ -118,7 +119,7 @@ func isForeign(ctx context.Context, api *client.Client, root, id string) (bool, 
 	return true, nil
 }
 
-// checkOurs looks for the traces of a running container on this machine.
+// checkOurs fails with os.ErrNotExist if a running container has no process or no directory on this machine.
 func checkOurs(root, id string, pid int) error {
 	if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid))); err != nil {
 		return err

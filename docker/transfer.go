@@ -73,8 +73,8 @@ type transferStep struct {
 	position int64
 }
 
-// update records a message, and reports whether it is another step than the last one of its layer. Engines with the
-// containerd image store repeat every layer's step each 100 ms, even if nothing arrives.
+// update records a message, and reports whether it changes the step of its layer. Engines with the containerd image
+// store repeat every layer's step each 100 ms, even if nothing arrives.
 func (t transferred) update(message jsonstream.Message) bool {
 	now := transferStep{status: message.Status}
 	if message.Progress != nil {

@@ -23,8 +23,8 @@ func (e *Engine) disconnect() {
 	}
 }
 
-// Back brings the engine back. It shows containers that ended meanwhile as ended. It has forgotten earlier events, late
-// ones among them. A closed engine stays away.
+// Back brings the engine back. Containers that ended meanwhile then show as ended. The engine has forgotten all earlier
+// events, and publishes no die event that was still due. A closed engine stays away.
 func (e *Engine) Back() {
 	e.log.forget()
 	e.mu.Lock()

@@ -137,7 +137,7 @@ func mustRun(act func(*container) error) func(*container) error {
 	}
 }
 
-// withContainer does something to a container under the lock.
+// withContainer calls act with a container, under the lock.
 func (e *Engine) withContainer(id string, act func(*container) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

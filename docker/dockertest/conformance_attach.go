@@ -47,8 +47,8 @@ func testAttachTTY(t *testing.T, s *suite) {
 		testutil.Must(t, err)
 		_, err = io.WriteString(stream, word+"\n")
 		testutil.Must(t, err)
-		// A real terminal echoes what is typed, and ends lines with CR LF. Output that the previous client did not read
-		// may come first.
+		// A real terminal echoes its input, and ends lines with CR LF. Output that the previous client did not read may
+		// come first.
 		got, err := readThrough(stream, word)
 		testutil.Assert(t, err == nil, "read %q, %v, and not %q", got, err, word)
 		testutil.Must(t, stream.CloseWrite())
@@ -114,7 +114,7 @@ func testAttachEnded(t *testing.T, s *suite) {
 	testutil.Must(t, err)
 	defer func() { _ = late.Close() }()
 	_, err = io.ReadAll(late)
-	wantError(t, "reading what an ended container writes", err, context.DeadlineExceeded)
+	wantError(t, "reading the stream of an ended container", err, context.DeadlineExceeded)
 
 	log, err := s.Engine.ContainerLogs(withPatience(t), id, allStreams)
 	testutil.Must(t, err)

@@ -36,7 +36,7 @@ func testNoCheckpoint(t *testing.T, s *suite) {
 		t.Error("an engine that cannot checkpoint wrote a checkpoint")
 	}
 	testutil.Assert(t, s.Engine.RestoreContainer(ctx, s.create(t, s.shell(longCommand)), "none") != nil,
-		"a checkpoint that is not there was restored")
+		"a missing checkpoint was restored")
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	testutil.Must(t, w.WriteHeader(&tar.Header{Name: "copied", Mode: 0o644}))

@@ -123,14 +123,14 @@ func parseTime(t *testing.T, text string) time.Time {
 }
 
 func testStopStubborn(t *testing.T, s *suite) {
-	id := s.start(t, s.shell(stubbornCommand)) // before its trap, too, it ignores SIGTERM
+	id := s.start(t, s.shell(stubbornCommand)) // the shell ignores SIGTERM before it sets its trap, too
 	began := time.Now()
 	// 600 ms are a second for the engine.
 	testutil.Must(t, s.Engine.StopContainer(withPatience(t), id, 600*time.Millisecond), "StopContainer")
 	took := time.Since(began)
 	testutil.Assert(t, took >= 600*time.Millisecond, "stopped after %s, before the grace period was over", took)
 	testutil.Equal(t, s.inspect(t, id).State.ExitCode, 137, "exit code")
-	wantError(t, "stopping what is not there", s.Engine.StopContainer(withPatience(t), s.name(), time.Second),
+	wantError(t, "stopping a missing container", s.Engine.StopContainer(withPatience(t), s.name(), time.Second),
 		errdefs.ErrNotFound)
 }
 
@@ -146,7 +146,7 @@ func testKill(t *testing.T, s *suite) {
 	id := s.create(t, s.shell(longCommand))
 	kill := func(id, signal string) error { return s.Engine.KillContainer(withPatience(t), id, signal) }
 	wantError(t, "killing a new container", kill(id, "SIGKILL"), errdefs.ErrConflict)
-	wantError(t, "killing what is not there", kill(s.name(), "SIGKILL"), errdefs.ErrNotFound)
+	wantError(t, "killing a missing container", kill(s.name(), "SIGKILL"), errdefs.ErrNotFound)
 	testutil.Must(t, s.Engine.StartContainer(withPatience(t), id))
 	wantError(t, "an unknown signal", kill(id, "SIGNONSENSE"), errdefs.ErrInvalidArgument)
 	testutil.Must(t, kill(id, "SIGKILL"), "KillContainer")
@@ -163,7 +163,8 @@ func testStartFails(t *testing.T, s *suite) {
 	state := s.inspect(t, id).State
 	testutil.Assert(t, state.Status == api.StateCreated && state.ExitCode == 127 && state.Error != "",
 		"after a failed start the container is %+v", state)
-	wantError(t, "starting what is not there", s.Engine.StartContainer(withPatience(t), s.name()), errdefs.ErrNotFound)
+	wantError(t, "starting a missing container", s.Engine.StartContainer(withPatience(t), s.name()),
+		errdefs.ErrNotFound)
 }
 
 func testRemove(t *testing.T, s *suite) {
@@ -204,7 +205,7 @@ func testUpdate(t *testing.T, s *suite) {
 		t.Errorf("after two updates the shares are %d and the quota is %d", got.CPUShares, got.CPUQuota)
 	}
 	wantError(t, "too little memory", update(id, api.Resources{Memory: 1}), errdefs.ErrInvalidArgument)
-	wantError(t, "updating what is not there", update(s.name(), api.Resources{CPUShares: 2}), errdefs.ErrNotFound)
+	wantError(t, "updating a missing container", update(s.name(), api.Resources{CPUShares: 2}), errdefs.ErrNotFound)
 }
 
 func testList(t *testing.T, s *suite) {

@@ -44,7 +44,7 @@ func (w *watcher) kinds(id string) []docker.EventKind {
 func (s *suite) watch(t *testing.T, since time.Time) *watcher {
 	t.Helper()
 	w := &watcher{}
-	ctx, cancel := context.WithCancel(context.Background()) // it ends in the cleanup below
+	ctx, cancel := context.WithCancel(context.Background()) // the cleanup below ends it
 	accepted, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- s.Engine.Events(ctx, docker.EventsOptions{

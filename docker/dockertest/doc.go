@@ -10,8 +10,8 @@
 //
 // Tests control it with these functions. Exit ends a process. Away and Back take the engine away and bring it back.
 // Crash takes it away like a kill of dockerd. Inject makes calls fail, wait, or fail after they took effect. All
-// functions are safe for concurrent use. Its process ids are larger than any process id of Linux, so that no real
-// process is signalled by mistake.
+// functions are safe for concurrent use. The engine's process ids are larger than any process id of Linux, so that a
+// test signals no real process by mistake.
 //
 // Conformance runs the same scenarios against it and against the real engine.
 package dockertest

@@ -156,8 +156,8 @@ func (e *Engine) Ping(ctx context.Context) error {
 	return e.call(ctx, "Ping", "", func() error { return nil })
 }
 
-// enter begins a call. It fails if the context has ended, if the engine is away, or if a fault is injected. leave
-// converts the call's own result to the caller's.
+// enter begins a call. It fails if the context has ended, if the engine is away, or if a fault is injected. The call
+// passes its own error to leave, and returns the error of leave, which may come from a fault.
 func (e *Engine) enter(ctx context.Context, call, object string) (leave func(error) error, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", call, object, err)

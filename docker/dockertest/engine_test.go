@@ -110,8 +110,8 @@ func TestListLags(t *testing.T) {
 	testutil.Equal(t, listed(t, recent), container.StateExited, "the list of 29 lags")
 }
 
-// TestDieEvent checks when the die event comes. On 29 it comes some time after the stop has returned. On both it comes
-// before the event of the removal.
+// TestDieEvent checks when the die event comes. On Docker 29 it comes some time after the stop has returned. On both
+// versions it comes before the event of the removal.
 func TestDieEvent(t *testing.T) {
 	old := newEngine(t, dockertest.Options{})
 	recent := newEngine(t, dockertest.Options{Flavor: dockertest.Docker29, EventLag: 100 * time.Millisecond})
@@ -217,7 +217,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestAnswersAreNoted: each answer moves LastAnswer, and Ping and Features fail by a fault after their effect.
+// TestAnswersAreNoted checks that each answer moves LastAnswer. It also checks that a fault can fail Ping and Features
+// after their effect.
 func TestAnswersAreNoted(t *testing.T) {
 	boom := errors.New("boom")
 	for name, call := range map[string]func(*dockertest.Engine) error{
@@ -235,7 +236,7 @@ func TestAnswersAreNoted(t *testing.T) {
 	}
 }
 
-// TestArchiveTooLarge: an archive with a very large file is refused, and not cut.
+// TestArchiveTooLarge checks that an archive with a very large file is refused, not truncated.
 func TestArchiveTooLarge(t *testing.T) {
 	var archive bytes.Buffer
 	testutil.Must(t, tar.NewWriter(&archive).WriteHeader(&tar.Header{Name: "layer.tar", Size: 65 << 20}))

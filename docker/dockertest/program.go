@@ -26,7 +26,7 @@ type Program struct {
 	OOMKilled bool
 	// Ignores are signals without effect ("SIGTERM").
 	Ignores []string
-	// Handles has the exit codes for signals at which the process ends in order. Any other signal kills it, with the
+	// Handles has the exit codes for signals at which the process exits by itself. Any other signal kills it, with the
 	// exit code 128 plus the signal's number.
 	Handles map[string]int
 	// Start is the error of the start, which sets exit code 127. Nil means that the start succeeds.
