@@ -58,7 +58,7 @@ func podNamespaces(pod *state.Pod) []*api.LinuxNamespace {
 }
 
 // describeState describes a container as the cache knows it. The maps of annotations and limits are copies, because the
-// NRI library writes what plugins change into them.
+// NRI library writes the changes of plugins into them.
 func describeState(c *state.Container) *api.Container {
 	config := c.Meta.Config
 	described := &api.Container{

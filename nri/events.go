@@ -200,14 +200,16 @@ func (s *Service) containerEnded(ctx context.Context, pod *state.Pod, c *state.C
 			return err
 		})
 	})
-	// The answer counts even if the caller is gone: plugins are not asked again. apply bounds it.
+	// The updates apply even if the caller is gone, because plugins are not asked again. apply has a time limit of its
+	// own.
 	if err := s.apply(context.WithoutCancel(ctx), updates); err != nil {
 		log.G(ctx).WithError(err).Warn("updates that an NRI plugin requested after the end of a container failed")
 	}
 }
 
 // RemoveContainer tells the plugins about a container that does not run and is about to be removed. Plugins that have
-// not heard of its end hear of the end first, even if it never ran: many plugins free its CPUs and devices at the end.
+// not heard of the container's end hear of it first, even if the container never ran: many plugins free a container's
+// CPUs and devices at its end.
 func (s *Service) RemoveContainer(ctx context.Context, pod *state.Pod, c *state.Container) {
 	s.containerEnded(ctx, pod, c, c.Status.StartedAt)
 	s.reported.removal(ctx, c.ID, func(ctx context.Context) {
@@ -234,7 +236,7 @@ func (s *Service) removed(ctx context.Context, pod *state.Pod, c *api.Container)
 		&adaptation.RemoveContainerRequest{Pod: describePod(pod), Container: c})
 }
 
-// tell tells the plugins about something that has happened. An error is logged: nothing can be refused any more.
+// tell sends the plugins an event that they cannot refuse. It logs a failure.
 func (s *Service) tell(ctx context.Context, event string, send func() error) {
 	asks, err := s.asks(ctx)
 	if asks {

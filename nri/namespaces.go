@@ -25,7 +25,8 @@ func cgroupsPath(id, parent string) string {
 }
 
 // describeNamespaces describes the namespaces in a container's OCI configuration. A namespace that the container joins
-// has a path, and one of its own has none. Namespaces of the node are left out, and so are namespaces of unknown path.
+// has a path, and a namespace of its own has none. Namespaces of the node are left out, and so are namespaces of
+// unknown path.
 func describeNamespaces(snapshot *state.Snapshot, pod *state.Pod, host *container.HostConfig) []*api.LinuxNamespace {
 	all := []*api.LinuxNamespace{{Type: "mount"}}
 	own := func(kind string) { all = append(all, &api.LinuxNamespace{Type: kind}) }

@@ -83,7 +83,8 @@ func checkKnown(r *api.LinuxResources) error {
 	return checkClasses(r)
 }
 
-// checkClasses refuses classes: their definitions are in configurations that this program does not have.
+// checkClasses refuses classes of block I/O and RDT, because this program does not have the configuration files that
+// define them.
 func checkClasses(r *api.LinuxResources) error {
 	switch {
 	case r.GetBlockioClass().GetValue() != "":

@@ -37,15 +37,15 @@ type Containers interface {
 	Limit(ctx context.Context, id string, limits *runtimeapi.LinuxContainerResources) error
 }
 
-// Options are what a Service needs. All fields are required.
+// Options are the options of New. All fields are required.
 type Options struct {
 	Engine Engine
 	Cache  *state.Cache
 	// Socket is the path of the unix socket for plugins. Plugins in PluginDir are started, with configurations in
 	// ConfigDir.
 	Socket, PluginDir, ConfigDir string
-	// Claim removes a stale socket at Socket's path. It fails if another program serves there, or if the path has
-	// another file: NRI's library would remove both.
+	// Claim removes a stale socket at Socket's path. It fails if another program serves at the path, or if the file
+	// there is not a socket. NRI's library would remove the file in either case.
 	Claim func() error
 	// Version is the runtime's version for plugins.
 	Version string
@@ -62,7 +62,8 @@ type Service struct {
 	containers Containers
 	// plugins is the number of connected plugins.
 	plugins atomic.Int64
-	// started is closed when the plugins of PluginDir have started, or cannot. failed says why they cannot.
+	// started is closed when the plugins of PluginDir have started, or when NRI has failed to start. failed is then the
+	// error.
 	started  chan struct{}
 	failed   error
 	reported reported
@@ -83,7 +84,8 @@ func New(opts Options) (*Service, error) {
 }
 
 // Run starts the plugins of PluginDir and accepts others, until ctx ends. Call it once, when the cache has the node's
-// pods. Until then events wait. After a failed start they fail, because a plugin might have refused a container.
+// pods. Events wait until Run has started NRI. After a failed start, every event fails, because a plugin might have
+// refused a container.
 func (s *Service) Run(ctx context.Context, containers Containers) {
 	s.containers = containers
 	first := s.opts.Cache.Snapshot()
@@ -121,7 +123,7 @@ func (s *Service) ready(ctx context.Context) error {
 	}
 }
 
-// asks reports whether there is a plugin to ask. Without one, nothing has to be described.
+// asks reports whether there is a plugin to ask. Without a plugin, callers need not describe pods and containers.
 func (s *Service) asks(ctx context.Context) (bool, error) {
 	err := s.ready(ctx)
 	return err == nil && s.plugins.Load() > 0, err

@@ -37,8 +37,8 @@ func (s *Service) synchronize(ctx context.Context, send adaptation.SyncCB) error
 	return nil
 }
 
-// describeAll describes containers side by side, because no pod can be made meanwhile. The engine is not asked about
-// ended ones, of which a node can have thousands.
+// describeAll describes containers side by side, because no pod can be made meanwhile. It does not ask the engine about
+// ended containers, because a node can have thousands of them.
 func (s *Service) describeAll(ctx context.Context, containers []*state.Container) []*api.Container {
 	described := make([]*api.Container, len(containers))
 	var group errgroup.Group
@@ -68,7 +68,7 @@ func (s *Service) update(ctx context.Context, updates []*api.ContainerUpdate) ([
 // because of these containers.
 func (s *Service) apply(ctx context.Context, updates []*api.ContainerUpdate) error {
 	_, err := each(ctx, updates, func(ctx context.Context, update *api.ContainerUpdate) error {
-		if s.isOver(ctx, update.GetContainerId()) { // its removal may hold its lock
+		if s.isOver(ctx, update.GetContainerId()) { // the container's removal may hold its lock
 			return nil
 		}
 		if err := s.limit(ctx, update); err != nil && !s.isOver(ctx, update.GetContainerId()) {

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// reported has the pods and containers whose end or removal the plugins know, by id. The values for the end of a
-// container are the starts of its last ended runs. Any other value is the zero time. The zero reported is empty.
+// reported has the pods and containers whose end or removal the plugins know, by id. stopped has the starts of a
+// container's last ended runs. For the end of a pod and for a removal, the time is zero. The zero reported is empty.
 type reported struct {
 	locks            keylock.Locks
 	mu               sync.Mutex
@@ -30,7 +30,7 @@ const reportTime = 30 * time.Second
 
 // end calls report if the end of this run has not been reported. It returns when the end has been reported, even if
 // another caller reports it. report does not end with the caller's context, because it is not repeated. Runs have no
-// order, because the clock may be set back between two. A zero run means that any reported end counts.
+// order, because the clock may be set back between two runs. For a zero run, any reported end counts.
 func (r *reported) end(ctx context.Context, id string, run time.Time, report func(context.Context)) {
 	r.once(ctx, &r.stopped, id, run, report)
 }
@@ -139,8 +139,8 @@ func (s *Service) catchUp(ctx context.Context, seen known) (now known, gone map[
 	return now, gone
 }
 
-// endedRun returns the start of the run that ended in a change to c. If c runs again, the start of the run before is
-// unknown. The time just before the present start then stands for it.
+// endedRun returns the start of the run that ended in a change to c. If c runs again, the start of the ended run is
+// unknown, and endedRun returns the time just before the present start.
 func endedRun(c *state.Container) time.Time {
 	if c.Status.Running {
 		return c.Status.StartedAt.Add(-1)

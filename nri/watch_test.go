@@ -271,7 +271,7 @@ func TestEndsOfEachRun(t *testing.T) {
 	testutil.Equal(t, len(f.seen()), 4, "ends and the removal")
 }
 
-// Plugins hear of the end of a container that never ran before its removal.
+// Before the removal of a container that never ran, plugins hear of the container's end.
 func TestRemovalOfContainerThatNeverRan(t *testing.T) {
 	cache := state.New(state.Options{})
 	s := serviceOf(t, cache)
@@ -289,8 +289,9 @@ func TestRemovalOfContainerThatNeverRan(t *testing.T) {
 	}
 }
 
-// Plugins hear that a pod and a container are undone, and nothing remembers them. A container that the cache has is
-// forgotten when it is removed from there. Before the start of NRI, no plugin has been asked.
+// UndoPod and UndoContainer report an end and a removal to the plugins, and leave no entry in reported. The entry of a
+// container in the cache goes when the cache removes the container. Before the start of NRI nothing is reported,
+// because no plugin was asked.
 func TestUndo(t *testing.T) {
 	cache := state.New(state.Options{})
 	s := serviceOf(t, cache)

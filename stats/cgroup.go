@@ -20,7 +20,7 @@ type hierarchy struct {
 	mountpoint, root string
 }
 
-// dir returns the directory of a cgroup of /proc/PID/cgroup, "" if it is outside of the mount.
+// dir returns the directory of a cgroup that /proc/PID/cgroup names, "" if it is outside of the mount.
 func (h hierarchy) dir(cgroup string) string {
 	if h.mountpoint == "" || !strings.HasPrefix(cgroup, "/") {
 		return ""

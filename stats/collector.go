@@ -28,7 +28,7 @@ type Collector struct {
 	trees   hierarchies
 	metrics metricSet
 	layers  *layerMeter
-	// blockDevices is the constant of this name, except in tests.
+	// blockDevices is the constant blockDevices, except in tests.
 	blockDevices string
 	// sandboxes is nil if there are none.
 	sandboxes Sandboxes
@@ -91,7 +91,7 @@ type target struct {
 	entryKey
 	pid     int
 	started time.Time
-	// pod is the container's, nil for a sandbox and for a parent.
+	// pod is the container's pod, nil for a sandbox and for a parent.
 	pod *state.Pod
 	// path is the cgroup parent of a pod without a sandbox container. Other targets are found by their process.
 	path string
@@ -150,7 +150,7 @@ func (c *Collector) sample(ctx context.Context, r *reader, t target, want statSe
 	return found
 }
 
-// enter finds the cgroup of a new entry. It returns false without one.
+// enter finds the cgroup of a new entry. It returns false if it finds no cgroup.
 func (c *Collector) enter(r *reader, e *entry, t target) bool {
 	if e.cgroup != nil {
 		return true

@@ -12,19 +12,19 @@
 //
 // A pod's stats come from its cgroup parent, if the client gave it a cgroup of its own. They include the sandbox and
 // all other processes in that cgroup. Otherwise they are the sums over the sandbox and its containers. Network stats
-// come from the pod's network namespace through the sandbox process. A pod on the node's network has none.
+// come from the pod's network namespace through the sandbox process. A pod on the node's network has no network stats.
 //
 // Counting a container's writable layer takes long. A request starts a count in the background if the last count is
-// old, and returns the last count with its time. The first answer has no count. Metrics have no times, because
+// old, and returns the last count with its time. The first answer has no count. Metrics have no time stamps, because
 // Prometheus drops samples older than five minutes. Only overlays have a directory to count (docs/metrics.md).
 //
 // # CPU per second
 //
 // Cumulative counts are read during the request. Nano cores are the growth since the collector's last sample of the
 // container, if that sample is between half a second and a minute old. If it is newer, as with two clients that ask in
-// turn, the sample before it counts. If the container is younger than a minute, its start counts. After a start of the
-// server there may be none of these. Then a call takes two samples a tenth of a second apart, for all its containers
-// together. So a change of load is visible in the next call.
+// turn, the sample before it counts. If the container is younger than a minute, its start counts. Soon after the
+// server's start, there may be no such sample. Then a call takes two samples a tenth of a second apart, for all its
+// containers together. So a change of load is visible in the next call.
 //
 // # Missing stats
 //

@@ -8,8 +8,8 @@ import (
 
 // OOMKills counts the processes that the OOM killer killed in cgroups below a container's cgroup parent. It counts
 // kills in cgroups that no longer exist, and in the cgroup of the ended container with this id. With an empty id, it
-// counts only kills in cgroups that no longer exist. The parent is as in the engine: a slice's name, or a path.
-// OOMKills returns false where no cgroup of version 2 counts these kills.
+// counts only kills in cgroups that no longer exist. parent is written as the engine has it: a slice's name, or a path.
+// OOMKills returns false if no cgroup of version 2 counts these kills.
 //
 // The kernel's file memory.events of a cgroup has the kills of all cgroups below it, also of removed ones
 // (Documentation/admin-guide/cgroup-v2.rst).

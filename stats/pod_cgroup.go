@@ -29,8 +29,8 @@ func (c *Collector) ParentDirs(driver, parent string) map[string]string {
 	return dirs
 }
 
-// parentCgroup returns the cgroup with which the client of a pod names the parent of its containers, nil if it cannot
-// be seen here. A kubelet names a slice of systemd with its whole path.
+// parentCgroup returns the cgroup that the client named as the parent of a pod's containers, nil if that cgroup is not
+// visible here. A kubelet names a systemd slice by its whole path.
 func (c *Collector) parentCgroup(parent string) *cgroup {
 	driver, full := "cgroupfs", path.Join("/", parent)
 	if strings.HasSuffix(parent, ".slice") {

@@ -1,7 +1,7 @@
 package stats
 
 // sum adds up a sandbox and the running containers of its pod. Limits and pressure cannot be added. A value that is
-// unknown for one is unknown in the sum.
+// unknown for one of them is unknown in the sum.
 func sum(sandbox sample, containers []sample) sample {
 	total := zeroSample()
 	total.cgroup, total.taken = sandbox.cgroup, sandbox.taken

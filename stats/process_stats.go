@@ -121,8 +121,8 @@ var stateNames = map[byte]string{
 	'R': "running", 'S': "sleeping", 'I': "sleeping", 'D': "uninterruptible", 'T': "stopped", 't': "stopped",
 }
 
-// countDescriptors counts the open files of processes. It ignores a process that has ended. If one cannot be read for
-// another reason, the sum is unknown.
+// countDescriptors counts the open files of processes. It ignores a process that has ended. If a process cannot be read
+// for another reason, the sum is unknown.
 func (d *processDetail) countDescriptors(proc string, pids []string) {
 	var descriptors, sockets uint64
 	for _, pid := range pids {

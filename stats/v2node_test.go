@@ -20,8 +20,8 @@ import (
 // three pods differ in what their kernel and their slices have:
 //
 //	burstable   Linux 6.8: limits, a throttled container, pressure, a swapped container, several disks
-//	besteffort  Linux 5.15 without psi: fewer lines, and disks that were not used are on the lines of others; its
-//	            container is an engine itself, with cgroups below its own
+//	besteffort  Linux 5.15 without psi: fewer lines, and unused disks on the lines of other disks; the container runs
+//	            an engine, with cgroups below the container's cgroup
 //	guaranteed  slices that hand down cpu and memory alone, and a container of two processes
 type v2Pod struct {
 	name, slice string

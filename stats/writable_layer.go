@@ -148,15 +148,15 @@ func (m *layerMeter) find(id string, pid int) string {
 	defer m.mu.Unlock()
 	if !m.uncounted[filesystem] {
 		m.uncounted[filesystem] = true
-		log.G(m.ctx).WithField("filesystem", filesystem).Warn("the storage driver has no directory of its own for " +
-			"what containers write: " +
+		log.G(m.ctx).WithField("filesystem", filesystem).Warn("the storage driver has no separate directory for " +
+			"a container's writes: " +
 			"writable layers are not counted, and no limit of ephemeral storage applies to them")
 	}
 	return ""
 }
 
-// pop takes the next layer from the queue. It returns false if the queue is empty or the meter is closed. The goroutine
-// must end then.
+// pop takes the next layer from the queue. It returns false if the queue is empty or the meter is closed. The calling
+// goroutine must then end.
 func (m *layerMeter) pop() (id, upper string, pid int, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

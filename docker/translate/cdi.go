@@ -34,8 +34,8 @@ type CDIEdits struct {
 // cdiDriver is the engine's device driver for CDI.
 const cdiDriver = "cdi"
 
-// cdiAnnotation begins the annotations that name CDI devices, separated by commas. Kubelets before 1.31 and clients
-// without the field send them, and some send both.
+// cdiAnnotation is the prefix of annotations that name CDI devices, separated by commas. Kubelets before 1.31 and
+// clients without the field CDI_devices send only annotations. Some clients send both.
 const cdiAnnotation = "cdi.k8s.io/"
 
 // cdiRequest is a CDI device and the field that names it.
@@ -85,7 +85,7 @@ func cdiDevices(in ContainerInput, config *container.Config, host *container.Hos
 	}
 	if in.ReadCDI == nil || !more.offered() {
 		return unsupported(requests[0].field,
-			"this engine (%s) injects no CDI devices: take Docker Engine 28.2 or newer, or 25 with features.cdi of "+
+			"this engine (%s) injects no CDI devices: use Docker Engine 28.2 or newer, or 25 with features.cdi of "+
 				"daemon.json, or the OCI runtime criadapter-oci in front of the engine's default one (see "+
 				"docs/oci-runtime.md)", in.Features.ServerVersion)
 	}
@@ -96,9 +96,9 @@ func cdiDevices(in ContainerInput, config *container.Config, host *container.Hos
 	return edits.set(requests[0].field, config, host, more)
 }
 
-// cdiForCommands sets the variables and groups of devices for the container's commands, too. The engine injects them
-// only at the container's start. The engine handles a device that cannot be read here: it may have other directories
-// (cdi-spec-dirs), or it refuses the device.
+// cdiForCommands also sets the variables and groups of CDI devices in the container's configuration, because the engine
+// injects them only at the container's start, not into its commands. cdiForCommands skips a device that it cannot read.
+// The engine may have other directories (cdi-spec-dirs), or refuses the device.
 func (in ContainerInput) cdiForCommands(
 	names []string, config *container.Config, host *container.HostConfig, note *ocinote.Note,
 ) {
@@ -124,7 +124,7 @@ func (e CDIEdits) set(field string, config *container.Config, host *container.Ho
 	return nil
 }
 
-// setProcess sets the variables and groups for the container and its commands. The container may have no note.
+// setProcess sets the variables and groups for the container and its commands. note may be nil.
 func (e CDIEdits) setProcess(config *container.Config, host *container.HostConfig, note *ocinote.Note) {
 	for _, variable := range e.env {
 		name, _, _ := strings.Cut(variable, "=")

@@ -37,7 +37,7 @@ func readCDI(dirs, devices []string) (CDIEdits, error) {
 	return editsOf(spec)
 }
 
-// damaged describes the specifications that cannot be read. Each of them may be the missing device's.
+// damaged describes the specifications that cannot be read. Any of them may define the missing device.
 func damaged(cache *cdi.Cache) string {
 	var text string
 	for path, errs := range cache.GetErrors() {
@@ -46,7 +46,7 @@ func damaged(cache *cdi.Cache) string {
 	return text
 }
 
-// editsOf returns the edits in a configuration that has nothing else.
+// editsOf returns the edits in spec, which has nothing but edits.
 func editsOf(spec ocispec.Spec) (CDIEdits, error) {
 	edits := CDIEdits{hooks: hooksOf(spec.Hooks)}
 	if spec.Process != nil {

@@ -130,7 +130,8 @@ func TestCDIDevicesOfTheEngine(t *testing.T) {
 		spec.Note.Process.Groups)
 }
 
-// Without a note a container has a known device's variables and groups. The engine may know the other device.
+// A container without a note gets the variables and groups of a device that criadapter can read. The engine gets the
+// names of both devices, because it may know the other one.
 func TestCDIDevicesOfTheEngineWithoutANote(t *testing.T) {
 	dir := t.TempDir()
 	testutil.WriteFile(t, filepath.Join(dir, "gpu.json"), cdiSpec)

@@ -58,7 +58,7 @@ func defaultParent(f docker.Features) string {
 
 // cgroupNamespace follows containerd. On cgroup v1 no container gets a namespace, because programs look up their
 // controllers under the host's paths there. On v2 all containers get one except privileged ones, which may manage the
-// host's.
+// host's cgroups.
 func cgroupNamespace(f docker.Features, privileged bool) container.CgroupnsMode {
 	if f.CgroupVersion < 2 || privileged {
 		return container.CgroupnsModeHost

@@ -20,9 +20,9 @@ type CgroupFile struct {
 	Optional bool
 }
 
-// CgroupFiles returns the limits for which the Docker API has no field, as cgroup files. The files are in the
-// container's cgroup of version 2 (unified), or in its cgroup of version 1's controller hugetlb, which has no unified
-// keys. The kubelet sends a limit for every size of huge pages of the node, and memory.high=max.
+// CgroupFiles returns the limits for which the Docker API has no field, as cgroup files. On cgroup v2 (unified), the
+// files are in the container's only cgroup. On cgroup v1, they are in its cgroup of the controller hugetlb, and there
+// are no unified keys. The kubelet sends a limit for every size of huge pages of the node, and memory.high=max.
 func CgroupFiles(r *runtimeapi.LinuxContainerResources, unified bool) []CgroupFile {
 	var files []CgroupFile
 	suffix := ".limit_in_bytes"

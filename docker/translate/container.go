@@ -35,9 +35,9 @@ type SandboxRef struct {
 // held reports whether containers join the pod by notes, and so need the OCI runtime.
 func (s SandboxRef) held() bool { return s.Namespaces != nil || s.UserNamespace != "" }
 
-// runtime returns the runtime of a container of the pod. Containers that join the pod by notes keep the pod's runtime,
-// as long as the engine has it. So do containers of a runtime that runs a pod in one sandbox. The engine's default
-// runtime may have changed since the pod was made.
+// runtime returns the runtime of a container of the pod. Two kinds of containers keep the pod's runtime as long as the
+// engine has it, even if the engine's default runtime has changed: containers that join the pod by notes, and
+// containers of a runtime that runs a pod in one sandbox.
 func (s SandboxRef) runtime(features docker.Features) (name string, kept bool, err error) {
 	if (s.held() || slices.Contains(features.PodSandboxRuntimes, s.Runtime)) &&
 		slices.Contains(features.Runtimes, s.Runtime) {
@@ -67,11 +67,10 @@ type ContainerInput struct {
 	EngineLogOnly bool
 	// EngineLogSize is the largest size of that buffer in bytes. Zero means 30 MB.
 	EngineLogSize int64
-	// ReadProfile reads seccomp profiles on the node. Without it they are
-	// refused.
+	// ReadProfile reads seccomp profiles on the node. If ReadProfile is nil, such profiles are refused.
 	ReadProfile ReadProfile
-	// ReadCDI reads the specifications of CDI devices on the node. Without it, only the engine can inject CDI devices,
-	// see docker.Features.CDI.
+	// ReadCDI reads the specifications of CDI devices on the node. If ReadCDI is nil, only the engine can inject CDI
+	// devices, see docker.Features.CDI.
 	ReadCDI ReadCDI
 	// RuntimeAnnotations are patterns (path.Match) of the annotations that the OCI runtime
 	// gets.
@@ -93,7 +92,8 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	if err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	// An image is the same for all runtimes, but an unknown runtime handler is refused.
+	// The image's runtime handler changes nothing, because an image is the same for all runtimes. An unknown runtime
+	// handler is refused.
 	if _, err := runtimeName("config.image.runtime_handler", in.Config.GetImage().GetRuntimeHandler(),
 		in.Features); err != nil {
 		return docker.ContainerSpec{}, err

@@ -223,7 +223,8 @@ func relabelled(t *testing.T, options *runtimeapi.SELinuxOption) {
 	testutil.Assert(t, len(host.Mounts) == 1 && host.Mounts[0].Source == "/c", "mounts %v", host.Mounts)
 }
 
-// The engine's label for such containers would shut the pod's other containers out of the volume.
+// The mounts of a container without an SELinux label are not relabelled. The engine's label for such a container would
+// keep the pod's other containers out of the volume.
 func TestMountsOfContainersWithoutLabel(t *testing.T) {
 	node, level := runtimeapi.NamespaceMode_NODE, &runtimeapi.SELinuxOption{Level: "s0:c1,c2"}
 	for _, tc := range []struct {

@@ -82,7 +82,7 @@ func daemonJSONs(env rigenv.Env, profiles string) []daemonJSON {
 		{name: "a seccomp profile", config: settings{"seccomp-profile": filepath.Join(profiles, "allow.json")}},
 		{name: "an empty seccomp profile", config: settings{"seccomp-profile": filepath.Join(profiles, "empty.json")},
 			refused: "seccomp-profile"},
-		// Pods are still confined, because they ask for it.
+		// Pods are still confined, because they ask for the default profile.
 		{name: "seccomp-profile unconfined", since: "1.42", config: settings{"seccomp-profile": "unconfined"},
 			differs: []string{"asked "}},
 		{name: "systemd", refused: "native.cgroupdriver",

@@ -33,8 +33,7 @@ func explicitHost(f docker.Features, runtime string) *container.HostConfig {
 	return &container.HostConfig{
 		Runtime:       runtime,
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
-		// Otherwise userns-remap applies, which forbids privileged containers
-		// and the host's namespaces.
+		// Without this mode, userns-remap applies, which forbids privileged containers and the host's namespaces.
 		UsernsMode: modeHost,
 		Init:       new(bool),
 		ShmSize:    shmSize,

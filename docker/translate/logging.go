@@ -16,12 +16,13 @@ const (
 	logDriverLocal = "local"
 	logDriverJSON  = "json-file"
 
-	// The engine's own files are only a buffer between the container and the CRI log. At least two are needed: the
-	// engine drops a single file with its unread lines.
+	// The engine's own files are only a buffer between the container and the CRI log. The driver needs at least two
+	// files: it would drop a single file together with its unread lines.
 	logFiles   = 3
 	logMaxSize = "10m"
-	// The engine never rotates a file that the client rotates: it would count bytes that ReopenContainerLog removed.
-	// After a rotation it would not write at the end of its file any more, and the file could not be emptied.
+	// At this size, the engine never rotates a file that the client rotates. Otherwise the engine would count bytes
+	// that ReopenContainerLog has removed. After a rotation by the engine, it would no longer append to its file, and
+	// the file could not be emptied.
 	logOnlyMaxSize = "1000p"
 )
 

@@ -26,14 +26,14 @@ type HostFiles struct {
 
 // HostSource is a path on the host that a container mounts.
 type HostSource struct {
-	// Field is the path of the field with it, for messages.
+	// Field is the path of the request's field that names Path, for messages.
 	Field string
 	Path  string
 }
 
 // ImageVolume is a mount of an image, or of a part of one.
 type ImageVolume struct {
-	// Index is the mount's index in the configuration. Field is the path of the field, for messages.
+	// Index is the mount's index in the configuration. Field is the path of the mount's field, for messages.
 	Index int
 	Field string
 	// Image is the id or name of the image. SubPath is the mounted part of it, empty for all.
@@ -205,8 +205,8 @@ func newBind(field string, m *runtimeapi.Mount, in ContainerInput, more *extra) 
 	b := bind{field: field, source: source, target: target, readOnly: m.GetReadonly()}
 	switch m.GetPropagation() {
 	case runtimeapi.MountPropagation_PROPAGATION_PRIVATE:
-		// Docker's default is rprivate. The request does not name it. For sources above or below Docker's own
-		// directory, Docker refuses this name, and its default is rslave.
+		// The request names no propagation, because Docker's default is rprivate. For sources above or below Docker's
+		// own directory, Docker refuses an explicit rprivate, and its default is rslave.
 	case runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER:
 		b.propagation = mount.PropagationRSlave
 	case runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL:
@@ -320,8 +320,8 @@ func mountTarget(field, name string) (string, error) {
 // cleanTarget returns the place in the container that a container path means.
 func cleanTarget(name string) string { return path.Clean("/" + name) }
 
-// addTo adds the mount to a host configuration. A mount of the API's newer kind fails if its source is missing, and
-// keeps submounts writable below a read-only mount. It cannot relabel, which needs the older kind.
+// addTo adds the mount to a host configuration, as an entry of Mounts if possible. Such a mount fails if its source is
+// missing, and keeps submounts writable below a read-only mount. Only an entry of Binds can relabel its source.
 func (b bind) addTo(host *container.HostConfig, f docker.Features) error {
 	if b.relabel != relabelNone {
 		return b.addBindTo(host)

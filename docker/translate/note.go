@@ -67,7 +67,7 @@ func (e *extra) join(field, kind, path string) error {
 
 // mountOptions adds options to the mount at target.
 func (e *extra) mountOptions(field, target string, options ...string) error {
-	note, err := e.need(field, "a mount with options that the Docker API has no word for")
+	note, err := e.need(field, "a mount with options that the Docker API has no field for")
 	if err != nil {
 		return err
 	}

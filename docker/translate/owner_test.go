@@ -22,7 +22,7 @@ func TestMarkOfTheOwner(t *testing.T) {
 		testutil.Equal(t, spec.labels[LabelRootDirectory], ours, "%s carries the mark", spec.name)
 		for own, want := range map[string]string{ours: "", theirs: ours, "": ""} {
 			if got := OtherRootDirectory("/"+spec.name, spec.labels, own); got != want {
-				t.Errorf("%s is the property of %q to the criadapter at %q, want %q", spec.name, got, own, want)
+				t.Errorf("%s has the owner %q for the criadapter at %q, want %q", spec.name, got, own, want)
 			}
 		}
 	}
@@ -32,8 +32,8 @@ func TestMarkOfTheOwner(t *testing.T) {
 		"the client gets the labels %v, gave %v", config.Labels, in.Config.Labels)
 }
 
-// Containers of other shims, and of a criadapter without a mark, have no owner. A mark that an image carries says
-// nothing.
+// Containers of other shims, and of a criadapter without a mark, have no owner. A mark from an image's labels does not
+// count.
 func TestNoMarkOfAnOwner(t *testing.T) {
 	unmarked := mustSandbox(t, sandboxInput())
 	in := sandboxInput()
@@ -49,7 +49,7 @@ func TestNoMarkOfAnOwner(t *testing.T) {
 		"of an image": {"k8s_POD_p_n_u_0", marked.Config.Labels},
 		"alone":       {"k8s_POD_p_n_u_0", map[string]string{LabelRootDirectory: "/theirs"}},
 	} {
-		testutil.Equal(t, OtherRootDirectory(tc.name, tc.labels, "/ours"), "", "%s: the property of", name)
+		testutil.Equal(t, OtherRootDirectory(tc.name, tc.labels, "/ours"), "", "%s: the owner", name)
 		testutil.Equal(t, MadeUnder("/"+tc.name, tc.labels), name == "unmarked", "%s: made by a criadapter", name)
 		given, _ := filterLabels(tc.labels)
 		_, shown := given[LabelRootDirectory]

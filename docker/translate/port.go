@@ -72,10 +72,10 @@ func publish(mappings []*runtimeapi.PortMapping, features docker.Features) (netw
 	return exposed, bindings
 }
 
-// hostIPs returns the addresses of the host to publish a port at. In CRI, no address means every address of the host.
-// In Docker it means the address in daemon.json, if there is one: then every address has to be requested. IPv6 is
-// requested only for a pod that has it, as with the CNI plugin portmap: the engine could not bind it on a host without
-// IPv6.
+// hostIPs returns the host's addresses at which to publish a port. In CRI, a mapping without an address means every
+// address of the host. In Docker, it means the address in daemon.json, if there is one. hostIPs then names every
+// address. It names IPv6 only for a pod that has IPv6, as the CNI plugin portmap does: on a host without IPv6, the
+// engine could not bind the port.
 func hostIPs(m *runtimeapi.PortMapping, features docker.Features) []netip.Addr {
 	hostIP, err := netip.ParseAddr(m.GetHostIp())
 	switch {

@@ -36,8 +36,7 @@ type SandboxInput struct {
 	// PublishPorts connects the pod to Docker's default bridge and publishes its host ports there
 	// (--network-plugin=bridge). Otherwise the pod gets an empty network namespace for CNI.
 	PublishPorts bool
-	// ReadProfile reads seccomp profiles on the node. Without it they are
-	// refused.
+	// ReadProfile reads seccomp profiles on the node. If ReadProfile is nil, such profiles are refused.
 	ReadProfile ReadProfile
 	// RootDirectory is as in ContainerInput.
 	RootDirectory string
@@ -97,7 +96,7 @@ func sandboxRuntime(in SandboxInput) (string, error) {
 	}
 	return "", unsupported(field,
 		"%q takes the interfaces of its network namespace when it boots, and the Docker API cannot start it "+
-			"in one that CNI has made ready: of such runtimes, gVisor and Kata can join a CNI network (see "+
+			"in a namespace that CNI has set up: of such runtimes, only gVisor and Kata can join a CNI network (see "+
 			"docs/gvisor.md)", runtime)
 }
 

@@ -19,7 +19,8 @@ const (
 	apiSeccomp        = "1.42"
 	seccompOption     = "seccomp="
 	seccompUnconfined = seccompOption + "unconfined"
-	// seccompBuiltin is accepted by all engines that can have the default profile "unconfined", since API 1.42.
+	// seccompBuiltin selects the engine's own profile. Engines since API 1.42 accept it, and only these can have the
+	// default profile "unconfined".
 	seccompBuiltin = seccompOption + "builtin"
 )
 
@@ -79,8 +80,8 @@ func compactProfile(content []byte) (string, error) {
 	return out.String(), nil
 }
 
-// flattened has the fields that Docker Engine 20.10 leaves out of a profile. The engine leaves out the field flags,
-// too. It is not in flattened, because runc 1.1 starts no container with that field.
+// flattened has the fields that Docker Engine 20.10 drops from a profile, and that the note restores. The engine drops
+// the field flags, too. The note does not restore flags, because runc 1.1 starts no container with that field.
 var flattened = []string{"defaultErrnoRet", "listenerPath", "listenerMetadata"}
 
 // completeSeccomp puts the fields that an older engine leaves out into the note. Without notes the container gets the

@@ -237,7 +237,8 @@ func checkCapabilities(field string, names []string) error {
 }
 
 // paths sets the masked and read-only paths. CRI's lists are complete, and an empty list means none (the Unmasked proc
-// mount of Kubernetes). In Docker, nil means its own lists. They apply only without a security context of the client.
+// mount of Kubernetes). In Docker, nil means Docker's own lists, which apply only if the client sends no security
+// context.
 func paths(field string, sc *runtimeapi.LinuxContainerSecurityContext, host *container.HostConfig) error {
 	if sc == nil {
 		return nil

@@ -177,7 +177,7 @@ func mapMount(field string, m *runtimeapi.Mount, target string, in ContainerInpu
 	users := PodUsers(in.Sandbox.Config)
 	if users != nil && m.GetPropagation() == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL {
 		return invalid(field+".propagation",
-			"a pod with a user namespace of its own cannot pass mounts on to the node: use another than "+
+			"a pod with a user namespace of its own cannot pass mounts on to the node: use another mode than "+
 				"PROPAGATION_BIDIRECTIONAL")
 	}
 	uids, gids := m.GetUidMappings(), m.GetGidMappings()
