@@ -162,7 +162,7 @@ func TestPullErrors(t *testing.T) {
 				t.Errorf("%v blames the engine for the registry", err)
 			}
 			testutil.Assert(t, errors.Is(c.want, errdefs.ErrInternal) || !errdefs.IsInternal(err),
-				"%v is of two types", err)
+				"%v has two error types", err)
 		})
 	}
 }
@@ -191,7 +191,7 @@ func TestHasChildren(t *testing.T) {
 			f := newFakeServer(t)
 			f.handle("DELETE /images/"+id, func(w http.ResponseWriter, _ *http.Request) { fail(w, c.status, c.text) })
 			err := f.dial(0).ForceRemoveImage(testContext(t), id)
-			testutil.Assert(t, err != nil && HasChildren(err) == c.want, "%v has children: %t", err, HasChildren(err))
+			testutil.Assert(t, err != nil && HasChildren(err) == c.want, "HasChildren(%v) is %t", err, HasChildren(err))
 		})
 	}
 }
@@ -357,7 +357,7 @@ func TestLoadBrokenArchive(t *testing.T) {
 	err := c.LoadImage(testContext(t), io.MultiReader(strings.NewReader("begin"), &brokenReader{cause}))
 	wantType(t, "LoadImage", err, cause)
 	wantType(t, "LoadImage", err, errdefs.ErrInvalidArgument)
-	testutil.Assert(t, c.current.Load() != nil, "the connection is given up")
+	testutil.Assert(t, c.current.Load() != nil, "the client drops its connection")
 }
 
 // TestSaveToAFullDisk checks that the error of a file is not reported as a broken connection.
@@ -372,7 +372,7 @@ func TestSaveToAFullDisk(t *testing.T) {
 	err = c.SaveImage(testContext(t), "x:1", full)
 	wantType(t, "SaveImage", err, syscall.ENOSPC)
 	wantType(t, "SaveImage", err, errdefs.ErrInternal)
-	testutil.Assert(t, c.current.Load() != nil, "the connection is given up")
+	testutil.Assert(t, c.current.Load() != nil, "the client drops its connection")
 }
 
 func FuzzTransfer(f *testing.F) {
@@ -393,7 +393,7 @@ func FuzzTransfer(f *testing.F) {
 		}
 		testutil.Assert(t, signs <= messages, "%d signs of progress in %d messages", signs, messages)
 		testutil.Assert(t, err == nil || typed(context.Background(), op{verb: "pull image", object: "x"}, err) != nil,
-			"an error is lost")
+			"typed drops an error")
 	})
 }
 
@@ -413,7 +413,7 @@ func FuzzTidyNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tags, digests string) {
 		gotTags, gotDigests := tidyNames("sha256:1", strings.Fields(tags), strings.Fields(digests), true)
 		for _, tag := range gotTags {
-			testutil.Assert(t, !strings.Contains(tag, "@"), "%q is among the tags", tag)
+			testutil.Assert(t, !strings.Contains(tag, "@"), "the digest %q is among the tags", tag)
 		}
 		for _, names := range [][]string{gotTags, gotDigests} {
 			testutil.Assert(t, len(slices.Compact(slices.Sorted(slices.Values(names)))) == len(names),

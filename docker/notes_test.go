@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The volumes that the engine makes for an image are mapped, and no other mount.
+// saveNote maps the owners in the volumes that the engine makes for an image, and in no other mount.
 func TestVolumesOfAnImageAreMapped(t *testing.T) {
 	id := strings.Repeat("0a", 32)
 	f := newFakeServer(t)

@@ -261,7 +261,7 @@ func TestHangingProofDoesNotKeepTheEngineAway(t *testing.T) {
 				run.made.Store(want)
 				close(run.done)
 				got, err := c.makeProof(ctx, known, probe{})
-				testutil.Assert(t, got == want && err == nil && c.proving == nil, "when it is made: %+v, %v", got, err)
+				testutil.Assert(t, got == want && err == nil && c.proving == nil, "after the proof: %+v, %v", got, err)
 			})
 		})
 	}

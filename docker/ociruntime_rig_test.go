@@ -95,8 +95,8 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 	}
 }
 
-// TestRigIgnoredMountOption has a default runtime that ignores the option of recursive read-only mounts, as runc before
-// 1.1 does: the feature is not announced, and the others are.
+// TestRigIgnoredMountOption has a default runtime that ignores the mount option rro, as runc before 1.1 does. Recursive
+// read-only mounts are then not announced, and the other features are.
 func TestRigIgnoredMountOption(t *testing.T) {
 	env := rigenv.Require(t)
 	dir := t.TempDir()

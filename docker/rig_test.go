@@ -36,7 +36,7 @@ func TestAbsence(t *testing.T) {
 	}
 	dockertest.ConformanceAbsence(t, subject, own.Kill, func(pid int) {
 		testutil.Must(t, syscall.Kill(pid, syscall.SIGKILL))
-		testutil.Until(t, "its shim has collected the process", func() bool {
+		testutil.Until(t, "the shim has reaped the process", func() bool {
 			return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 		})
 	}, func() { testutil.Must(t, own.Start(rigContext(t))) })

@@ -104,7 +104,7 @@ func TestRefusalOfPodman(t *testing.T) {
 			err := f.dial(0).Ping(testContext(t))
 			wantType(t, "Ping", err, errdefs.ErrFailedPrecondition)
 			testutil.Assert(t, err == nil || strings.Contains(err.Error(), "the socket is Podman's"),
-				"%q does not say so", err)
+				"%q does not name Podman", err)
 		})
 	}
 }
@@ -112,7 +112,7 @@ func TestRefusalOfPodman(t *testing.T) {
 func TestRefusalOfInvisibleProcess(t *testing.T) {
 	err := checkVisible(0, t.TempDir())
 	wantType(t, "checkVisible", err, errdefs.ErrFailedPrecondition)
-	testutil.Assert(t, err == nil || strings.Contains(err.Error(), "--pid=host"), "%q does not say what to do", err)
+	testutil.Assert(t, err == nil || strings.Contains(err.Error(), "--pid=host"), "%q does not advise --pid=host", err)
 }
 
 // TestRefusalEndsWithItsCause checks that a refused engine is accepted when the cause is gone.

@@ -140,7 +140,7 @@ func rdtPatch(rdt *api.LinuxRdt, need func(string)) any {
 	return values
 }
 
-// resourcesOf returns the limits that CRI has a field for, and a patch of linux.resources with the others.
+// resourcesOf returns the limits that CRI has a field for, and a patch of linux.resources with the other limits.
 func resourcesOf(
 	note *ocinote.Adjustment, l *api.LinuxContainerAdjustment,
 ) (patch, *runtimeapi.LinuxContainerResources, error) {

@@ -183,10 +183,11 @@ func TestMetricsThatAreUnknown(t *testing.T) {
 			removeEverywhere(t, n.root, file)
 			after := n.containerMetricNames(t)
 			for name := range before {
-				testutil.Assert(t, after[name] != slices.Contains(unknown, name), "%s is there: %v", name, after[name])
+				testutil.Assert(t, after[name] != slices.Contains(unknown, name),
+					"metric %s is present: %v", name, after[name])
 			}
 			for _, name := range unknown {
-				testutil.Assert(t, before[name], "%s never was there", name)
+				testutil.Assert(t, before[name], "metric %s was missing before", name)
 			}
 		})
 	}
@@ -203,7 +204,7 @@ func TestMetricsOfAContainerThatIsHardlyKnown(t *testing.T) {
 		"container_start_time_seconds", "container_creation_time_seconds", "container_spec_memory_limit_bytes",
 		"container_spec_memory_swap_limit_bytes",
 	} {
-		testutil.Assert(t, !names[name], "%s is unknown, and sent", name)
+		testutil.Assert(t, !names[name], "metric %s is sent, but its value is unknown", name)
 	}
 }
 

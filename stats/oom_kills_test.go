@@ -38,5 +38,5 @@ func TestOOMKills(t *testing.T) {
 	want("read while the kernel counted", "", 0)
 	testutil.Must(t, os.Remove(filepath.Join(n.root, pod.slice, "memory.events")))
 	_, ok := n.OOMKills(pod.slice, "")
-	testutil.Assert(t, !ok, "without a memory controller a count is known")
+	testutil.Assert(t, !ok, "OOMKills returns a count without a memory controller")
 }

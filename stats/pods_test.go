@@ -129,7 +129,7 @@ func TestPodsThatAreGone(t *testing.T) {
 	unknown := n.Pod(t.Context(), n.cache.Snapshot(), &n.pod)
 	linux := unknown.Linux
 	testutil.Assert(t, unknown.Attributes.GetId() == "s1" && linux.Cpu == nil && linux.Memory == nil &&
-		linux.Process == nil && linux.Io == nil, "without its cgroup, asked for: %v", unknown)
+		linux.Process == nil && linux.Io == nil, "without its cgroup, by id: %v", unknown)
 	n = newTestNode(t, v1Cgroupfs)
 	n.pod.Status.Running, n.pod.Status.PID = false, 0
 	n.cache.PutPod(n.pod)

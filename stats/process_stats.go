@@ -19,7 +19,7 @@ type processDetail struct {
 	processes, descriptors, sockets *uint64
 	// tasks counts processes and their threads by state.
 	tasks map[string]uint64
-	// maxOpenFiles is the soft limit of the first process, nil without one.
+	// maxOpenFiles is the soft limit of the first process, nil if it is unlimited or unknown.
 	maxOpenFiles *uint64
 }
 

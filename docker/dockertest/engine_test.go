@@ -231,7 +231,7 @@ func TestAnswersAreNoted(t *testing.T) {
 			err := call(e)
 			testutil.Assert(t, errors.Is(err, boom), "a fault after the effect: %v", err)
 			testutil.Must(t, call(e))
-			testutil.Assert(t, !e.LastAnswer().IsZero(), "the answer is not noted")
+			testutil.Assert(t, !e.LastAnswer().IsZero(), "the answer does not set LastAnswer")
 		})
 	}
 }
@@ -348,7 +348,7 @@ func TestImageIDs(t *testing.T) {
 		image, err := e.InspectImage(testContext(t), "app:1")
 		testutil.Must(t, err)
 		if got := slices.Contains(image.RepoDigests, "app@"+image.ID); got != same {
-			t.Errorf("flavor %d: the id %s is a manifest's: %t, digests %v", flavor, image.ID, got, image.RepoDigests)
+			t.Errorf("flavor %d: the id %s is in a digest: %t, digests %v", flavor, image.ID, got, image.RepoDigests)
 		}
 	}
 }

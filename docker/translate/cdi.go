@@ -96,9 +96,9 @@ func cdiDevices(in ContainerInput, config *container.Config, host *container.Hos
 	return edits.set(requests[0].field, config, host, more)
 }
 
-// cdiForCommands also sets the variables and groups of CDI devices in the container's configuration, because the engine
-// injects them only at the container's start, not into its commands. cdiForCommands skips a device that it cannot read.
-// The engine may have other directories (cdi-spec-dirs), or refuses the device.
+// cdiForCommands sets the variables and groups of CDI devices in the container's configuration, so that commands in the
+// container get them, too. The engine injects them only at the container's start. cdiForCommands skips a device that it
+// cannot read. The engine may have other directories (cdi-spec-dirs), or refuses the device.
 func (in ContainerInput) cdiForCommands(
 	names []string, config *container.Config, host *container.HostConfig, note *ocinote.Note,
 ) {

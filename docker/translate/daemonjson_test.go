@@ -134,11 +134,11 @@ func TestDaemonJSON(t *testing.T) {
 	for _, row := range daemonJSONs(env, seccompProfiles(t)) {
 		t.Run(row.name, func(t *testing.T) {
 			if row.since != "" && !newest.Supports(row.since) {
-				t.Logf("this engine does not know it, API %s does", row.since)
+				t.Logf("this engine does not know the setting of API %s yet", row.since)
 				return
 			}
 			if row.before != "" && newest.Supports(row.before) {
-				t.Logf("this engine does not know it any more, those below API %s do", row.before)
+				t.Logf("this engine no longer knows the setting, which went with API %s", row.before)
 				return
 			}
 			n, err := daemonNode(t, env, row)

@@ -251,8 +251,8 @@ func TestAnImageIsNoSandbox(t *testing.T) {
 	testutil.Equal(t, translate.Identify(inspect.Name, inspect.Config.Labels), translate.KindNone, "identified as")
 }
 
-// The limits of daemon.json do not reach pods. Their processes inherit the engine's own limits, where these are not
-// raised.
+// The limits of daemon.json do not reach pods. Processes of pods inherit the engine's own limits, unless criadapter
+// raises a limit.
 func TestDefaultUlimitsDoNotLeak(t *testing.T) {
 	n := evilNode(t, evilImage)
 	inspect := n.start(n.sandboxSpec(evilImage, n.pod(), n.features))
@@ -263,7 +263,7 @@ func TestDefaultUlimitsDoNotLeak(t *testing.T) {
 		for line := range strings.Lines(limits) {
 			if rest, ok := strings.CutPrefix(line, title); ok {
 				found = true
-				testutil.Assert(t, !slices.Contains(strings.Fields(rest), leaked), "a limit of daemon.json: %s", line)
+				testutil.Assert(t, !slices.Contains(strings.Fields(rest), leaked), "set by daemon.json: %s", line)
 			}
 		}
 		testutil.Assert(t, found, "no limit %q in\n%s", title, limits)

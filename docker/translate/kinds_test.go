@@ -297,9 +297,9 @@ func (r running) masks(t *testing.T) int {
 func checkMounts(t *testing.T, r running) {
 	mounts := r.mountsByTarget(t)
 	line := mounts["/a/shared"]
-	testutil.Assert(t, strings.Contains(line, "shared:"), "the mount that goes both ways is %q", line)
+	testutil.Assert(t, strings.Contains(line, "shared:"), "the bidirectional mount is %q", line)
 	if line := mounts["/a/slave"]; !strings.Contains(line, "master:") || !strings.Contains(line, " ro,") {
-		t.Errorf("the read-only mount that follows the host is %q", line)
+		t.Errorf("the read-only mount with HostToContainer propagation is %q", line)
 	}
 	for _, target := range []string{"/dev/termination-log", "/engine"} {
 		testutil.Assert(t, mounts[target] != "", "nothing is mounted at %s", target)

@@ -62,7 +62,7 @@ func TestNotes(t *testing.T) {
 			testutil.Require(t, err == nil && reflect.DeepEqual(spec.Note, c.want), "got %+v, %v", spec.Note, err)
 			for _, capability := range ambientOf(spec) {
 				testutil.Assert(t, slices.Contains(spec.Host.CapAdd, capability),
-					"%s is ambient and not among %v", capability, spec.Host.CapAdd)
+					"the ambient capability %s is not among the added ones, %v", capability, spec.Host.CapAdd)
 			}
 			if c.want == nil {
 				return
@@ -106,7 +106,7 @@ func TestMergedGroupsOfAUserWithAGroup(t *testing.T) {
 			spec := mustContainer(t, in)
 			testutil.Equal(t, spec.Config.User, c.user, "Docker's user")
 			note := cmp.Or(spec.Note, &ocinote.Note{})
-			testutil.Equal(t, note.Process.GroupsOf, c.found, "the user that the image has groups for")
+			testutil.Equal(t, note.Process.GroupsOf, c.found, "the user whose groups of the image the note adds")
 			if c.sc.SupplementalGroupsPolicy == strict {
 				return
 			}
@@ -165,8 +165,8 @@ func TestWholeProfile(t *testing.T) {
 	}
 }
 
-// Docker takes a relabelled mount only as a bind string, which has no recursive read-only option. The note adds that
-// option and the others.
+// Docker takes a relabelled mount only as a bind string, which has no recursive read-only option. The note adds this
+// option and the mount's other options.
 func TestRelabelledMountWithOptions(t *testing.T) {
 	in := containerInput()
 	in.Features = newEngine()

@@ -95,8 +95,8 @@ func sandboxRuntime(in SandboxInput) (string, error) {
 			runtime, cmp.Or(in.Features.OCIRuntime.Fault, "is not installed (see docs/oci-runtime.md)"))
 	}
 	return "", unsupported(field,
-		"%q takes the interfaces of its network namespace when it boots, and the Docker API cannot start it "+
-			"in a namespace that CNI has set up: of such runtimes, only gVisor and Kata can join a CNI network (see "+
+		"%q takes the interfaces of its network namespace when it boots. The Docker API cannot start it in a "+
+			"namespace that CNI has set up: of such runtimes, only gVisor and Kata can join a CNI network (see "+
 			"docs/gvisor.md)", runtime)
 }
 

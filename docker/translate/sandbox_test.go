@@ -270,17 +270,17 @@ func TestPodSandbox(t *testing.T) {
 	spec := mustSandbox(t, in)
 	testutil.Require(t, spec.Note != nil, "there is no note")
 	testutil.Equal(t, spec.Note.Annotations[annotationContainerType], "sandbox", "the container type")
-	testutil.Assert(t, !spec.Note.InSandbox, "the sandbox container is not the sandbox")
+	testutil.Assert(t, !spec.Note.InSandbox, "the sandbox container counts as a container in the sandbox")
 	_, able, err := WithoutContainer(in)
-	testutil.Assert(t, err == nil && !able, "the sandbox needs its container: %v", err)
+	testutil.Assert(t, err == nil && !able, "a pod that needs its sandbox container goes without it: %v", err)
 
 	c := containerInput()
 	c.Features, c.Sandbox.RuntimeHandler = in.Features, "gvisor"
 	got := mustContainer(t, c)
 	testutil.Require(t, got.Note != nil, "there is no note")
 	testutil.Equal(t, got.Note.Annotations[annotationSandboxID], c.Sandbox.ID, "the sandbox's id")
-	testutil.Assert(t, got.Note.InSandbox, "the container has a process of its own")
-	// While the proof of criadapter-oci fails, the pod's containers still need it.
+	testutil.Assert(t, got.Note.InSandbox, "the container is not in the pod's sandbox")
+	// While the proof of criadapter-oci fails, the pod's containers still need their notes.
 	c.Features.OCIRuntime.Fault, c.Sandbox.Runtime = "it fails", "gvisor"
 	testutil.Assert(t, mustContainer(t, c).Note != nil, "there is no note while criadapter-oci fails")
 	users := &runtimeapi.UserNamespace{

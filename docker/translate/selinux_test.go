@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// All containers of a pod have its level, unless they name one.
+// A container has its pod's SELinux level, unless it names a level.
 func TestContainersHaveThePodsLevel(t *testing.T) {
 	const label = "system_u:system_r:container_t:s0:c7,c8"
 	target := &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_TARGET, TargetId: strings.Repeat("a", 64)}

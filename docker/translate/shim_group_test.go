@@ -25,11 +25,11 @@ func TestShimGroup(t *testing.T) {
 	testutil.Equal(t, group(other), first, "another container's group")
 	other.RuntimeAnnotations = []string{"*"}
 	other.Config.Annotations = map[string]string{shimGroup: "another pod's"}
-	testutil.Equal(t, group(other), first, "the group of a container that asks for another one")
+	testutil.Equal(t, group(other), first, "the group of a container that asks for another group")
 	withNote := noted(in)
 	withNote.Config.Linux.SecurityContext.SupplementalGroupsPolicy = runtimeapi.SupplementalGroupsPolicy_Strict
 	testutil.Assert(t, mustContainer(t, withNote).Note != nil, "no note")
-	testutil.Assert(t, group(withNote) != first, "a container with a note is in the group of the others")
+	testutil.Assert(t, group(withNote) != first, "a container with a note has the group of containers without a note")
 	withNote.Features.ScriptedRuntimes = []string{withNote.Features.OCIRuntime.Name}
 	testutil.Equal(t, group(withNote), "", "the group of a runtime that a script starts")
 	in.Config.Linux.SecurityContext.SupplementalGroupsPolicy = runtimeapi.SupplementalGroupsPolicy_Merge

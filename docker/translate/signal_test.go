@@ -15,8 +15,8 @@ func TestStopSignals(t *testing.T) {
 		cri := runtimeapi.Signal(number)
 		name, err := stopSignal("stop_signal", cri)
 		testutil.Must(t, err)
-		testutil.Assert(t, names[name] == 0, "%s and %s are %q to Docker", cri, names[name], name)
+		testutil.Assert(t, names[name] == 0, "%s and %s have the same name, %q", cri, names[name], name)
 		names[name] = cri
-		testutil.Assert(t, name == "" || strings.HasPrefix(name, "SIG"), "%s is %q to Docker", cri, name)
+		testutil.Assert(t, name == "" || strings.HasPrefix(name, "SIG"), "%s has the name %q", cri, name)
 	}
 }
