@@ -81,7 +81,7 @@ func logWarnings(ctx context.Context, call, containerID string, warnings []strin
 // StopContainer implements Containers. The grace period is rounded up to whole seconds, the engine's unit. A negative
 // grace period counts as zero.
 //
-// If the client of a stop leaves, Docker Engine 23.0 kills the container at once.
+// The stop outlives its caller: if the client of a stop leaves, Docker Engine 23.0 kills the container at once.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	defer step.At("engine: stop container")()
 	seconds := graceSeconds(grace)

@@ -35,9 +35,10 @@ type System interface {
 	// LastAnswer returns when the engine last answered any request, even with an error. It is zero before the first
 	// answer. Events are not answers.
 	LastAnswer() time.Time
-	// LastTimeout returns when a request last waited nine seconds for its answer, or half of RequestTimeout if that is
-	// less. It is zero before the first time. Only requests that Options.RequestTimeout bounds count. A stop's wait
-	// begins after its grace period. A later answer or a nearer deadline of the caller changes nothing.
+	// LastTimeout returns when a request last waited too long for its answer: nine seconds, or half of RequestTimeout
+	// if this is less. It is zero if no request has waited so long. Only requests that Options.RequestTimeout bounds
+	// count. A stop's wait begins after its grace period. A later answer or a nearer deadline of the caller changes
+	// nothing.
 	LastTimeout() time.Time
 	// Events passes container, exec and image events since opts.Since (zero: from now on) to opts.Handle, one at a time
 	// and in the engine's order. It ends when ctx ends, the connection breaks, or Handle is tens of thousands of events

@@ -41,7 +41,7 @@ func (q *eventQueue) put(event Event) {
 	q.signal()
 }
 
-// end lets take return err once the events before it are taken.
+// end makes take return err after the events that are already in the queue.
 func (q *eventQueue) end(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

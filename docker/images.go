@@ -91,7 +91,7 @@ func (c *Client) LoadImage(ctx context.Context, archive io.Reader) error {
 	return c.do(ctx, op{verb: "load image"}, func(ctx context.Context, s *session) error {
 		response, err := s.api.ImageLoad(ctx, source, client.ImageLoadWithQuiet(true))
 		if cause := source.err(); cause != nil {
-			// Moby's client would report a broken connection.
+			// The error of moby's client would report a broken connection instead.
 			return fmt.Errorf("%w: %w", errdefs.ErrInvalidArgument, cause)
 		}
 		if err != nil {

@@ -153,8 +153,8 @@ func TestProofIsCompletedLater(t *testing.T) {
 }
 
 // A new client relies on the proof that an earlier client saved. After a change of the engine's version it makes its
-// own proof. While that proof fails, pods that already use the runtime keep it, and the client tries again within
-// seconds.
+// own proof. While that proof fails, pods that already use the runtime keep the runtime, and the client probes it again
+// within seconds.
 func TestProofOutlivesTheProgram(t *testing.T) {
 	p := newProbed(t)
 	first, err := p.dialAuto().Features(testContext(t))

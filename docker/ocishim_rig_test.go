@@ -48,8 +48,8 @@ func TestRigShimNeedsNoConfiguration(t *testing.T) {
 	testutil.Assert(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 }
 
-// TestRigRecursiveMountByTheShim makes a container with a note and a recursive read-only mount. The engine has the
-// runtime only by its shim, and lists no features of it.
+// TestRigRecursiveMountByTheShim makes a container with a note and a recursive read-only mount. The engine knows the
+// runtime only by its shim, and lists no features of the runtime.
 func TestRigRecursiveMountByTheShim(t *testing.T) {
 	env := rigenv.Require(t)
 	own := startWithShim(t, env, map[string]any{"runtimes": map[string]any{}})

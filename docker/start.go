@@ -22,7 +22,7 @@ var startBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitte
 // start at that moment. Then the engine has created no process, and StartContainer repeats the start.
 //
 // From Docker Engine 24 on, a start fails if its client leaves. The engine then reports that the container could not
-// run.
+// run. So the start outlives its caller.
 func (c *Client) StartContainer(ctx context.Context, id string) error {
 	defer step.At("engine: start container")()
 	o := op{verb: "start container", kind: aContainer, object: id, bound: c.timeout}

@@ -40,7 +40,7 @@ func TestEndOfPod(t *testing.T) {
 	wantUntil(t, ended, ended)
 }
 
-// The end of a container without a known pod is not reported, and its removal is.
+// The removal of a container without a known pod is reported, and its end is not.
 func TestContainerOfUnknownPod(t *testing.T) {
 	cache := state.New(state.Options{})
 	runs(cache, "pod", "ends", "goes")

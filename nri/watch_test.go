@@ -56,8 +56,8 @@ func TestReportOutlastsItsCaller(t *testing.T) {
 type follower struct {
 	mu     sync.Mutex
 	events []string
-	// synced is closed after the first list. entered is closed when the plugin hears of the pod "slow", and it answers
-	// when answer is closed.
+	// synced is closed after the first list. entered is closed when the plugin hears of the pod "slow", and the plugin
+	// answers when answer is closed.
 	synced, entered, answer chan struct{}
 	// stopping is called before the plugin answers to the end of a container, unless it is nil.
 	stopping func(containerID string)
@@ -238,7 +238,8 @@ func TestSocketWithoutAMode(t *testing.T) {
 	}
 }
 
-// The containers of a pod that has lost its network still run. Plugins hear of the pod's end after theirs.
+// The containers of a pod that has lost its network still run. Plugins hear of the pod's end after the ends of its
+// containers.
 func TestLostNetworkIsNoEnd(t *testing.T) {
 	cache, _, f := followed(t)
 	cache.UpdatePod("pod", func(st *state.PodStatus) { st.NetworkReady = false })
@@ -318,8 +319,8 @@ func TestUndo(t *testing.T) {
 	testutil.Assert(t, slices.Equal(f.seen(), want), "the plugin heard\n%q, want\n%q", f.seen(), want)
 }
 
-// A removal is reported once, even if a queued change of a sibling still shows the removed pod and container, and
-// changes are lost again.
+// A removal is reported once. A queued change of a sibling that still shows the removed pod and container does not
+// repeat the report, even if changes are lost again.
 func TestQueuedChangeOfSibling(t *testing.T) {
 	for name, loseAt := range map[string]string{
 		"before the queued removals": "sibling",

@@ -100,8 +100,8 @@ func filesystemOf(dir string) (filesystem, error) {
 	return f, nil
 }
 
-// upperOf finds the directory of the writable layer of a running container with an overlay as its root, and the type of
-// the root filesystem. Both are "" if the process is gone.
+// upperOf finds the directory of a running container's writable layer, if the container's root is an overlay. It also
+// returns the type of the root filesystem. Both are "" if the process is gone.
 func upperOf(proc string, pid int) (upper, filesystem string) {
 	if pid <= 0 {
 		return "", ""

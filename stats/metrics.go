@@ -85,7 +85,7 @@ func metricGroups() []string {
 	return slices.Compact(names)
 }
 
-// CheckGroups returns the error that New would have about Options.MetricGroups.
+// CheckGroups returns the error that New would return for Options.MetricGroups.
 func CheckGroups(groups []string) error {
 	known := metricGroups()
 	for _, group := range groups {

@@ -159,7 +159,7 @@ func TestMetricGroupsAreNarrowed(t *testing.T) {
 		!n.metrics.disk && !n.metrics.processes, "reads more than it needs: %+v", n.metrics)
 }
 
-// A metric without its source is left out, and no other metric.
+// Only the metrics of a missing source are left out.
 func TestMetricsThatAreUnknown(t *testing.T) {
 	for file, unknown := range map[string][]string{
 		"pids.max": {"container_threads_max"},

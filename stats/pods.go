@@ -83,7 +83,7 @@ func present(podSamples []podSample) []podSample {
 }
 
 // targets returns the cgroups to read: the sandbox, the pod's own cgroup if it has one, and the containers. The pod's
-// own cgroup is the parent of the sandbox, or the one that the client named for a pod without a sandbox container.
+// own cgroup is the parent of the sandbox, or the cgroup that the client named for a pod without a sandbox container.
 func (v *podSample) targets() (targets []target) {
 	if !v.bare {
 		targets = append(targets, sandboxTarget(v.pod))

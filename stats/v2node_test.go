@@ -116,7 +116,8 @@ func TestMetricsOfAV2Node(t *testing.T) {
 	newV2Node(t, wholeNode).compareExposition(t, "metrics-v2node.txt")
 }
 
-// The stats RPCs for the same pods. A stat that a slice does not account is unknown for its pod and its container.
+// The stats RPCs for the same pods. A stat that a slice does not account is unknown for the pod and the container in
+// the slice.
 func TestStatsOfAV2Node(t *testing.T) {
 	pods := newV2Node(t, wholeNode).v2Stats(t)
 	testutil.Require(t, len(pods) == len(v2Pods), "pods %v", pods)

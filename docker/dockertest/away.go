@@ -38,8 +38,8 @@ func (e *Engine) Back() {
 	}
 }
 
-// Crash is Away as after a kill of the engine. The engine forgets the commands in containers. Without LiveRestore, its
-// containers are killed with it.
+// Crash takes the engine away as a kill of dockerd does. The engine forgets the commands in containers. Without
+// LiveRestore, its containers are killed with it.
 func (e *Engine) Crash() {
 	e.Away()
 	e.mu.Lock()

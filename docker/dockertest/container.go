@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// container is one container. Its lock is the engine's.
+// container is one container. The engine's lock guards it.
 type container struct {
 	id, name  string
 	image     *Image

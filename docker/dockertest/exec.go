@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// execution is one command in a container. Its lock is the engine's.
+// execution is one command in a container. The engine's lock guards it.
 type execution struct {
 	id        string
 	container *container
@@ -139,7 +139,7 @@ type stream struct {
 	detach func() bool
 }
 
-// newStream ends the stream with ctx, as the real client does.
+// newStream returns a stream that ends with ctx, as the real client's does.
 func newStream(ctx context.Context, e *Engine, x *execution) *stream {
 	s := &stream{ctx: ctx, engine: e, exec: x}
 	s.detach = context.AfterFunc(ctx, x.output.end)

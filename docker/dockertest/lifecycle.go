@@ -222,7 +222,7 @@ func (e *Engine) emit(event docker.Event, c *container) {
 		event.Labels = make(map[string]string)
 	}
 	if label, ok := event.Labels["execID"]; ok && event.ExecID != "" {
-		event.ExecID = label // as with real engines
+		event.ExecID = label // a label hides the exec id, as in real engines
 	}
 	if _, hidden := event.Labels["exitCode"]; event.Kind == docker.ContainerDied && !hidden {
 		event.Labels["exitCode"] = strconv.Itoa(c.exitCode)

@@ -19,8 +19,8 @@ const (
 	// sandboxCPUShares is the lowest weight: a sandbox only waits.
 	sandboxCPUShares = 2
 	// sandboxStopSignal ends the sandbox at any moment. The first process of a PID namespace ignores SIGTERM until the
-	// sandbox program runs, which is a moment after the engine's start has returned. Then the engine would wait for its
-	// whole grace period. Nothing in a sandbox needs to end in order.
+	// sandbox program runs, which is a moment after the engine's start has returned. In this moment, a stop with
+	// SIGTERM would take the whole grace period. Nothing in a sandbox needs to end in order.
 	sandboxStopSignal = "SIGKILL"
 )
 
