@@ -126,7 +126,7 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 	case ping.APIVersion == "" && err != nil:
 		return nil, err
 	case ping.APIVersion == "":
-		return nil, refusal("the server there reports no Docker API version, so it is not Docker Engine")
+		return nil, refusal("the server at this socket reports no Docker API version, so it is not Docker Engine")
 	case versionLess(ping.APIVersion, minAPIVersion):
 		return nil, c.tooOld(ctx, ping.APIVersion)
 	case err != nil:

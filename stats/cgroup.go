@@ -190,7 +190,7 @@ func (c *Collector) locate(r *reader, id string, pid int) (*cgroup, error) {
 	if g := parseCgroups(content, id, c.trees); g != nil {
 		return g, nil
 	}
-	return nil, fmt.Errorf("process %d is in no cgroup of container %s that can be seen here: %w", pid, id,
+	return nil, fmt.Errorf("process %d is in no cgroup of container %s that is visible here: %w", pid, id,
 		errdefs.ErrNotFound)
 }
 

@@ -136,7 +136,7 @@ func containerPID(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxR
 			host.PidMode = modeHost
 		case sandbox.Namespaces != nil:
 			return invalid(field+".pid",
-				"the pod was made with %s and has no PID namespace to share: set it to POD for the pod, too", pod)
+				"the pod was made with %s and has no PID namespace to share: set pid to POD for the pod, too", pod)
 		default:
 			host.PidMode = container.PidMode(modeContainer + sandbox.ID)
 		}

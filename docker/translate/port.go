@@ -35,7 +35,7 @@ func checkPort(field string, m *runtimeapi.PortMapping) error {
 		return invalid(field+".host_port", "%d is outside 0 to %d", p, maxPort)
 	}
 	if m.GetHostPort() != 0 && m.GetContainerPort() == 0 {
-		return invalid(field+".container_port", "is missing, host_port %d must lead somewhere", m.GetHostPort())
+		return invalid(field+".container_port", "is missing, but host_port %d needs it", m.GetHostPort())
 	}
 	if m.GetHostIp() != "" {
 		if _, err := netip.ParseAddr(m.GetHostIp()); err != nil {

@@ -107,11 +107,11 @@ func memorySwap(field string, r *runtimeapi.LinuxContainerResources, f docker.Fe
 		return 0, invalid(field+".memory_swap_limit_in_bytes", "%d is negative", swap)
 	case swap > 0 && swap < memory:
 		return 0, invalid(field+".memory_swap_limit_in_bytes",
-			"%d is less than memory_limit_in_bytes %d, it counts memory and swap together", swap, memory)
+			"%d is less than memory_limit_in_bytes %d, but the field limits memory plus swap", swap, memory)
 	case swap > 0 && memory == 0 && f.SwapLimit:
 		// Neither the kernel (v1) nor runc (v2) can limit the sum alone.
 		return 0, invalid(field+".memory_swap_limit_in_bytes",
-			"goes with memory_limit_in_bytes only, it counts memory and swap together")
+			"needs memory_limit_in_bytes, because the field limits memory plus swap")
 	case memory == 0:
 		return 0, nil
 	case !f.SwapLimit:

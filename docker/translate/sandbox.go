@@ -91,8 +91,8 @@ func sandboxRuntime(in SandboxInput) (string, error) {
 		return runtime, err
 	}
 	if slices.Contains(in.Features.PodSandboxRuntimes, runtime) {
-		return "", unsupported(field, "%q joins a CNI network with the OCI runtime criadapter-oci only, which %s",
-			runtime, cmp.Or(in.Features.OCIRuntime.Fault, "is not installed (see docs/oci-runtime.md)"))
+		return "", unsupported(field, "%q joins a CNI network only with the OCI runtime criadapter-oci: %s",
+			runtime, cmp.Or(in.Features.OCIRuntime.Fault, "criadapter-oci is not installed (see docs/oci-runtime.md)"))
 	}
 	return "", unsupported(field,
 		"%q takes the interfaces of its network namespace when it boots. The Docker API cannot start it in a "+
