@@ -13,8 +13,8 @@ import (
 // editors, which has no visible effect.
 const noDetachKeys = "ctrl-@,ctrl-^,ctrl-@,ctrl-_,ctrl-@,ctrl-^,ctrl-@,ctrl-_"
 
-// AttachContainer implements Attachments. The stream lives until it is closed or ctx ends. It fails with ErrConflict
-// for a paused container.
+// AttachContainer implements Attachments. The stream lives until it is closed or ctx ends. AttachContainer fails with
+// ErrConflict for a paused container.
 func (c *Client) AttachContainer(ctx context.Context, id string, opts AttachOptions) (Stream, error) {
 	var attached client.ContainerAttachResult
 	err := c.onContainer(ctx, "attach to container", id, func(ctx context.Context, s *session) (err error) {

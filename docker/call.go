@@ -39,9 +39,9 @@ func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session)
 	return typed(ctx, o, err)
 }
 
-// silence is how long a request may wait for its answer before LastTimeout reports it. RequestTimeout cannot report a
-// hanging engine: it is minutes long, and the deadline of a CRI request often comes first. silence is less than the ten
-// seconds that package state gives an inspect.
+// silence is how long a request may wait for its answer before LastTimeout reports it. The end of RequestTimeout would
+// report it too late or never: it is two minutes by default, and the deadline of a CRI request often comes first.
+// silence is less than the ten seconds that package state gives an inspect.
 const silence = 9 * time.Second
 
 // reportSilence records a timeout for LastTimeout if a request waits longer than silence. The caller calls answered
@@ -72,8 +72,8 @@ func (c *Client) onImage(ctx context.Context, verb, ref string, f func(context.C
 	return c.short(ctx, op{verb: verb, kind: anImage, object: ref}, f)
 }
 
-// lasting makes a request with do. The request goes on after its caller has left: at the end of the connection, the
-// engine would cancel a start, or cut the grace period of a stop short. The caller gets its context's error at once.
+// lasting makes a request with do. The request goes on after its caller has left: at the end of the connection, some
+// engines would cancel a start, or cut the grace period of a stop short. The caller gets its context's error at once.
 func (c *Client) lasting(ctx context.Context, o op, f func(context.Context, *session) error) error {
 	return c.do(ctx, o, func(ctx context.Context, s *session) error {
 		if err := ctx.Err(); err != nil {

@@ -130,8 +130,8 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// refusal returns the error for an engine that cannot run pods here. Operators read its text in the Status RPC, and in
-// the error of every call.
+// refusal returns the error for an engine that criadapter does not work with. Operators read its text in the Status
+// RPC, and in the error of every call.
 func refusal(format string, args ...any) error {
 	return errdefs.ErrFailedPrecondition.WithMessage(fmt.Sprintf(format, args...))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // The client records when the engine last answered, and when a request last waited too long. A request that its caller
-// gives up early does not count.
+// gives up early changes neither time.
 func TestLastAnswerAndTimeout(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("GET /containers/hangs/json", f.hang())

@@ -172,9 +172,9 @@ func (p probe) proveRecursive(ctx context.Context) error {
 	})
 }
 
-// checkRecursive fails unless the mount at probeRecursive and all mounts below it have the option ro. At least one
-// mount below it must be writable below probeWritable, where the same directory is mounted. Otherwise the result would
-// not show that the option rro works.
+// checkRecursive fails unless the mount at probeRecursive and all mounts below it have the option ro. The same
+// directory is mounted at probeWritable, too. At least one mount below it must be writable there. Otherwise the result
+// would not show that the option rro works.
 func checkRecursive(mountinfo string) error {
 	writable := map[string]bool{}
 	var readOnly []string
@@ -226,8 +226,8 @@ func (p probe) run(ctx context.Context, note ocinote.Note, mounts []mount.Mount,
 	if err != nil {
 		settle, cancel := settling()
 		defer cancel()
-		// The container may exist although its answer was lost. If this removal fails, tidyProbes removes the container
-		// later.
+		// The engine may have created the container, and only its answer was lost. If this removal fails, tidyProbes
+		// removes the container later.
 		_ = p.remove(settle, name)
 		return err
 	}

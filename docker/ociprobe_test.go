@@ -118,7 +118,8 @@ func (p *probed) dialAuto() *Client {
 	return c
 }
 
-// A feature is probed again if its probe failed, and not probed again once it has worked.
+// A feature is probed again if its probe failed, and not again once it has worked. After a change of the engine, such
+// as another storage driver, all features are probed anew.
 func TestProofIsCompletedLater(t *testing.T) {
 	p := newProbed(t)
 	p.failing.Store(1)

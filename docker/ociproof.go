@@ -90,7 +90,7 @@ func loadProof(subject string, found OCIRuntime) *proof {
 	var saved savedProof
 	text, err := found.Notes.LoadProof()
 	if err != nil || json.Unmarshal(text, &saved) != nil || saved.Of != subject || !saved.Proven.Works() {
-		found.Fault = "no test container has shown yet that the runtime works"
+		found.Fault = "no test container has shown yet that criadapter-oci works"
 		return &proof{subject: subject, proven: found}
 	}
 	p := &proof{subject: subject, proven: saved.Proven}
@@ -109,8 +109,8 @@ type proofKey struct {
 	SELinux                                 bool
 	// Programs are the files of criadapter-oci and of the runtime behind it.
 	Programs []programID
-	// Note is the note of a probe, because a newer criadapter may use fields that the installed criadapter-oci does not
-	// know.
+	// Note is the note of a probe. A newer criadapter may put fields into it that the installed criadapter-oci does not
+	// know. An earlier proof then no longer counts.
 	Note ocinote.Note
 }
 

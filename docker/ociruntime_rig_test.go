@@ -45,7 +45,7 @@ func awaitOCI(
 // works accepts a runtime that works.
 func works(r docker.OCIRuntime, err error) bool { return err == nil && r.Works() }
 
-// worksIfThere accepts a runtime that works, and an engine without such a runtime.
+// worksIfThere accepts an engine without the runtime, and a runtime that works and makes mounts read-only recursively.
 func worksIfThere(r docker.OCIRuntime, err error) bool {
 	return err == nil && (r.Name == "" || r.Works() && r.RecursiveReadOnly)
 }

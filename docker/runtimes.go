@@ -61,8 +61,8 @@ func podSandboxRuntimes(runtimes map[string]system.RuntimeWithStatus) []string {
 
 // ownShims returns the shims of Kata Containers by the names of their runtimes. The engine does not report the shim of
 // a runtime, so ownShims derives it from the runtime's name: kata has containerd-shim-kata-v2, and kata-qemu has
-// containerd-shim-kata-qemu-v2. dir is the directory of the engine's process in /proc, which must find the shim, see
-// hasShim.
+// containerd-shim-kata-qemu-v2. dir is the directory of the engine's process in /proc. ownShims leaves out shims that
+// the engine's containerd would not find, see hasShim.
 func ownShims(runtimes map[string]system.RuntimeWithStatus, dir string) map[string]string {
 	shims := map[string]string{}
 	for name, runtime := range runtimes {
@@ -74,8 +74,8 @@ func ownShims(runtimes map[string]system.RuntimeWithStatus, dir string) map[stri
 	return shims
 }
 
-// isSandboxed looks at a runtime's program and shim, not at the name that the operator chose. A runtime without program
-// and shim in daemon.json is a shim itself, and name is the shim's name.
+// isSandboxed looks at a runtime's program and shim, not at the name that the operator chose. A runtime with neither a
+// program nor a shim in daemon.json is a shim itself, and name is the shim's name.
 func isSandboxed(name string, runtime system.Runtime) bool {
 	if runtime.Path == "" && runtime.Type == "" {
 		return hasSandboxedWord(name)

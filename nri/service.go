@@ -62,8 +62,8 @@ type Service struct {
 	containers Containers
 	// plugins is the number of connected plugins.
 	plugins atomic.Int64
-	// started is closed when the plugins of PluginDir have started, or when NRI has failed to start. failed is then the
-	// error.
+	// started is closed when the plugins of PluginDir have started, or when NRI has failed to start. failed is the
+	// error of a failed start.
 	started  chan struct{}
 	failed   error
 	reported reported

@@ -290,9 +290,9 @@ func TestRemovalOfContainerThatNeverRan(t *testing.T) {
 	}
 }
 
-// UndoPod and UndoContainer report an end and a removal to the plugins, and leave no entry in reported. The entry of a
-// container in the cache goes when the cache removes the container. Before the start of NRI nothing is reported,
-// because no plugin was asked.
+// UndoPod and UndoContainer report an end and a removal to the plugins. They leave an entry in reported only for a
+// container that is in the cache. This entry goes when the cache removes the container. Before the start of NRI nothing
+// is reported, because no plugin was asked.
 func TestUndo(t *testing.T) {
 	cache := state.New(state.Options{})
 	s := serviceOf(t, cache)

@@ -166,7 +166,7 @@ func TestTheCgroupIsRemembered(t *testing.T) {
 	testutil.Assert(t, len(n.containers(t)) == 1, "looked up again")
 	n.container.Status.PID = 5000003 // after a restart
 	n.cache.PutContainer(n.container)
-	testutil.Assert(t, len(n.containers(t)) == 0, "the new process still counts with the old cgroup")
+	testutil.Assert(t, len(n.containers(t)) == 0, "the stats of the new process still come from the old cgroup")
 	n.write(t, "5000003/cgroup", nodes[v2Systemd].container)
 	testutil.Assert(t, len(n.containers(t)) == 1, "not found again")
 	n.cache.RemoveContainer("c1")

@@ -23,8 +23,8 @@
 // Cumulative counts are read during the request. Nano cores are the growth since the collector's last sample of the
 // container, if that sample is between half a second and a minute old. If it is newer, as with two clients that ask in
 // turn, the sample before it counts. If the container is younger than a minute, its start counts. Soon after the
-// server's start, there may be no such sample. Then a call takes two samples a tenth of a second apart, for all its
-// containers together. So a change of load is visible in the next call.
+// server's start, there may be neither such a sample nor a recent start. Then a call takes two samples a tenth of a
+// second apart, for all its containers together. So a change of load is visible in the next call.
 //
 // # Missing stats
 //

@@ -67,8 +67,8 @@ func trafficOf(counts []uint64) traffic {
 
 var errNoNetwork = errors.New("no network namespace of the pod is known")
 
-// netDev reads a pod's net/dev through its process. If the process is unknown, netDev reads the file inside the pod's
-// network namespace.
+// netDev reads a pod's net/dev through its sandbox process. For a pod without such a process, netDev reads the file
+// inside the pod's network namespace.
 func (c *Collector) netDev(ctx context.Context, r *reader, pod *state.Pod) (content []byte, err error) {
 	pin := netns.Open(pod.Status.NetnsPath)
 	switch {

@@ -35,7 +35,7 @@ type CDIEdits struct {
 const cdiDriver = "cdi"
 
 // cdiAnnotation is the prefix of annotations that name CDI devices, separated by commas. Kubelets before 1.31 and
-// clients without the field CDI_devices send only annotations. Some clients send both.
+// clients without the field CDI_devices send such annotations. Some clients send both the field and annotations.
 const cdiAnnotation = "cdi.k8s.io/"
 
 // cdiRequest is a CDI device and the field that names it.

@@ -5,7 +5,7 @@
 //
 // Names, labels and annotations are the same as dockershim's and cri-dockerd's, so that a node can change between them
 // without losing a pod. One label of our own, LabelRecord, says which of a container's labels and annotations the
-// client gave. Labels that are not in the record are the image's: Docker adds them.
+// client gave. It is needed because Docker adds the image's labels to a container.
 //
 // Every create explicitly sets all values that an image or the engine's daemon.json could choose, even to the engine's
 // usual default.

@@ -91,7 +91,7 @@ func encodeLabels(id identity, labels, annotations map[string]string) (map[strin
 		}
 		r.Labels = append(r.Labels, key)
 	}
-	// The client's labels are added last, because isHidden must find only criadapter's own labels in out.
+	// The client's labels are added after the loop, because isHidden must find only criadapter's own labels in out.
 	for _, key := range r.Labels {
 		out[key] = labels[key]
 	}

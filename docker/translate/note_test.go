@@ -106,7 +106,7 @@ func TestMergedGroupsOfAUserWithAGroup(t *testing.T) {
 			spec := mustContainer(t, in)
 			testutil.Equal(t, spec.Config.User, c.user, "Docker's user")
 			note := cmp.Or(spec.Note, &ocinote.Note{})
-			testutil.Equal(t, note.Process.GroupsOf, c.found, "the user whose groups of the image the note adds")
+			testutil.Equal(t, note.Process.GroupsOf, c.found, "the user whose groups the note adds from the image")
 			if c.sc.SupplementalGroupsPolicy == strict {
 				return
 			}
