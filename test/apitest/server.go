@@ -79,7 +79,7 @@ func (s *Server) Client(t testing.TB) corev1.CoreV1Interface {
 	return ClientFor(t, &rest.Config{Host: s.http.URL})
 }
 
-// ClientFor is a client for a configuration, without a client's rate limits.
+// ClientFor is a client with a configuration. It has no rate limits.
 func ClientFor(t testing.TB, config *rest.Config) corev1.CoreV1Interface {
 	t.Helper()
 	config.QPS = -1
@@ -144,7 +144,8 @@ func (s *Server) record(kind watch.EventType, object runtime.Object) {
 	s.wake()
 }
 
-// Bookmark sends a new version to all watches, as after a change of an object that they do not select.
+// Bookmark sends a bookmark with a new version to all watches. A real server does so after changes of objects that a
+// watch does not select.
 func (s *Server) Bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -185,7 +185,7 @@ func (s *Server) remove(r request, object metav1.Object, body []byte) (any, erro
 		s.drop(r.resource, r.namespace, r.name)
 		return clone(object), nil
 	}
-	pod = pod.DeepCopy() // watches share the old object
+	pod = pod.DeepCopy() // the old object must not change, because watches share it
 	ends := metav1.Time{Time: time.Now().Add(time.Duration(grace) * time.Second).Truncate(time.Second)}
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &ends, &grace
 	pod.Generation++

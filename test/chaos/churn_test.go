@@ -14,7 +14,7 @@ import (
 )
 
 // uses are the figures in the order of the output. The mean of the last third of the samples may exceed the mean of the
-// first third, a, by a*part + amount. The Go runtime does not return memory at once.
+// first third, a, by a*part + amount. Some growth is allowed, because the Go runtime does not return memory at once.
 var uses = []struct {
 	name         string
 	part, amount float64

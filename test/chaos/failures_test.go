@@ -17,7 +17,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A failed step is an error answer, a broken pod where faults end containers, or the failure of the test.
+// An error answer is counted. A broken pod is counted only if the faults end containers. Any other failure of a step
+// fails the test.
 func TestFailuresWhileFaultsAreMade(t *testing.T) {
 	answer := grpcstatus.Error(codes.Unavailable, "the engine is away")
 	dead := broken{errors.New("the pod's address does not answer")}
@@ -81,7 +82,7 @@ func TestErrorOfAStuckStep(t *testing.T) {
 	}
 }
 
-// A pod or container that was answered, and that no request has ended, is there and as it was.
+// A pod or container in an earlier answer must still exist, and run if it ran, unless a request has ended it.
 func TestLostAfterAnAnswer(t *testing.T) {
 	ran := answered{pod: "p", container: "c", runs: true}
 	created := answered{pod: "p", container: "c"}

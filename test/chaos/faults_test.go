@@ -99,7 +99,7 @@ type churned struct {
 
 	mu    sync.Mutex
 	codes map[codes.Code]int
-	// broke counts failures of the kind broken, if ends allows them.
+	// broke counts the errors of the type broken, if ends is set.
 	broke int
 	// wrong is the first failure that no fault explains. It is neither an error answer of the server nor counted in
 	// broke.
@@ -123,7 +123,7 @@ func newChurned(t *testing.T, env, direct rigenv.Env, pods int, flags ...string)
 	return c
 }
 
-// all takes a step with every pod, with all of them at the same time. A failure fails the test.
+// all takes a step with all pods at the same time. A failure fails the test.
 func (c *churned) all(what string, step func(*kubelet) error) {
 	c.t.Helper()
 	var group errgroup.Group
@@ -186,9 +186,10 @@ func (c *churned) mattered(pods, faults int) {
 	testutil.Assert(c.t, pods > 0 || !*full, "no pod came up among %d faults", faults)
 }
 
-// inTime repeats step until it succeeds, for a time at most. A server needs a moment to see that the engine is back.
+// inTime repeats step until it succeeds or the time within is over. A server needs a moment to see that the engine is
+// back.
 func inTime(ctx context.Context, within time.Duration, step func(context.Context) error) error {
-	var cause error // the last error that is not a deadline, which says more than a deadline
+	var cause error // the last error that is not a deadline, because a deadline has no cause
 	for end := time.Now().Add(within); ; pause(ctx, 200*time.Millisecond, nil) {
 		err := step(ctx)
 		if err == nil {
@@ -207,8 +208,8 @@ func inTime(ctx context.Context, within time.Duration, step func(context.Context
 	}
 }
 
-// judge checks, after the last fault, that all pods are as the kubelets asked for and nothing else is left. The only
-// failures before were error answers, and pods that broke with the containers that the faults ended.
+// judge checks the pods after the last fault. All pods must be as the kubelets want them, and nothing else may be left.
+// Earlier failures must be error answers, or pods that broke because a fault ended their containers.
 func (c *churned) judge() {
 	c.t.Helper()
 	testutil.Check(c.t, c.wrong, "WRONG")

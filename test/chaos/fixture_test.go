@@ -29,7 +29,7 @@ type writer struct {
 	logPath, control string
 }
 
-// newWriter runs a container with a shell script in a pod of its own. The script finds the function lines FROM TO,
+// newWriter runs a container with a shell script in a pod of its own. The script can call the function lines FROM TO,
 // which writes the numbered lines from FROM to TO.
 func newWriter(t *testing.T, env rigenv.Env, server *adapter.Server, script string) *writer {
 	t.Helper()

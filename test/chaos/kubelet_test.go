@@ -242,10 +242,10 @@ func (k *kubelet) drop(ctx context.Context, id string) error {
 	return err
 }
 
-// bring syncs until there is nothing to do, and looks whether the pod works.
+// bring syncs until there is nothing to do, and checks that the pod works.
 func (k *kubelet) bring(ctx context.Context) error {
-	// One round each makes the sandbox, makes the container, restarts an ended container, and removes its earlier
-	// attempt. The last round finds nothing to do.
+	// Each round takes one step: make the sandbox, make the container, restart an ended container, or remove its
+	// earlier attempt. The last round finds nothing to do.
 	const rounds = 5
 	for range rounds {
 		done, err := k.sync(ctx)
@@ -261,7 +261,7 @@ func (k *kubelet) bring(ctx context.Context) error {
 		fmt.Errorf("the pod is not as it should be after %d rounds of syncing: %v, %v", rounds, containers, err)}
 }
 
-// works looks whether the pod can be reached, and whether its container runs commands and has a log.
+// works checks that the pod answers at its address, and that its container runs commands and has a log.
 func (k *kubelet) works(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -299,7 +299,7 @@ func (k *kubelet) works(ctx context.Context) error {
 	return k.logged(ctx)
 }
 
-// logged waits until what the container wrote is in its log.
+// logged waits until the container's output is in its log.
 func (k *kubelet) logged(ctx context.Context) error {
 	status, err := k.runtime().ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: k.lastContainer})
 	if err != nil {
@@ -314,7 +314,7 @@ func (k *kubelet) logged(ctx context.Context) error {
 			}
 		}
 		if ctx.Err() != nil {
-			return broken{fmt.Errorf("the container's log %s does not have what it wrote", path)}
+			return broken{fmt.Errorf("the container's log %s lacks the container's output", path)}
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/adapter"
 )
 
-// TestLogBufferSize lets a container write much more than the engine keeps, no faster than criadapter reads it: after
-// each burst the container waits until all of it is in the CRI log.
+// TestLogBufferSize lets a container write much more output than the engine keeps. After each burst, the container
+// waits until the whole burst is in the CRI log, so it writes no faster than criadapter reads.
 func TestLogBufferSize(t *testing.T) {
 	const bursts, burst, size = 40, 5000, 6_000_000 // 20 MB of lines
 	env := ownEngine(t)

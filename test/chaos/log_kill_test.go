@@ -62,7 +62,7 @@ func TestKilledUnderTheCap(t *testing.T) {
 		"%v; the numbers jump from %v", got, got.Gaps)
 }
 
-// rotate does what the kubelet does, and reports whether it succeeded.
+// rotate rotates the log as the kubelet does, and reports whether it succeeded.
 func (w *writer) rotate(number int) bool {
 	w.t.Helper()
 	rotated := fmt.Sprintf("%s.%03d", w.logPath, number)
@@ -76,7 +76,7 @@ func (w *writer) rotate(number int) bool {
 	return false
 }
 
-// entriesMissing finds a numbered.Marker's estimate.
+// entriesMissing matches the estimate of missing lines in a numbered.Marker.
 var entriesMissing = regexp.MustCompile(`about (\d+) entries`)
 
 // TestKilledBeyondTheCap lets a container write more than the engine keeps while criadapter is dead. Each time, the

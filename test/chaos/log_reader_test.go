@@ -44,7 +44,7 @@ func TestReaderOfAKilledLog(t *testing.T) {
 type collector struct {
 	text   strings.Builder
 	shrunk int   // how often the log was shorter than before
-	least  int64 // the smallest size after that
+	least  int64 // the smallest size after the log shrank
 	stop   chan struct{}
 	done   chan struct{}
 }

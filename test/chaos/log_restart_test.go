@@ -13,7 +13,7 @@ import (
 func TestContainerStartedByOthers(t *testing.T) {
 	const burst = 500
 	env := ownEngine(t)
-	// Each run goes on where the last one ended.
+	// Each run continues the line numbers of the previous run.
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
 		`n=$(cat /control/n 2>/dev/null || echo 0); echo $((n + %d)) > /control/n; lines $((n + 1)) $((n + %d)); `+
 			`await end$((n + %d))`, burst, burst, burst))

@@ -12,7 +12,7 @@ import (
 
 func newMetrics(t *testing.T, env rigenv.Env) *footprint.Metrics {
 	t.Helper()
-	dir, err := os.MkdirTemp(env.WorkDir, "m") // short, for the socket in it
+	dir, err := os.MkdirTemp(env.WorkDir, "m") // short, because the length of a socket's path is limited
 	testutil.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return footprint.NewMetrics(filepath.Join(dir, "m.sock"))

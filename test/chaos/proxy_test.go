@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// faultyEngine is a proxy in front of an engine. Between begin and end it spoils answers. A seed decides which.
+// faultyEngine is a proxy in front of an engine. Between begin and end it spoils some answers, which a seed chooses.
 type faultyEngine struct {
 	mu     sync.Mutex
 	random *rand.Rand
@@ -33,7 +33,7 @@ func newFaultyEngine(t *testing.T, env *rigenv.Env, seed uint64) *faultyEngine {
 	close(f.calm)
 	env.DockerHost = engine.Proxy(t, *env, func(proxy *httputil.ReverseProxy) http.Handler {
 		proxy.ModifyResponse = f.answered
-		// While the engine is down, the proxy breaks connections off, as a client of a dead engine sees it.
+		// While the engine is down, the proxy breaks connections off, as a dead engine does.
 		proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 		proxy.ErrorLog = log.New(io.Discard, "", 0) // the proxy would log each answer that is cut
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, proxy) })
@@ -62,7 +62,7 @@ func (f *faultyEngine) faults() int {
 	return sumOf(f.made)
 }
 
-// draw chooses what is wrong with a request, "" for nothing.
+// draw chooses the fault of a request, "" for none.
 func (f *faultyEngine) draw(faults ...string) (fault string, wait time.Duration, calm <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +131,7 @@ func (c *cutBody) Read(p []byte) (int, error) {
 	return n / 2, io.ErrUnexpectedEOF
 }
 
-// spoilEvents loses events, sends them twice, late, or ends their stream.
+// spoilEvents drops, repeats or delays events, or ends their stream.
 func (f *faultyEngine) spoilEvents(events io.ReadCloser) io.ReadCloser {
 	out, in := io.Pipe()
 	go func() {

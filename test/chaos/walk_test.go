@@ -57,7 +57,7 @@ type walk struct {
 	count          counts
 }
 
-// counts are what a walk has found.
+// counts has the figures of a walk.
 type counts struct{ points, before, after, leaked, lost, stuck int }
 
 func (c counts) String() string {
@@ -120,7 +120,7 @@ func newWalk(t *testing.T, env rigenv.Env, kind string, walked, killed map[strin
 			Environ: []string{"CRIADAPTER_STEPS=" + string(w.control)}})
 	w.kubelet = newKubelet(w.server, env, "walker", 18080)
 	testutil.Must(w, w.kubelet.pull(t.Context(), w.image))
-	// The first pod makes what stays for the next ones: a bridge, directories, the sandbox image.
+	// The first pod leaves a bridge, directories and the sandbox image, which all later pods use.
 	testutil.Must(w, w.kubelet.bring(t.Context()))
 	testutil.Must(w, w.kubelet.kill(t.Context()))
 	w.empty = takeInventory(t, env, w.server)
@@ -184,7 +184,7 @@ func note(points map[string][]string, p point, name string) {
 	}
 }
 
-// point kills the server at one point and judges what becomes of it.
+// point kills the server at one point of a request, restarts it, and checks that nothing is lost, leaked or stuck.
 func (w *walk) point(s scenario, p point) {
 	w.Helper()
 	if err := s.prepare(w); err != nil {
@@ -244,7 +244,8 @@ func (w *walk) awaitKill() bool {
 	}
 }
 
-// settle acts like a kubelet without an answer to its request, and then removes the pod.
+// settle acts like a kubelet whose request got no answer, and then removes the pod. It checks the node's inventory
+// before and after the removal.
 func (w *walk) settle(s scenario) error {
 	if s.again != nil {
 		if err := s.again(w); err != nil {
@@ -303,8 +304,8 @@ type scenario struct {
 	act      func(context.Context, *walk) error
 	// again is what a kubelet does when it got no answer to the request; nil if it only syncs its pod.
 	again func(*walk) error
-	// gone says that settle does not bring the pod up again. odd says that the node's inventory then differs from
-	// whole, so it is not compared.
+	// gone says that settle does not bring the pod up again. odd says that the node's inventory with the pod differs
+	// from whole, so settle does not compare them.
 	gone, odd bool
 	// ends names the object that the request ends, which need not exist any more.
 	ends string

@@ -123,7 +123,7 @@ func (o options) chosen() (set, error) {
 	return chosen, err
 }
 
-// missing says what has to be built first, and is empty if nothing has.
+// missing names the programs that must be built first. It is empty if the cache has all of them.
 func (o options) missing(ctx context.Context, chosen set) (string, error) {
 	if missing, err := program.MissingEngine(); err != nil || missing != "" {
 		return missing + " is not cached, run make engines once", err

@@ -92,7 +92,7 @@ func run(ctx context.Context, opts options) error {
 	return examine(ctx, env, critest.Path, opts)
 }
 
-// missing says what has to be built first, and is empty if nothing has.
+// missing names the programs that must be built first. It is empty if the cache has all of them.
 func missing(ctx context.Context) (string, error) {
 	engine, err := program.MissingEngine()
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// FillEngine puts a node's engine into a directory of the share: its daemon.json with more settings, and its programs
-// unless the engine of this name (see engine.Named) is Debian's. With RUNTIME_MODE=oci, daemon.json names criadapter's
-// OCI runtime, so that pods have no sandbox container. The architecture is a value of GOARCH.
+// FillEngine puts a node's engine into a directory of the share: its daemon.json with the settings of more, and its
+// programs unless the engine of this name (see engine.Named) is Debian's. With RUNTIME_MODE=oci, daemon.json names
+// criadapter's OCI runtime, so that pods have no sandbox container. The architecture is a value of GOARCH.
 func FillEngine(ctx context.Context, name, architecture string, more map[string]any, dir string) error {
 	variant, err := engine.Named(name)
 	if err != nil {

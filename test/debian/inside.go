@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/test/program"
 )
 
-// Inside runs lines of a shell script, see Script, in a root file system. It mounts /proc there meanwhile.
+// Inside runs lines of a shell script (see Script) in a root file system, where it mounts /proc for that time.
 func Inside(ctx context.Context, root, lines string) (err error) {
 	proc := filepath.Join(root, "proc")
 	if err := syscall.Mount("proc", proc, "proc", 0, ""); err != nil {

@@ -76,7 +76,7 @@ func logMessage(call *ast.CallExpr) (message string, ok bool) {
 	return joined(call.Args[0])
 }
 
-// joined returns the text of a literal and of what is joined to it with +. Data in it becomes %v.
+// joined returns the text of string literals that are joined with +. Any other operand becomes %v.
 func joined(x ast.Expr) (text string, ok bool) {
 	switch x := x.(type) {
 	case *ast.BasicLit:

@@ -53,7 +53,7 @@ func TestMissing(t *testing.T) {
 	testutil.Assert(t, slices.Equal(got, want), "missing %q, want %q", got, want)
 }
 
-// documents returns the Markdown files of the tree, without build.
+// documents returns the Markdown files of the tree, without the directory build.
 func documents(t *testing.T) []fence.Document {
 	t.Helper()
 	found, err := fence.Documents(root)

@@ -27,14 +27,14 @@ func TestBehindOurBack(t *testing.T) {
 				step.do()
 				n.compare(step.what)
 				if t.Failed() {
-					return // the next steps count on this one
+					return // the next steps need the result of this step
 				}
 			}
 		})
 	}
 }
 
-// tamperedNode is a server on an engine of its own, which is tampered with.
+// tamperedNode is a server on an engine of its own. The test changes the engine behind the server's back.
 type tamperedNode struct {
 	t           *testing.T
 	env         rigenv.Env
@@ -89,7 +89,7 @@ func (n *tamperedNode) docker(args ...string) string {
 	return engine.Docker(n.t, n.engine.Host(), args...)
 }
 
-// tampering is one thing done behind the server's back.
+// tampering is one change of the engine behind the server's back.
 type tampering struct {
 	what string
 	do   func()
@@ -141,7 +141,7 @@ func (n *tamperedNode) removeOne(id string) {
 	testutil.Must(n.t, n.server.Runtime.RemoveContainer(n.t.Context(), id))
 }
 
-// killOne kills a container if any has outlived the engine.
+// killOne kills a container. Without live-restore it does nothing, because no container has outlived the engine.
 func (n *tamperedNode) killOne() {
 	if n.liveRestore {
 		n.docker("kill", n.containers[8])

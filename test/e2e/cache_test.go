@@ -75,7 +75,7 @@ func watch(t *testing.T, server *adapter.Server) *watcher {
 	stream, err := runtimeapi.NewRuntimeServiceClient(server.Conn).GetContainerEvents(ctx,
 		&runtimeapi.GetEventsRequest{})
 	testutil.Must(t, err)
-	_, err = stream.Header() // from here on it misses nothing
+	_, err = stream.Header() // after the header, the stream misses no event
 	testutil.Must(t, err)
 	return &watcher{t, stream, leave}
 }
@@ -100,8 +100,8 @@ func (w *watcher) expect(kind, id, pod string, containers ...string) *runtimeapi
 	return event
 }
 
-// Two clients follow the events of a pod on a real engine. One of its containers ends by itself. A client that leaves
-// costs the other client no event. While nothing happens, no event comes.
+// Two clients follow the events of a pod on a real engine. One container of the pod ends by itself. When one client
+// leaves, the other client loses no event. While nothing happens, no event comes.
 func TestEventsOfAPod(t *testing.T) {
 	c := newCrictl(t)
 	first, second := watch(t, c.server), watch(t, c.server)

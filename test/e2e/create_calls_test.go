@@ -13,11 +13,11 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// versionPrefix is what the paths of the engine's API begin with.
+// versionPrefix matches the API version at the start of a request's path.
 var versionPrefix = regexp.MustCompile(`/v1\.[0-9]+/`)
 
-// A kubelet names the image by its id. Then CreateContainer costs the engine two calls: create and inspect. With images
-// in containerd, an inspect of the image would take half as long as the creation of the container.
+// If the image is named by its id, as a kubelet does, CreateContainer makes two engine calls: create and inspect. It
+// does not inspect the image. With images in containerd, that would take half as long as the creation of the container.
 func TestCreateContainerAsksTheEngineTwice(t *testing.T) {
 	env := rigenv.Require(t)
 	counter := countCalls(t, env)

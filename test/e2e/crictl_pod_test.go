@@ -64,7 +64,7 @@ func TestCrictlPod(t *testing.T) {
 	c.run("stopp", p.id)
 	c.read(&status, "inspectp", "-o", "json", p.id)
 	same(t, "state after stopp", status.Status.State, "SANDBOX_NOTREADY")
-	c.run("stopp", p.id) // twice is as good as once
+	c.run("stopp", p.id) // a second stop must succeed, too
 	c.run("rmp", p.id)
 	r := c.try("inspectp", p.id)
 	testutil.Assert(t, r.code != 0, "inspectp after rmp:\n%s", r.stdout)

@@ -96,7 +96,7 @@ func sameColumns(header, row []string, want ...string) error {
 		return fmt.Errorf("columns %q, want %q", header, want)
 	}
 	if len(row) != len(want) {
-		return fmt.Errorf("row %q, want something in each of %q", row, want)
+		return fmt.Errorf("row %q, want a value in each column of %q", row, want)
 	}
 	return nil
 }

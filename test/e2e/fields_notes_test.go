@@ -90,8 +90,8 @@ func (n *fieldsNode) imageGroups(t *testing.T) {
 	n.mergedGroups(t)
 }
 
-// mergedGroups checks a user with a group, to which the engine adds no groups of the image. Commands go through the OCI
-// runtime where that is possible, and the engine's own go through the engine.
+// mergedGroups checks a user with a group, to which the engine adds no groups of the image. It runs a command through
+// CRI, which goes straight to the OCI runtime where possible, and a command through the engine.
 func (n *fieldsNode) mergedGroups(t *testing.T) {
 	for name, sc := range map[string]*runtimeapi.LinuxContainerSecurityContext{
 		"by-id":   {RunAsUser: &runtimeapi.Int64Value{Value: 1000}},

@@ -59,8 +59,8 @@ func (c *crictl) endpoint() string {
 	return endpoint
 }
 
-// awaitOCIRuntime waits until the server has seen that criadapter-oci works. A request waits for that only some
-// seconds, and on a slow machine it takes longer.
+// awaitOCIRuntime waits until the server has seen that criadapter-oci works. A request waits only a few seconds for the
+// check of criadapter-oci, which takes longer on a slow machine.
 func (c *crictl) awaitOCIRuntime() {
 	c.t.Helper()
 	testutil.Until(c.t, "criadapter-oci works", func() bool {
@@ -143,7 +143,7 @@ func (c *crictl) runPod(flags ...string) pod {
 // removeAtTheEnd removes a pod when the test has ended.
 func (c *crictl) removeAtTheEnd(podID string) {
 	c.t.Cleanup(func() {
-		// The test's own context is over; what is already gone is fine.
+		// The commands have no context, because the test's own is over. A pod that is already gone is no error.
 		for _, command := range []string{"stopp", "rmp"} {
 			output, err := exec.Command(c.program, "--config", c.config, command, podID).CombinedOutput()
 			if err != nil && !bytes.Contains(output, []byte("NotFound")) &&

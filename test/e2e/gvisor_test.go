@@ -22,7 +22,7 @@ import (
 type gvisorNode struct {
 	*crictl
 	engine *engine.Engine
-	// ids are of the containers and pods so far.
+	// ids has the ids of the containers and pods so far.
 	ids *[]string
 }
 
@@ -37,7 +37,7 @@ func newGVisorNode(t *testing.T, config map[string]any, flags ...string) *gvisor
 	return &gvisorNode{crictl: newCrictlOn(t, own.Use(env), flags...), engine: own, ids: &[]string{}}
 }
 
-// on returns the node for a part of the test. Both record the same ids.
+// on returns the node for a part of the test. Both nodes add to the same ids.
 func (n *gvisorNode) on(t *testing.T) *gvisorNode {
 	return &gvisorNode{crictl: n.crictl.on(t), engine: n.engine, ids: n.ids}
 }
@@ -186,7 +186,8 @@ func TestGVisorPod(t *testing.T) {
 	n.nothingLeft(p.id)
 }
 
-// TestGVisorSurvivesKills: whatever is killed, the containers are shown as they are, and the pod can be taken down.
+// TestGVisorSurvivesKills: after each kill, the server shows the real state of the containers, and the pod can be
+// removed.
 func TestGVisorSurvivesKills(t *testing.T) {
 	n := newGVisorNode(t, map[string]any{"live-restore": true})
 	kill := func(t *testing.T, pids []int) {

@@ -24,7 +24,7 @@ func TestEngineHangs(t *testing.T) {
 	begin := time.Now()
 	testutil.Eventually(t, func() error { return n.runtimeReady(false) })
 	took := time.Since(begin)
-	t.Logf("the hanging engine was seen after %v", took.Round(time.Millisecond))
+	t.Logf("RuntimeReady was false after %v", took.Round(time.Millisecond))
 	speed.Check(t, "RuntimeReady=false", took, 15*time.Second)
 
 	begin = time.Now()
@@ -39,11 +39,11 @@ func TestEngineHangs(t *testing.T) {
 	speed.Check(t, "the answers", time.Since(begin), 10*time.Second)
 
 	testutil.Must(n.t, n.engine.Signal(syscall.SIGCONT))
-	n.docker("ps") // the engine goes on
+	n.docker("ps") // returns once the engine answers again
 	begin = time.Now()
 	testutil.Eventually(t, func() error { return n.runtimeReady(true) })
 	took = time.Since(begin)
-	t.Logf("it was seen to answer after %v", took.Round(time.Millisecond))
+	t.Logf("RuntimeReady was true again after %v", took.Round(time.Millisecond))
 	speed.Check(t, "RuntimeReady=true", took, 5*time.Second)
 }
 

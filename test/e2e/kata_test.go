@@ -32,7 +32,7 @@ esac
 exec containerd-shim-runc-v2 "$@"
 `
 
-// TestKataContract: a runtime with Kata's shim gets a network that is ready, and the pod of each container.
+// TestKataContract: Kata's shim gets a sandbox whose network is ready, and the sandbox's id for every other container.
 func TestKataContract(t *testing.T) {
 	env := rigenv.Require(t)
 	dir, err := os.MkdirTemp(env.WorkDir, "kata")

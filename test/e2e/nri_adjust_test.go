@@ -179,7 +179,8 @@ func (n *nriNode) wantLimit(t *testing.T, pid int, controller, v1, v2, want stri
 	}
 }
 
-// TestNRIAdjustments: each kind of adjustment reaches the container, and where it belongs its commands, too.
+// TestNRIAdjustments: each kind of adjustment reaches the container. Some kinds must also reach commands in the
+// container.
 func TestNRIAdjustments(t *testing.T) {
 	n := newNRINode(t)
 	n.cgroup = "/" + rigenv.Require(t).Cgroup() + "/nri-" + n.config.Metadata.Name
@@ -275,8 +276,8 @@ func addNetDevice(t *testing.T) {
 	t.Cleanup(func() { _ = netlink.LinkDel(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: netDevice + "p"}}) })
 }
 
-// TestNRINewKinds: an adjustment that the runtime does not know fails the start, and says what is needed. The other
-// adjustments take effect.
+// TestNRINewKinds: an adjustment that the runtime does not know fails the start. The error names the OCI version that
+// the runtime needs. The other adjustments take effect.
 func TestNRINewKinds(t *testing.T) {
 	n := newNRINode(t)
 	addNetDevice(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// nriPlugin is an NRI plugin that follows everything.
+// nriPlugin is an NRI plugin that subscribes to all events.
 type nriPlugin struct {
 	t    *testing.T
 	stub stub.Stub

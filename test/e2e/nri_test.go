@@ -62,8 +62,8 @@ StopPodSandbox POD
 RemoveContainer main
 RemovePodSandbox POD`
 
-// TestNRIEvents: plugins hear of everything in a pod's life once and in order. A plugin that joins later gets the pods
-// and containers that exist.
+// TestNRIEvents: plugins get each event of a pod's life once and in order. A plugin that joins later gets the pods and
+// containers that exist.
 func TestNRIEvents(t *testing.T) {
 	n := newNRINode(t)
 	first := startPlugin(t, n.socket, "10", "first", &nriPlugin{})
@@ -161,7 +161,7 @@ func TestNRIBrokenPlugins(t *testing.T) {
 	testutil.Assert(t, !hanging.saw("CreateContainer"), "the plugin that hung saw\n%s", hanging.seen())
 }
 
-// TestNRIConflict: two plugins that set the same thing are an error that names both.
+// TestNRIConflict: if two plugins set the same variable, the create fails, and the error names both plugins.
 func TestNRIConflict(t *testing.T) {
 	n := newNRINode(t)
 	set := func(value string) *nriPlugin {
@@ -176,7 +176,7 @@ func TestNRIConflict(t *testing.T) {
 		"got %v", err)
 }
 
-// validator is a plugin that sees what others adjust.
+// validator is a plugin that checks the adjustments of other plugins.
 type validator struct {
 	*nriPlugin
 }

@@ -118,8 +118,7 @@ func spansUnder(method string, c *grpctest.Collector) map[string]int {
 	return count
 }
 
-// TestOperatorsSeeWhatHappens runs a pod and looks for it in everything that an operator has: metrics, health, traces
-// and the log.
+// TestOperatorsSeeWhatHappens runs a pod and looks for it in the metrics, the health answers, the traces and the log.
 func TestOperatorsSeeWhatHappens(t *testing.T) {
 	e, traces := newEndpoint(t), grpctest.Collect(t)
 	c := newCrictl(t, e.flag(), "--log-format=json", "--log-level=info",

@@ -16,8 +16,9 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestTwoServersOnOneEngine runs a pod with one server and starts a second one beside it: neither lists what the other
-// has, a pod of the same name is refused with the owner's root directory, and no log is written twice.
+// TestTwoServersOnOneEngine runs a pod with one server and starts a second server beside it. The second server lists no
+// pod of the first. It refuses a pod of the same name, and names the root directory of the pod's server. No log line is
+// written twice.
 func TestTwoServersOnOneEngine(t *testing.T) {
 	env := rigenv.Require(t)
 	ctx := t.Context()

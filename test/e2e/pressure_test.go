@@ -9,8 +9,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestStatsTellThePressure runs more busy processes than there are CPUs. Some of them wait, and the stats of the
-// container and of its pod have that time.
+// TestStatsTellThePressure runs more busy processes than there are CPUs. Some of them wait for a CPU. The stats of the
+// container and of its pod must have the waiting time.
 func TestStatsTellThePressure(t *testing.T) {
 	if _, err := os.Stat("/proc/pressure/cpu"); errors.Is(err, os.ErrNotExist) {
 		t.Skip("this kernel accounts no pressure")
@@ -21,7 +21,7 @@ func TestStatsTellThePressure(t *testing.T) {
 		t.Skip("containers here are in no cgroup of version 2, which alone has pressure")
 	}
 	began := time.Now()
-	// The kernel ends each after a second of CPU time.
+	// The kernel ends each process after a second of CPU time.
 	w.do("for i in $(seq $((2 * $(nproc) + 1))); do sh -c 'ulimit -t 1; while :; do :; done' 2>/dev/null & done; wait")
 	took := time.Since(began)
 	now, podNow := w.stats(), w.podStats()

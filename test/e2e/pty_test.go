@@ -19,11 +19,11 @@ type session struct {
 	cmd *exec.Cmd
 	// input is the terminal's other end, or the pipe to the standard input.
 	input io.WriteCloser
-	// terminal is nil without one.
+	// terminal is nil if crictl runs with pipes.
 	terminal *os.File
 	// stdout holds the standard output, or both streams of a terminal.
 	stdout, stderr *testutil.Buffer
-	ended          chan struct{} // closed when cmd was waited for
+	ended          chan struct{} // closed after cmd.Wait
 }
 
 // background starts crictl with pipes. It is killed when the test ends.
@@ -98,7 +98,8 @@ func (s *session) wait() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// sized waits until a shell on the terminal says that it has this size. The size may come after the shell's start.
+// sized waits until a shell on the terminal says that it has this size. The shell may start before the terminal has the
+// size.
 func (s *session) sized(columns, rows int) {
 	s.t.Helper()
 	testutil.Eventually(s.t, func() error {
@@ -111,7 +112,7 @@ func (s *session) sized(columns, rows int) {
 	})
 }
 
-// kill ends crictl without giving it a chance to say good-bye.
+// kill ends crictl with SIGKILL, so that crictl cannot end its session.
 func (s *session) kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.ended

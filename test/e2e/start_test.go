@@ -20,7 +20,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// A second server must neither take the first one's socket nor its state.
+// A second server must take neither the socket nor the state of the first server.
 func TestSecondServerRefusesToStart(t *testing.T) {
 	env := rigenv.Require(t)
 	first := adapter.ForTest(t, adapter.Options{Env: env})
@@ -138,7 +138,7 @@ func TestNetworkReadyFollowsTheConfiguration(t *testing.T) {
 	testutil.Eventually(t, func() error { return ready(t, server) })
 }
 
-// wantAway looks for a reason that a person can act on.
+// wantAway checks that RuntimeReady is false, with a reason and a message.
 func wantAway(t *testing.T, server *adapter.Server) {
 	t.Helper()
 	got := condition(t, server, runtimeapi.RuntimeReady)
@@ -175,7 +175,7 @@ func wantCode(t *testing.T, what string, err error, want codes.Code) {
 	testutil.Assert(t, got == want, "%s: code %s (%v), want %s", what, got, err, want)
 }
 
-// removeSandbox does what a kubelet does at a pod's end. The test's own context may be over.
+// removeSandbox stops and removes a pod, also when the test's own context is over.
 func removeSandbox(t *testing.T, server *adapter.Server, id string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testutil.Patience)

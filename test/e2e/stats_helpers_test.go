@@ -29,7 +29,7 @@ type callCounter struct {
 // countCalls starts a callCounter in front of the rig's engine.
 func countCalls(t *testing.T, env rigenv.Env) *callCounter {
 	t.Helper()
-	dir, err := os.MkdirTemp(env.WorkDir, "count") // short, for the socket in it
+	dir, err := os.MkdirTemp(env.WorkDir, "count") // short, because the length of a socket's path is limited
 	testutil.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "engine.sock")

@@ -41,8 +41,8 @@ func TestStatsAreTrue(t *testing.T) {
 		)
 	})
 
-	// The kernel counts ticks to end the loop after about four seconds of CPU time, but accounts the exact time. The
-	// programs around the loop use some more, which a command without a loop shows.
+	// The kernel checks the CPU limit only at ticks, so the loop ends after about four seconds. time(1) measures its
+	// exact time. The programs around the loop use CPU time, too, which a run without the loop measures.
 	around, none := w.timed("true")
 	used, spent := w.timed("while :; do :; done")
 	testutil.Require(t, spent >= uint64(time.Second), "the CPU was hardly used: for %d ns", spent)
@@ -57,8 +57,8 @@ func TestStatsAreTrue(t *testing.T) {
 
 	w.coldFile("big", 300*mebibyte)
 	before = w.stats()
-	// Not cat: it uses sendfile in small pieces. The kernel takes such pages as read twice, and so as part of the
-	// working set.
+	// Not cat, because it uses sendfile in small pieces. The kernel would count pages as read twice, and so as part of
+	// the working set.
 	w.do("dd if=/shared/big of=/dev/null bs=1M 2>/dev/null")
 	now := w.stats()
 	testutil.Must(t, grown("usage with page cache", now.Memory.UsageBytes, before.Memory.UsageBytes, 300*mebibyte))
@@ -151,8 +151,8 @@ func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
 	testutil.Assert(t, len(pod.GetContainers()) == 0 && pod.GetCpu() != nil, "the pod: %v", pod)
 }
 
-// With the storage driver vfs (native in containerd), a container's layer is a copy of its image. The layer gets no
-// count, because that would count the image, and the log says so.
+// With the storage driver vfs (native in containerd), a container's layer is a copy of its image. The server counts no
+// such layer, because the count would include the image. The log says so once.
 func TestStatsOfAnEngineThatCopiesLayers(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
 	env := rigenv.Require(t)

@@ -22,14 +22,14 @@ import (
 	"github.com/criadapter/criadapter/test/rig/engine"
 )
 
-// overTransports runs a test with each value of crictl's flag.
+// overTransports runs a test with each value of crictl's flag --transport.
 func overTransports(t *testing.T, test func(t *testing.T, transport string)) {
 	for _, transport := range []string{"spdy", "websocket"} {
 		t.Run(transport, func(t *testing.T) { test(t, "--transport="+transport) })
 	}
 }
 
-// on is crictl whose failures count for a part of the test.
+// on returns a crictl that reports its failures to a part of the test.
 func (c *crictl) on(t *testing.T) *crictl {
 	part := *c
 	part.t = t
@@ -38,7 +38,7 @@ func (c *crictl) on(t *testing.T) *crictl {
 
 const shellImage = "test/busybox:latest"
 
-// The errors of a program that is not there, and of one that is a directory. The latter depends on the release of runc.
+// The errors for a program that does not exist, and for a directory. The second error depends on the release of runc.
 var (
 	noSuchProgram = regexp.MustCompile("executable file not found")
 	notAProgram   = regexp.MustCompile("permission denied|is a directory")
@@ -133,7 +133,7 @@ func (c *crictl) stdinContainer(p pod, name string, settings map[string]any, com
 	return id
 }
 
-// The input of a container with stdin_once ends with the first client's.
+// The input of a container with stdin_once ends when the input of its first client ends.
 func TestAttachStdinOnce(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
@@ -155,7 +155,7 @@ func TestAttachStdinOnce(t *testing.T) {
 	})
 }
 
-// A container without stdin_once outlives its clients. Each new one sees the output from its attach on.
+// A container without stdin_once outlives its clients. Each new client sees the output from its attach on.
 func TestAttachAgain(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
@@ -236,7 +236,7 @@ func killClients(t *testing.T, known int, flags ...string) {
 	e := newEndpoint(t)
 	c := newCrictl(t, append(flags, e.flag())...)
 	p := c.runPod()
-	// The first process of a PID namespace of its own has to reap what commands leave.
+	// The shell is the first process of the container's PID namespace, so it reaps the processes that commands leave.
 	id := c.container(p, "shell", shellImage, "sh", "-c", "sleep 1000; true")
 	c.awaitListener(c.container(p, "silent", shellImage, "nc", "-ll", "-p", "9000", "-e", "sleep", "2000"), 9000)
 	// The processes that the pod's own service starts for connections do not count.
@@ -245,7 +245,7 @@ func killClients(t *testing.T, known int, flags ...string) {
 		return strings.Count(all, "\n") - strings.Count(all, "sleep 2000")
 	}
 	processesBefore := processes()
-	// Each connection that is kept for later has two goroutines.
+	// Each idle connection to the engine has two goroutines.
 	goroutines := func() int { return int(e.scrape()["go_goroutines"]) }
 	goroutinesBefore := goroutines()
 	toEngineBefore, othersBefore := openFiles(c.server.PID())
@@ -280,7 +280,7 @@ func killClients(t *testing.T, known int, flags ...string) {
 		}
 		testutil.Eventually(t, func() error {
 			toEngine, others := openFiles(c.server.PID())
-			// Some connections to the engine are kept for later.
+			// The server keeps some idle connections to the engine.
 			if now := processes(); now > processesBefore || others > othersBefore || toEngine > toEngineBefore+10 {
 				return fmt.Errorf("%d processes of %d, %d connections to the engine of %d, %d other files of %d:\n%s",
 					now, processesBefore,

@@ -42,8 +42,8 @@ func TestSystemMakeRun(t *testing.T) {
 	}
 }
 
-// TestSystemOOMScore starts a pod whose scores plain runc cannot set on a
-// machine without CAP_SYS_RESOURCE: there they are clamped, and Status says so.
+// TestSystemOOMScore starts a pod whose OOM scores plain runc cannot set on a machine without CAP_SYS_RESOURCE. On such
+// a machine the scores are clamped, and Status says so.
 func TestSystemOOMScore(t *testing.T) {
 	env := rigenv.RequireSystem(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env})

@@ -17,7 +17,7 @@ const (
 	openrcKey     = "debian-" + debian.Suite + "-openrc_1"
 )
 
-// missingParts says what has to be downloaded first, and is empty if nothing has.
+// missingParts names a part that must be downloaded or built first. It is empty if the cache has all parts.
 func missingParts() (string, error) {
 	for _, key := range []string{machine.RootKey, prometheusKey, openrcKey} {
 		has, err := cache.Has(key)

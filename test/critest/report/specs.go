@@ -79,7 +79,7 @@ func ParseGinkgo(r io.Reader) ([]Spec, error) {
 	return distinct("ginkgo", specs)
 }
 
-// distinct returns the specs of a kind of report. It fails if there are none, or if two have the same name.
+// distinct returns specs. It fails if there are none, or if two have the same name. Its errors name the kind of report.
 func distinct(kind string, specs []Spec) ([]Spec, error) {
 	if len(specs) == 0 {
 		return nil, fmt.Errorf("%s report: no specs", kind)

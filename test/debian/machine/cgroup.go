@@ -35,7 +35,7 @@ func (m *Machine) makeCgroups() ([]string, error) {
 	if !slices.Contains(controllers, "systemd") {
 		return nil, fmt.Errorf("%s has no hierarchy for systemd", cgroupRoot)
 	}
-	// A new cpuset cgroup has no CPUs and no memory nodes. Until it has some, it takes no process.
+	// A new cpuset cgroup has no CPUs and no memory nodes. The kernel lets no process join a cgroup without them.
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		values, err := os.ReadFile(filepath.Join(cgroupRoot, "cpuset", file))
 		if errors.Is(err, fs.ErrNotExist) {

@@ -86,7 +86,7 @@ func Boot(ctx context.Context, opts Options) (_ *Machine, err error) {
 	return m, nil
 }
 
-// inDir is the machine of a directory, before its boot.
+// inDir returns a machine that has not booted yet. dir is the machine's directory.
 func inDir(dir string) *Machine {
 	return &Machine{dir: dir, cgroup: filepath.Base(filepath.Dir(dir)) + "-" + filepath.Base(dir)}
 }

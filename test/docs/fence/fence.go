@@ -78,7 +78,7 @@ func Read(document string) ([]Block, error) {
 	return blocks, nil
 }
 
-// check refuses an unknown kind, a missing note, and a note that does not belong there.
+// check refuses an unknown kind, a missing note, and a note after a kind that has none.
 func (b Block) check() error {
 	noted := false
 	switch b.Kind {
