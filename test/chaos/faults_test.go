@@ -259,8 +259,8 @@ func TestEngineAnswersBadly(t *testing.T) {
 	c.judge()
 }
 
-// TestNetworkFails lets pods churn while CNI plugins crash, hang, print garbage, fail although they did their work, and
-// do it twice. Afterwards no pod is without its network, and no address, rule or interface is left. SEED repeats a
+// TestNetworkFails lets pods churn while CNI plugins crash, hang, print garbage, fail after their work is done, or do
+// their work twice. Afterwards no pod is without its network, and no address, rule or interface is left. SEED repeats a
 // schedule.
 func TestNetworkFails(t *testing.T) {
 	seed := seedOf(t)

@@ -27,7 +27,7 @@ func Rules() []Rule {
 			{"packaging/release", nil,
 				"a release is made of files that the tree builds, not of its packages"},
 			{"test/...", []string{anything},
-				"tests look at everything"},
+				"tests may import every package"},
 		})
 }
 
@@ -47,7 +47,7 @@ func programRules() []Rule {
 			"it collects what the other commands show, so that one place decides which data may leave a node"},
 		{"cmd/criadapter/check", []string{"cmd/criadapter/status", "checkpoint", "docker", "docker/translate", "cni",
 			"image/trust", "internal/checklist", "internal/netns", "internal/config", "nri"},
-			"it looks at the node as the services would and starts none of them: what it finds must be true without " +
+			"it checks the node itself and starts no service, so that its findings are true without " +
 				"a running server"},
 		{"cmd/criadapter-oci", []string{"internal/bounded", "internal/mountquote", "internal/ocinote",
 			"internal/userns"},
@@ -140,7 +140,7 @@ func internalRules() []Rule {
 		{"internal/pause", nil,
 			"the sandbox image is the same bytes on each machine"},
 		{"internal/config", []string{"internal/yamldoc"},
-			"configuration is plain data that cmd passes on; a package that read it could not be used without all " +
+			"configuration is plain data that cmd passes on; a package that imported it would depend on all " +
 				"flags"},
 		{"internal/step", nil,
 			"every package that changes something names its steps with it"},
@@ -149,9 +149,9 @@ func internalRules() []Rule {
 		{"internal/shimdir", nil,
 			"commands and inspects find a container's bundle in the same way"},
 		{"internal/bounded", nil,
-			"a limit of a content's length does not depend on the content"},
+			"a limit on a length does not depend on the content"},
 		{"internal/hugepages", nil,
-			"the kernel's sizes are the same for the engine, stats and a node"},
+			"the kernel's sizes of huge pages are the same for the engine, stats and a node"},
 		{"internal/keylock", nil,
 			"a lock needs keys only"},
 		{"internal/mountquote", nil,
@@ -333,7 +333,7 @@ func apiServerRules() []Rule {
 		{"kubelet/apiserver/runtimeclass", nil,
 			"a class is an object of the API server; its callers know the pods"},
 		{"kubelet/apiserver/report", []string{"kubelet/model", "kubelet/status"},
-			"it sends statuses and events that others made; of the pods themselves it needs only whether one has " +
+			"it sends statuses and events that other packages made; of a pod it needs only whether the pod has " +
 				"finished"},
 		{"kubelet/apiserver/mirrorpod", []string{"kubelet/model"},
 			"mirror pods follow the static pods, not the running containers"},

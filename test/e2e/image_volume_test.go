@@ -24,7 +24,7 @@ type imageNode struct {
 	server *adapter.Server
 	config *runtimeapi.PodSandboxConfig
 	pod    string
-	// run and mounted are ids.
+	// run and mounted are the ids of the images.
 	run, mounted string
 	attempts     uint32
 }

@@ -24,7 +24,7 @@ func TestCrictlLogsFollow(t *testing.T) {
 	input := c.background("attach", "-i", id)
 	follower := c.onTerminal("logs", "-f", id)
 	follower.expect("to stderr")
-	testutil.Eventually(t, func() error { // the attached client may come a moment later
+	testutil.Eventually(t, func() error { // the client may attach a moment later
 		input.say("one")
 		time.Sleep(100 * time.Millisecond)
 		if !strings.Contains(follower.stdout.String(), "got one\r\n") {

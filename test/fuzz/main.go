@@ -100,9 +100,8 @@ func (o options) fuzz(ctx context.Context, t target) (string, error) {
 	return line, err
 }
 
-// onlyLate reports whether a test failed for no other reason than the end of its time. Go before 1.27 fails like that
-// on a busy machine (go.dev/issue/75804). An input that fails would be written to a file, and the log would have its
-// name.
+// onlyLate reports whether a test failed only because its time was over, which happens with Go before 1.27 on a busy
+// machine (go.dev/issue/75804). A log of a failing input has the name of the file with that input.
 func onlyLate(log string) bool {
 	return lateEnd.MatchString(log) && !strings.Contains(log, "Failing input")
 }

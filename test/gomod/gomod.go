@@ -60,8 +60,8 @@ func InCopy(module string, f func(dir string) error) error {
 	return f(dir)
 }
 
-// ReplaceOnce replaces a string in a file of such a copy. It fails if the string does not occur exactly once, because
-// the replacement was then written for another version.
+// ReplaceOnce replaces a string in a file of a copy from InCopy. If the string does not occur exactly once, the
+// replacement was written for another version, and ReplaceOnce fails.
 func ReplaceOnce(path, old, new string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

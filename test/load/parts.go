@@ -28,10 +28,11 @@ const (
 // partNames are in the order of the output.
 func partNames() []string { return []string{partServer, partEngine, partShims, partKubelet, partPods} }
 
-// parts groups the processes of a node. A containerd is server and engine in one.
+// parts groups the processes of a node. On a node of containerd, containerd counts as the server, and there is no
+// engine.
 type parts struct {
 	processes map[string][]int // server, engine and kubelet
-	// started is the cgroup of server and engine and what they start; pods is the parent of all pods' cgroups.
+	// started is the cgroup of the server, the engine and their children; pods is the parent of all pods' cgroups.
 	started, pods cpuGroup
 }
 
@@ -81,7 +82,7 @@ func (p *parts) cpu() (cpuTimes, error) {
 }
 
 // minus returns the CPU time used since an earlier measurement, in seconds. The kernel's figures are not all of one
-// moment, so a difference may be negative: it counts as 0.
+// moment, so a difference may be negative. A negative difference counts as 0.
 func (c cpuTimes) minus(earlier cpuTimes) map[string]float64 {
 	used := make(map[string]float64)
 	for part, now := range c {

@@ -28,8 +28,8 @@ func planProbes(perMinute, pods int) probePlan {
 
 func (p probePlan) perMinute() float64 { return float64(p.pods) * 60 / float64(p.period) }
 
-// probedPod is a pod with a command as liveness probe, which does not keep it from being Ready. A container is
-// restarted only after three probes in a row of more than five seconds each.
+// probedPod is a pod whose liveness probe runs a command. A liveness probe does not keep the pod from being Ready. A
+// container is restarted only after three probes in a row of more than five seconds each.
 func probedPod(image string, plan probePlan) v1.PodSpec {
 	spec := plainPod(image)
 	spec.Containers[0].Command = []string{"sleep", "1d"}

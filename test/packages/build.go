@@ -76,7 +76,7 @@ func (s *suite) copySources(ctx context.Context) error {
 	}
 	for path := range strings.SplitSeq(list, "\n") {
 		if err := program.CopyFile(path, filepath.Join(s.sources(), path)); err != nil && !os.IsNotExist(err) {
-			return err // deleted files are listed until the deletion is committed
+			return err // git lists a deleted file until the deletion is committed
 		}
 	}
 	return nil

@@ -17,8 +17,8 @@ type guide struct {
 	before, after func(*suite, context.Context) error
 }
 
-// guides returns the guides in the order in which one node follows them. Each needs the state that the previous one
-// leaves.
+// guides returns the guides in the order in which one node follows them. Each guide needs the state that the previous
+// guide leaves.
 func guides() []guide {
 	return []guide{
 		{path: "README.md"},

@@ -80,9 +80,9 @@ func sandboxContainers(mode string) string {
 		`
 }
 
-// earlier downgrades criadapter to an earlier release while pods run, makes more pods there, and upgrades again. Only
-// some of the pods have a sandbox container. No process of a pod may end. No kubelet runs meanwhile, because it would
-// replace the pods that the earlier release does not know.
+// earlier downgrades criadapter to an earlier release while pods run, makes more pods with the earlier release, and
+// upgrades again. Only some of the pods have a sandbox container. No process of a pod may end. No kubelet runs
+// meanwhile, because it would replace the pods that the earlier release does not know.
 func (s *suite) earlier(ctx context.Context) error {
 	if has, err := s.machine.Shell(ctx, "ls /mnt | grep -x "+earlierVersion+" || true"); err != nil || has == "" {
 		fmt.Println("     left out: the history of this clone does not have commit " + earlierCommit)
@@ -110,7 +110,7 @@ func (s *suite) earlier(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(before) != len(s.before)+4 { // of three pods, one with a sandbox container
+	if len(before) != len(s.before)+4 { // three more pods have four containers, one of them a sandbox container
 		return fmt.Errorf("%d containers before the upgrade: %v", len(before), before)
 	}
 	if _, err := s.machine.Shell(ctx, "dpkg --force-confold --install "+s.deb(newVersion, "criadapter")); err != nil {

@@ -80,7 +80,7 @@ func (s *suite) install(ctx context.Context) error {
 	return s.serves(ctx, ownSocket, oldVersion)
 }
 
-// recovered restarts the service over running pods. systemd must see the service as ready only when it knows the pods.
+// recovered restarts the service while pods run. systemd must see the service as ready only when it knows the pods.
 func (s *suite) recovered(ctx context.Context) error {
 	_, err := s.machine.Shell(ctx, `
 		before=$(systemctl show --property MainPID --value criadapter)
@@ -92,8 +92,8 @@ func (s *suite) recovered(ctx context.Context) error {
 	return errors.Join(err, s.untouched(ctx))
 }
 
-// upgrade installs the next release over running pods while a client sends requests, one package after the other. The
-// operator's change of the configuration must stay.
+// upgrade installs the packages of the next release one after the other, while pods run and a client sends requests.
+// The operator's change of the configuration must stay.
 func (s *suite) upgrade(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, "echo 'log-level: debug' >> /etc/criadapter/config.yaml"); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (s *suite) upgrade(ctx context.Context) error {
 	return s.ready(ctx, "web", "agent")
 }
 
-// takeNames installs the package criadapter-cri-docker over running pods.
+// takeNames installs the package criadapter-cri-docker while pods run.
 func (s *suite) takeNames(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		dpkg --install `+s.deb(newVersion, "criadapter-cri-docker")+`
@@ -248,8 +248,8 @@ func (s *suite) dropNames(ctx context.Context) error {
 	return errors.Join(s.serves(ctx, ownSocket, newVersion), s.untouched(ctx))
 }
 
-// removeAndComeBack removes the packages, which must end no container, and installs them again. The services must then
-// serve the same pods.
+// removeAndComeBack removes the packages and installs them again. The removal must end no container. The services must
+// then serve the same pods.
 func (s *suite) removeAndComeBack(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		dpkg --remove kubelet-core criadapter

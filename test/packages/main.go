@@ -22,7 +22,7 @@ type check struct {
 	do   func(*suite, context.Context) error
 }
 
-// checks returns the checks in their order. Each needs the state that the previous one leaves.
+// checks returns the checks in their order. Each check needs the state that the previous check leaves.
 func checks() []check {
 	return []check{
 		{"TwoBuildsGiveOneDigest", (*suite).twoBuilds},

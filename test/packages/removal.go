@@ -20,8 +20,8 @@ const (
 		`
 )
 
-// removalWaits removes the package while a container needs its OCI runtime. That must be refused, until the container
-// is gone. An upgrade is not refused, and the new program can stop the container.
+// removalWaits removes the package while a container needs the package's OCI runtime. dpkg must refuse the removal
+// until the container is gone. It must not refuse an upgrade, after which the new program can stop the container.
 func (s *suite) removalWaits(ctx context.Context) error {
 	if err := s.useOCIRuntime(ctx); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (s *suite) removalWaits(ctx context.Context) error {
 	if err := s.serves(ctx, ownSocket, newVersion); err != nil { // a refused removal changes nothing
 		return err
 	}
-	// The script follows the advice of the refusal, but only for this pod. The next checks need the others.
+	// The script follows the advice of the refusal, but only for this pod. The next checks need the other pods.
 	if _, err := s.machine.Shell(ctx, ownCrictl+`ps --quiet --pod $(`+ownCrictl+`pods --quiet --name strict) | grep .
 		`+ownCrictl+`rmp --force $(`+ownCrictl+`pods --quiet --name strict)
 		not ls /run/criadapter/oci/????????????????????????????????????????????????????????????????

@@ -28,7 +28,7 @@ type Process struct {
 	LogPath string
 
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when cmd was waited for
+	ended chan struct{} // closed after cmd.Wait
 	exit  error         // the error of cmd.Wait, valid once ended is closed
 }
 

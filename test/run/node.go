@@ -190,7 +190,7 @@ func (n *node) clean() error {
 	if err := netdevice.RemoveBridge(bridge); err != nil {
 		return err
 	}
-	// Detached mounts of the last container may still be going away.
+	// The kernel may not have removed the detached mounts of the last container yet.
 	for try := 0; ; try++ {
 		if err := os.RemoveAll(n.dir); err == nil || try == 10 {
 			return err

@@ -119,7 +119,7 @@ func (s *soaking) leftByEngine() func(kind, name string) bool {
 	return inventory.LeftByContainerd(s.env)
 }
 
-// tellLeftByEngine prints what others selects.
+// tellLeftByEngine prints the remains that others selects.
 func (s *soaking) tellLeftByEngine(
 	ctx context.Context, empty inventory.Inventory, others func(kind, name string) bool,
 ) error {
@@ -130,7 +130,7 @@ func (s *soaking) tellLeftByEngine(
 	theirs := func(kind, name string) bool { return !others(kind, name) }
 	if text := now.Without(theirs).Differs(empty.Without(theirs)); text != "" {
 		s.result.leftByEngine = strings.Count(text, "\n  ")
-		say("left by an engine that ended in the middle of a start:\n%s", text)
+		say("left by engine starts that were interrupted:\n%s", text)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (w *engineWatch) close() error {
 	return w.api.Close()
 }
 
-// follow reads events, and lists all containers after each connect: changes in between are seen then.
+// follow reads events. After each connect it lists all containers, which shows the changes since the last event.
 func (w *engineWatch) follow(ctx context.Context) {
 	since := time.Now()
 	for ctx.Err() == nil {
@@ -135,7 +135,7 @@ func (w *engineWatch) inspected(id string, state *container.State) {
 	}
 }
 
-// stamp reads a time. The time by which the engine means "never" is an error.
+// stamp parses a time. The zero time, with which the engine means "never", is an error.
 func stamp(text string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err == nil && at.Year() <= 1 {

@@ -47,8 +47,8 @@ func (m *hungMount) end() error {
 	return errors.Join(m.device.Close(), unix.Unmount(m.dir, unix.MNT_DETACH))
 }
 
-// hangMount makes pods with a volume on a mount that hangs. The fault lasts until a pod beside them has run. Meanwhile
-// criadapter must answer requests that read.
+// hangMount makes pods with a volume on a mount that hangs. The fault lasts until a pod without such a volume has run.
+// Meanwhile criadapter must answer read requests.
 func (v victims) hangMount(ctx context.Context, f fault) (err error) {
 	pid, err := v.serverPID()
 	if err != nil {
@@ -84,7 +84,7 @@ func onMount(pod *v1.Pod, dir string, kind v1.HostPathType) {
 	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "gone", MountPath: "/gone"}}
 }
 
-// runBeside runs a pod that has nothing on the hung mount. If the workload's churn deletes the pod, it runs another.
+// runBeside runs a pod without a volume on the hung mount. If the workload's churn deletes the pod, it runs another.
 func (v victims) runBeside(ctx context.Context, f fault) error {
 	ctx, cancel := context.WithTimeout(ctx, besidePatience)
 	defer cancel()
@@ -111,7 +111,7 @@ func (v victims) runBeside(ctx context.Context, f fault) error {
 	}
 }
 
-// keepReading asks criadapter until ctx ends, and returns the first error.
+// keepReading sends read requests to criadapter until ctx ends, and returns the first error.
 func (v victims) keepReading(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := v.read(context.WithoutCancel(ctx)); err != nil { // a cancelled request would look like a failure
@@ -122,7 +122,7 @@ func (v victims) keepReading(ctx context.Context) error {
 	return nil
 }
 
-// read makes each request that a kubelet repeats.
+// read makes each read request that a kubelet repeats.
 func (v victims) read(ctx context.Context) error {
 	runtime, images := v.cluster.Server.Adapter.Runtime, v.cluster.Server.Adapter.Images
 	for name, call := range map[string]func(context.Context) (any, error){

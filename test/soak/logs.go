@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/test/soak/history"
 )
 
-// logs compares what containers wrote with what is in their CRI logs.
+// logs compares the lines that containers wrote with the lines in their CRI logs.
 type logs struct {
 	// kubelet is the kubelet's directory, and pods the directory of container logs.
 	kubelet, pods string
@@ -86,8 +86,8 @@ func (l *logs) of(p history.Pod, containers []history.Container) (all []written)
 	return all
 }
 
-// startedBefore returns the id of the attempt before a reported container, if that attempt was started. A kubelet keeps
-// the log of no earlier attempt.
+// startedBefore returns the id of the attempt before a reported container, if that attempt was started. A kubelet does
+// not keep the logs of still earlier attempts.
 func startedBefore(containers []history.Container, uid string, reported history.Reported) (id string, started bool) {
 	for _, c := range containers {
 		if c.PodUID == uid && c.Name == reported.Name && c.Attempt == reported.Restarts-1 && !c.Started.IsZero() {

@@ -20,8 +20,8 @@ const (
 // pruned counts what prunes removed.
 type pruned struct{ containers, volumes, images int }
 
-// prune does during the fault what a cron job with docker system prune --force --volumes does. Containers that were
-// created and not started yet are removed, too.
+// prune acts during the fault like a cron job with docker system prune --force --volumes. Containers that were created
+// and not started yet are removed, too.
 func (v victims) prune(ctx context.Context, f fault) (err error) {
 	api, err := client.New(client.WithHost(v.engine.Host()))
 	if err != nil {

@@ -80,8 +80,8 @@ func (m *machine) find(parent int) error {
 	return nil
 }
 
-// ownCgroups makes a cgroup in each hierarchy that systemd uses: with cgroup v1 its own and the unified one, with
-// cgroup v2 the only one.
+// ownCgroups makes a cgroup in each hierarchy that systemd uses. With cgroup v1 these are the hierarchies systemd and
+// unified, with cgroup v2 the only hierarchy.
 func ownCgroups(t *testing.T) []string {
 	t.Helper()
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {

@@ -79,7 +79,7 @@ func (m *machine) crash() {
 	testutil.Until(m.t, "the service was started again", func() bool { return m.show("NRestarts") == "1" })
 }
 
-// hang stops the process. The watchdog, with a shorter time, must end it.
+// hang stops the process with SIGSTOP. The watchdog, whose time the test shortens, must end the process.
 func (m *machine) hang() {
 	m.t.Helper()
 	dropIn := filepath.Join(m.root, "etc/systemd/system/criadapter.service.d")

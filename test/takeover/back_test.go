@@ -104,7 +104,7 @@ func (n *node) handBackByCommand(now view) {
 		strings.Count(plan, "lacks the pod's resolv.conf") == 1,
 		"%v\n%s", err, plan)
 	n.t.Logf("the plan back:\n%s", plan)
-	for range 2 { // it can be repeated
+	for range 2 { // a repeated hand-back must succeed, too
 		output, err := n.migrate("--to=cri-dockerd", "--apply")
 		testutil.Require(n.t, err == nil, "%v\n%s", err, output)
 	}

@@ -55,7 +55,7 @@ func newNode(t *testing.T) *node {
 	n := &node{t: t, env: rigenv.Require(t), programs: programs}
 	n.startEngine()
 	n.adapter = adapter.NewForTest(t, adapter.Options{Env: n.env})
-	// cri-dockerd finds pods by their sandbox containers. It gets these pods back.
+	// The pods need sandbox containers, by which cri-dockerd finds them after the hand-back.
 	n.adapter.SetFlags(append([]string{"--sandbox-container=always"}, n.migrateFlags()...)...)
 	for _, name := range []string{"manifests", "logs", "kubelet", "host", "volumeplugins", "cri-dockerd"} {
 		testutil.Must(t, os.Mkdir(n.path(name), 0o755))

@@ -198,7 +198,7 @@ func (v view) String() string {
 	return b.String()
 }
 
-// settle is how long nothing may change after a swap. The kubelet syncs each pod a few times in it.
+// settle is how long nothing may change after a swap. The kubelet syncs each pod a few times in this time.
 const settle = 15 * time.Second
 
 // same compares the pods with before, repeatedly for the time settle.

@@ -67,7 +67,7 @@ func main() {
 		names = append(names, s.name)
 	}
 	flag.StringVar(&opts.command, "run", "", "run these shell `lines` on the machine, and exit with their exit code")
-	flag.StringVar(&opts.set, "set", "", "run a ready set: one `name` of "+strings.Join(names, ", "))
+	flag.StringVar(&opts.set, "set", "", "run a prepared set of checks: one `name` of "+strings.Join(names, ", "))
 	flag.StringVar(&opts.kind, "machine", "", "the `kind` of machine: one of "+strings.Join(machine.KindNames(), ", "))
 	flag.BoolVar(&opts.cached, "cached", false, "do nothing if the machine is not in the cache")
 	flag.IntVar(&opts.cuts, "cuts", 10, "cut the power this `number` of times, with -set power")
@@ -116,7 +116,7 @@ func run(ctx context.Context, opts options) error {
 			return err
 		}
 		defer func() { err = errors.Join(err, m.Close()) }()
-		fmt.Printf("the machine took %s to start and to install\n", time.Since(began).Round(time.Second))
+		fmt.Printf("the machine took %s to start and to install the deb\n", time.Since(began).Round(time.Second))
 		s := &suite{kind: kind, machine: m, dir: dir, cuts: opts.cuts, critestArgs: opts.critestArgs}
 		err = do(s, ctx)
 		var code exitCode

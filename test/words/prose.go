@@ -75,7 +75,7 @@ var (
 	abbreviation = regexp.MustCompile(`(?i)(^|[\s(])(e\.g|i\.e|vs|cf|etc|no)\.$`)
 )
 
-// mask replaces quotations, so that offsets stay.
+// mask replaces quotations by text of the same length, so that offsets stay valid.
 func mask(text string) string {
 	return quotation.ReplaceAllStringFunc(text, func(quoted string) string { return strings.Repeat("`", len(quoted)) })
 }

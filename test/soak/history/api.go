@@ -15,13 +15,13 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// ExitCodeAnnotation marks pods whose containers each end once, with this exit code.
+// ExitCodeAnnotation is the annotation with the expected exit code of a pod's containers, each of which must end once.
 const ExitCodeAnnotation = "soak/exit-code"
 
 // Reported is one container in the pod statuses of the API server.
 type Reported struct {
 	ID, PodUID, Name string
-	// Restarts is its restart count as the current container, -1 if it was never the current one.
+	// Restarts is the reported restart count while this was the current container, -1 if it never was.
 	Restarts int
 	// Running is the last reported state. Ended says that a status reported the end, with ExitCode and Reason.
 	Running, Ended bool

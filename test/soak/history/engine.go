@@ -21,7 +21,8 @@ type Container struct {
 	ExitCode                int
 	// Removed says that the engine no longer has the container.
 	Removed bool
-	// events and inspected are the different times of its starts in events and in inspections.
+	// events and inspected have the container's start times, without duplicates: events from the engine's events,
+	// inspected from inspections.
 	events, inspected []time.Time
 }
 
@@ -53,7 +54,7 @@ func (e *Engine) See(id, name string, labels map[string]string, created time.Tim
 	}
 	attempt := 0
 	if parts := strings.Split(name, "_"); len(parts) > namedAttempt {
-		attempt, _ = strconv.Atoi(parts[namedAttempt]) // not a number if the name is not a kubelet's
+		attempt, _ = strconv.Atoi(parts[namedAttempt]) // 0 if the name is not from a kubelet
 	}
 	if e.containers == nil {
 		e.containers = make(map[string]*Container)
@@ -64,12 +65,12 @@ func (e *Engine) See(id, name string, labels map[string]string, created time.Tim
 	}
 }
 
-// Start records an event of a start, which may come again with the same time.
+// Start records a start event. The engine may repeat the event with the same time.
 func (e *Engine) Start(id string, at time.Time) {
 	e.change(id, func(c *Container) { c.start(&c.events, at) })
 }
 
-// Inspect records the last start that an inspection shows. The same start may be in an event, with another time.
+// Inspect records the last start that an inspection shows. An event of the same start may have another time.
 func (e *Engine) Inspect(id string, started time.Time) {
 	e.change(id, func(c *Container) { c.start(&c.inspected, started) })
 }
@@ -85,8 +86,8 @@ func (c *Container) start(times *[]time.Time, at time.Time) {
 	}
 }
 
-// Starts is how often the container was started. Each event is a start, however soon after another. An inspection is
-// another start if it is at the same moment as no event. Each event is at the same moment as one inspection at most.
+// Starts is how often the container was started. Each event is a start, even soon after another event. An inspection
+// that matches no event within sameMoment is one more start. Each event matches one inspection at most.
 func (c *Container) Starts() int {
 	events := slices.SortedFunc(slices.Values(c.events), time.Time.Compare)
 	starts := len(events)

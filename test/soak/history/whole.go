@@ -90,7 +90,7 @@ func (s *sides) compare(c Container) {
 }
 
 // endedByDeletion says whether a container ended after its pod's deletion, or so late that the kubelet may have had no
-// time to report the end. The end of a container that the engine lost has no time.
+// time to report the end. If the engine lost the end, the container has no end time.
 func (s *sides) endedByDeletion(c Container) bool {
 	deleting := s.pods[c.PodUID].Deleting
 	return !deleting.IsZero() &&
@@ -186,7 +186,7 @@ func (s *sides) compareOnce(runs []Container) {
 }
 
 // repeated returns the reason that excuses the next run after a container, empty for none. A deletion or a fault
-// excuses it only before the kubelet must have reported the container's end.
+// excuses the next run only up to reportLag after the container's end.
 func (s *sides) repeated(c Container, next time.Time) string {
 	end := c.Ended
 	if end.IsZero() {

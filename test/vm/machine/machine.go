@@ -70,7 +70,7 @@ func Start(ctx context.Context, opts Options) (_ *Machine, err error) {
 	if err := m.connect(ctx, resumeTime); err != nil {
 		return nil, err
 	}
-	// The resumed kernel read the share's disk while the disk was empty.
+	// The kernel in the saved memory read the share's disk when it was empty. blockdev drops the cached blocks.
 	_, err = m.Shell(ctx, fmt.Sprintf("date --set @%d\nblockdev --flushbufs /dev/vdb\nmount -o ro /dev/vdb /mnt",
 		time.Now().Unix()))
 	return m, err
@@ -114,7 +114,7 @@ func (m *Machine) Reboot(ctx context.Context) error {
 	if err := m.await(ctx, func() error {
 		now, err := m.Run(ctx, "cat", bootID)
 		if err == nil && now == before {
-			err = errors.New("it has not shut down")
+			err = errors.New("the machine has not shut down")
 		}
 		return err
 	}); err != nil {

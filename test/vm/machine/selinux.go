@@ -19,9 +19,9 @@ func selinuxPackages() []string {
 //go:embed engine.cil
 var engineModule string
 
-// enforce loads the module container, which is in Debian's sources of the policy and not in its package, and
-// engineModule. It also makes the directories that programs would make without their label, and labels all files.
-// SELinux is in force from the first boot.
+// enforce loads the policy module container and engineModule. Debian has the module container only in the source of its
+// policy, not in the package. enforce also makes the directories that programs would make without the right label, and
+// labels all files. SELinux is in force from the first boot.
 func enforce(ctx context.Context, root string) error {
 	if err := writeFile(filepath.Join(root, "tmp/module/engine.cil"), engineModule); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // hostName is the name of the machine's sshd in the known_hosts file.
 const hostName = "node"
 
-// environ is the environment of commands: sshd's has no PATH for root.
+// environ is the environment of commands. The environment from sshd has no PATH for root.
 const environ = "env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 " +
 	"DEBIAN_FRONTEND=noninteractive "
 
