@@ -19,7 +19,7 @@ func TestRemoveTree(t *testing.T) {
 	_, gone := os.Stat(filepath.Join(dir, "a"))
 	testutil.Assert(t, err != nil && errors.Is(gone, fs.ErrNotExist), "got %v, %v", err, gone)
 	testutil.Must(t, os.Remove(filepath.Join(dir, "used", "file")))
-	for range 2 { // the second time it is not there
+	for range 2 { // the second time the cgroup is missing
 		testutil.Must(t, RemoveTree(dir))
 	}
 	_, gone = os.Stat(dir)

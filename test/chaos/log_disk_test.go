@@ -86,7 +86,7 @@ func TestExitOnAFullLogDisk(t *testing.T) {
 	speed.Check(t, "the removal", removal, mostRemoval)
 	listed, err := server.Runtime.ListContainers(t.Context(), &runtimeapi.ContainerFilter{Id: w.id})
 	if err == nil && len(listed) != 0 {
-		err = errors.New("it is still listed")
+		err = errors.New("the container is still listed")
 	}
 	testutil.Check(t, err)
 }

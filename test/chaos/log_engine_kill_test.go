@@ -50,8 +50,8 @@ func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	}
 }
 
-// untorn returns the lines without the torn ones, and how many are torn. dockerd dies with the beginning of a line in
-// its memory, and the next dockerd reads the rest. So `docker logs` has the torn line, too.
+// untorn returns the whole lines, and the number of torn lines. dockerd dies with the beginning of a line in its
+// memory, and the next dockerd reads the rest. So `docker logs` has the torn line, too.
 func untorn(lines, theirs []string) (whole []string, torn int) {
 	for _, line := range lines {
 		if _, err := numbered.Number(line); err != nil && slices.Contains(theirs, line) {

@@ -150,5 +150,5 @@ func TestStepsAreInTheTable(t *testing.T) {
 	}
 	steps := sourceSteps(t)
 	testutil.Assert(t, slices.Equal(documented, steps),
-		"the table of steps has %q, the sources have %q: make chaos UPDATE=1 writes it", documented, steps)
+		"the table of steps has %q, the sources have %q: make chaos UPDATE=1 writes the table", documented, steps)
 }

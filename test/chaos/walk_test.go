@@ -73,8 +73,8 @@ var sandboxKinds = map[string][]string{
 }
 
 // TestStepWalk kills the server before and after each step of each request that changes something, on the real engine.
-// It restarts the server and does what a kubelet does then. The answered objects must still exist, the pod must work,
-// and in the end nothing may be left.
+// It restarts the server and acts like a kubelet whose request got no answer. The objects of earlier answers must still
+// exist, the pod must work, and in the end nothing may be left.
 func TestStepWalk(t *testing.T) {
 	env := withSteps(t, rigenv.Require(t))
 	newEngine(t, &env, true)
@@ -100,7 +100,7 @@ func TestStepWalk(t *testing.T) {
 	for _, step := range steps {
 		for _, side := range []string{"before ", "after "} {
 			if len(walked[side+step]) == 0 || stride(t) == 1 && len(killed[side+step]) == 0 {
-				t.Errorf("no server was killed %s%q: package test/chaos needs a scenario for it", side, step)
+				t.Errorf("no server was killed %s%q: package test/chaos needs a scenario with this step", side, step)
 			}
 		}
 	}
@@ -277,7 +277,7 @@ func (w *walk) settle(s scenario) error {
 	return nil
 }
 
-// rescue cleans up after a failed point, so that the next point is not blamed for what this one left.
+// rescue cleans up after a failed point, so that the next point is not blamed for what the failed point left.
 func (w *walk) rescue() {
 	w.kubelet.restore()
 	w.control.arm(w.T, nil)

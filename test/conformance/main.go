@@ -102,7 +102,7 @@ func (o options) checkNode() error {
 		return fmt.Errorf("-server %s does not run on the emulated machine: leave out -node %s", o.server, o.node)
 	}
 	if o.node == single.KubeletCore && o.kubelet != build.Release {
-		return fmt.Errorf("-kubelet %s is a release of the real kubelet: leave it out with -node %s", o.kubelet, o.node)
+		return fmt.Errorf("-kubelet %s is a release of the real kubelet: omit it with -node %s", o.kubelet, o.node)
 	}
 	return nil
 }

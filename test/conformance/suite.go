@@ -21,7 +21,7 @@ import (
 const systemSpec, systemDemands = "system.yaml", "os: Linux\n"
 
 // suiteGrace is how long the specs get to end after an interrupt. It is short, because afterwards the cluster removes
-// their pods. The rig waits 45 seconds for all of it.
+// their pods. The rig waits 45 seconds for the specs and the removal.
 const suiteGrace = 5 * time.Second
 
 // suite is one run of specs.

@@ -15,7 +15,7 @@ import (
 // server is the CRI server under examination.
 type server struct {
 	endpoint string
-	// stop ends it if it was started here.
+	// stop ends the server if startServer has started it.
 	stop func() error
 }
 

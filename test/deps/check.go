@@ -26,7 +26,7 @@ func Check(pkg Package, rules []Rule, bans []Ban) []string {
 	}
 	i := slices.IndexFunc(rules, func(r Rule) bool { return covers(r.Path, self) })
 	if i < 0 {
-		return append(wrong, self+" is not in the import table: add it with what it may import and why not more, or "+
+		return append(wrong, self+" is not in the import table: add it with its allowed imports and the reason, or "+
 			"move it")
 	}
 	for _, imported := range pkg.Imports {

@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// root is the root of the module, from here.
+// root is the path from this package to the root of the module.
 const root = "../.."
 
 // everyPackage is the pattern of all packages, in the root of the module. With a pattern of import paths, the go

@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/test/docs/fence"
 )
 
-// root is the root of the module, from here.
+// root is the path from this package to the root of the module.
 const root = "../.."
 
 var (

@@ -83,7 +83,7 @@ func checkCommands(text string) error {
 	return nil
 }
 
-// checkCommand checks a command of this tree's programs or make, and accepts all others.
+// checkCommand checks a command of this tree's programs or make, and accepts all other commands.
 func checkCommand(program string, args []string) error {
 	switch program {
 	case "criadapter", "cri-dockerd":

@@ -33,8 +33,8 @@ func (n *fieldsNode) writeCDI() {
 		]}`, cdiKind, n.dir, n.dir))
 }
 
-// TestCDIDevices asks for one device by its field and for another one by an annotation. Engines that know CDI inject
-// the devices. On other engines, criadapter-oci injects them.
+// TestCDIDevices asks for one device by its field, and for another device by an annotation. Engines that know CDI
+// inject the devices. On other engines, criadapter-oci injects them.
 func TestCDIDevices(t *testing.T) {
 	n := newFieldsNode(t)
 	n.pod = runSandbox(t, n.server, n.config)

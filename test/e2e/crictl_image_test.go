@@ -43,7 +43,7 @@ func TestCrictlImages(t *testing.T) {
 	}
 }
 
-// A pull from a registry that wants an account fails without one, and works with it.
+// A pull from a registry that requires an account fails without the account, and succeeds with the account.
 func TestCrictlPullWithCredentials(t *testing.T) {
 	c := newCrictl(t)
 	name := c.env.AuthRegistry + "/test/crictl-account:latest"

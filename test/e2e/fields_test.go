@@ -287,7 +287,7 @@ func TestFieldsOfContainers(t *testing.T) {
 		n.wantCgroup(pid, "", "cpu", "cpu.shares", "512", "cpu.weight", "20")
 		n.wantCgroup(pid, "", "cpuset", "cpuset.cpus", "0", "cpuset.cpus", "0")
 		n.wantCgroup(pid, "", "cpuset", "cpuset.mems", "0", "cpuset.mems", "0")
-		// A kernel without the controller hugetlb has no such limit.
+		// A kernel without the controller hugetlb has no limit on huge pages.
 		if got, ok := n.cgroupFile(pid, "", "hugetlb", "hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max"); ok &&
 			got != "4194304" {
 			t.Errorf("huge pages are limited to %s", got)

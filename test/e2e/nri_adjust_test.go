@@ -41,7 +41,8 @@ func adjustments() map[string]adjustment {
 				a.RemoveMount("/gone")
 			},
 			func(n *nriNode, t *testing.T, id string, pid int) {
-				testutil.Assert(t, strings.Contains(n.mountAt(pid, "/deep/below"), " ro,"), "it is not mounted")
+				testutil.Assert(t, strings.Contains(n.mountAt(pid, "/deep/below"), " ro,"),
+					"/deep/below is not a read-only mount")
 				testutil.Equal(t, n.mountAt(pid, "/gone"), "", "the removed mount")
 			},
 		},
@@ -293,7 +294,7 @@ func TestNRINewKinds(t *testing.T) {
 			id, err := n.create(config)
 			testutil.Must(t, err)
 			if err := n.server.Runtime.StartContainer(t.Context(), id); err != nil {
-				// The runc of engine 29 knows all of them.
+				// The runc of engine 29 knows all kinds.
 				old := !strings.HasPrefix(rigenv.Require(t).Engine, "29")
 				testutil.Assert(t, old && strings.Contains(err.Error(), "needs a runtime with OCI version"), "%v", err)
 				return

@@ -98,7 +98,7 @@ func ordered(text string) string {
 	return strings.Replace(text, "StopPodSandbox POD\nStopContainer main", "StopContainer main\nStopPodSandbox POD", 1)
 }
 
-// TestNRIRefusals: an error of a plugin fails the request, and nothing is left of it.
+// TestNRIRefusals: an error of a plugin fails the request. A failed request leaves nothing behind.
 func TestNRIRefusals(t *testing.T) {
 	n := newNRINode(t)
 	refused := ""

@@ -192,7 +192,7 @@ func moved(before, after map[string]float64) error {
 	return nil
 }
 
-// checkSessions checks the number of sessions while one is open, and afterwards.
+// checkSessions checks the number of sessions while a session is open, and afterwards.
 func (c *crictl) checkSessions(e *endpoint, id string) {
 	c.t.Helper()
 	const series = `criadapter_streaming_sessions{kind="exec"}`

@@ -81,7 +81,7 @@ func TestPortForwardOnTheEnginesBridge(t *testing.T) {
 	same(t, "bytes counted in the pod", ask(t, address, "four"), "4")
 }
 
-// awaitListener waits until something in the container's pod listens on the port.
+// awaitListener waits until a process in the container's pod listens on the port.
 func (c *crictl) awaitListener(id string, port int) {
 	c.t.Helper()
 	testutil.Eventually(c.t, func() error {

@@ -20,7 +20,7 @@ func TestStreamingRefusesOtherAddressesInTheClear(t *testing.T) {
 	testutil.Must(t, server.Launch())
 	testutil.Receive(t, server.Ended(), "the server runs")
 	if log := server.LogTail(); server.ExitError() == nil || !strings.Contains(log, "is not a loopback address") {
-		t.Errorf("it ended with %v and said %q", server.ExitError(), log)
+		t.Errorf("the server ended with %v and logged %q", server.ExitError(), log)
 	}
 	adapter.ForTest(t,
 		adapter.Options{Env: env, Flags: []string{"--streaming-bind-addr=0.0.0.0:0", "--streaming-allow-plaintext"}})

@@ -326,7 +326,7 @@ func TestCommandThatIgnoresTheHangUpGoesOn(t *testing.T) {
 	s.kill()
 	testutil.Eventually(t, func() error {
 		if r := c.try("exec", "-s", id, "ls", "/tmp/done"); r.code != 0 {
-			return fmt.Errorf("it did not go on: %+v", r)
+			return fmt.Errorf("the command did not outlive its client: %+v", r)
 		}
 		return nil
 	})

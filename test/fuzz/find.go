@@ -19,7 +19,7 @@ func (t target) logName() string { return strings.ReplaceAll(t.dir, "/", "_") + 
 
 var declaration = regexp.MustCompile(`(?m)^func (Fuzz\w*)\(\w+ \*testing\.F\)`)
 
-// find returns the fuzz tests below root in lexical order, of all packages or of the named ones.
+// find returns the fuzz tests below root in lexical order, of all packages or of the named packages.
 func find(root string, packages []string) ([]target, error) {
 	var wanted []string
 	for _, name := range packages {

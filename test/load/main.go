@@ -89,8 +89,8 @@ func buildAndEnter(ctx context.Context, opts options) error {
 	return machine.AgainInRig(ctx, environ, os.Args[1:]...)
 }
 
-// measureAll is the half of the command inside the rig. If a server fails, the others are still measured. The result is
-// written after each server, so that an interrupted run keeps it.
+// measureAll is the part of the command that runs inside the rig. If a server fails, the other servers are still
+// measured. The result is written after each server, so that an interrupted run keeps it.
 func measureAll(ctx context.Context, env rigenv.Env, opts options) error {
 	programs, err := build.ClusterFromEnviron(os.Getenv)
 	if err != nil {

@@ -45,7 +45,7 @@ type options struct {
 	churn, probes         int
 	rest, churned, probed time.Duration
 	servers               []string
-	// nodes are measured on criadapter in place of servers, if there are any.
+	// nodes are the kubelets to measure on criadapter. With nodes, servers is ignored.
 	nodes  []string
 	report string
 	cached bool

@@ -140,7 +140,8 @@ func TestCountOfThePreviousWriter(t *testing.T) {
 	}
 }
 
-// The lines that were seen before a restart count, even if the disk was too full for the writer's count.
+// Lines that a log had before its container restarted must stay in the log, even if the disk was too full for the
+// writer's count.
 func TestLogsSeenBeforeARestart(t *testing.T) {
 	n := newWriterNode(t, "writer-1")
 	n.wrote(4, 1, 2, 3, 4)

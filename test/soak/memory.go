@@ -23,7 +23,7 @@ import (
 const (
 	// restartPause is the pause after which a killed criadapter is started again, as by systemd with RestartSec.
 	restartPause = time.Second
-	// shortLeast and shortMost bound the limit in percent of the memory that criadapter uses without one.
+	// shortLeast and shortMost bound the limit, in percent of the memory that criadapter uses without a limit.
 	shortLeast, shortMost = 40, 90
 	// leavePatience bounds the time until the processes of a cgroup have left it.
 	leavePatience = 5 * time.Second

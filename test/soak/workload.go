@@ -34,7 +34,7 @@ const (
 	// crasher is the Deployment that is never ready.
 	crasher = "crash"
 	// writers is the Deployment whose logs are counted. Its containers keep their count in writtenFile. A restarted
-	// container moves the count of the previous one to previousFile.
+	// container moves the count of the previous container to previousFile.
 	writers      = "writer"
 	writtenFile  = "volumes/kubernetes.io~empty-dir/count/written"
 	previousFile = "volumes/kubernetes.io~empty-dir/count/previous"
@@ -43,7 +43,7 @@ const (
 )
 
 // keepCount keeps the count of the previous container, and no count if that container has recorded none. The count of
-// an older container would be wrong for it.
+// an older container would not fit the previous container's log.
 const keepCount = `mv /count/written /count/previous 2>/dev/null || rm -f /count/previous`
 
 // writerScript writes 20 lines a second, and their number to a file.

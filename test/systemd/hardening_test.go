@@ -19,7 +19,7 @@ const mostExposure = 9.5
 var exposure = regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)
 
 // TestUnitsMakeNoMountNamespace checks that the units have no option that makes a mount namespace. A network namespace
-// pinned in there would be invisible to the engine and to the next start.
+// that is pinned in a mount namespace would be invisible to the engine and to the next start.
 func TestUnitsMakeNoMountNamespace(t *testing.T) {
 	makes := regexp.MustCompile(`(?m)^(Private(Tmp|Devices|Mounts|Users|Network|IPC)|Protect(System|Home|KernelTunables|KernelModules|KernelLogs|ControlGroups|Proc|Hostname|Clock)|` +
 		`(ReadWrite|ReadOnly|Inaccessible|Exec|NoExec)Paths|Bind(ReadOnly)?Paths|TemporaryFileSystem|Root(Directory|Image)|MountFlags|ProcSubset|DynamicUser|RestrictNamespaces|NoNewPrivileges)=`)
@@ -44,8 +44,8 @@ func units(t *testing.T) map[string]string {
 }
 
 // TestUnitsConfineNoCommands checks that the units have no option that a command in a container would inherit.
-// criadapter starts runc for commands, and ociexec leaves a command to the engine if it would inherit anything. The
-// resource limits and the OOM score are not in the list, because a command gets its own.
+// criadapter starts runc for commands, and ociexec leaves a command to the engine if the command would inherit
+// anything. The resource limits and the OOM score are not in the list, because a command gets its own.
 func TestUnitsConfineNoCommands(t *testing.T) {
 	inherited := regexp.MustCompile(`(?m)^(SystemCall\w*|LockPersonality|Personality|Restrict\w*|MemoryDenyWriteExecute|Protect\w*|` +
 		`NoNewPrivileges|CapabilityBoundingSet|AmbientCapabilities|SecureBits|UMask|KeyringMode|Nice|CPU(Affinity|Scheduling\w*)|NUMA\w*|` +

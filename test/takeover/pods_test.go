@@ -71,7 +71,7 @@ var pods = map[string]manifest{
 // running and ended are the numbers of running and ended containers, once all pods are up.
 const (
 	running = 7
-	ended   = 3 // init, the crashed one, bad
+	ended   = 3 // init, the first attempt of crash, bad
 )
 
 // history is the number of lines that the pod history writes without a pause.

@@ -76,7 +76,7 @@ func (n *node) wantReadBy(c *collectors, written int) {
 	for wait, r := range c.readers {
 		testutil.EventuallyWithin(n.t, patience, "the collector has read on", func() error {
 			if last := r.last(); last < until {
-				return fmt.Errorf("it is at line %d of %d", last, until)
+				return fmt.Errorf("the collector is at line %d of %d", last, until)
 			}
 			return nil
 		})

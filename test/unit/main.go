@@ -31,7 +31,7 @@ func main() {
 	program.Main("unit", func(ctx context.Context) error { return run(ctx, flag.Args(), os.Stdout) })
 }
 
-// run tests packages. Without one it tests the whole tree.
+// run tests packages. Without packages it tests the whole tree.
 func run(ctx context.Context, packages []string, out io.Writer) error {
 	if len(packages) == 0 {
 		packages = []string{"./..."}

@@ -70,7 +70,7 @@ func (c checker) check(ctx context.Context) error {
 		return c.skip(gone)
 	}
 	if bounded.Err() != nil {
-		return c.skip(fmt.Errorf("it has not ended within %s", c.checkTime))
+		return c.skip(fmt.Errorf("the check has not ended within %s", c.checkTime))
 	}
 	return fmt.Errorf("govulncheck: %w\n%s", err, output)
 }

@@ -94,8 +94,8 @@ func KindNamed(name string) (Kind, error) {
 }
 
 // hardware returns the emulator's flags for the hardware that programs see. A machine that resumes from saved memory
-// needs the same flags. mitigations=off, because the kernel's defence against faults of processors only costs time
-// here.
+// needs the same flags. mitigations=off, because the kernel's mitigations of processor faults would only cost time in
+// an emulated machine.
 func (k Kind) hardware() []string {
 	parameters := strings.TrimSpace("root=/dev/vda console=" + k.console + " mitigations=off " + k.parameters)
 	return slices.Concat([]string{"-accel", "tcg,thread=multi"}, k.board, []string{
