@@ -189,7 +189,7 @@ func (c *churned) mattered(pods, faults int) {
 // inTime repeats step until it succeeds or the time within is over. A server needs a moment to see that the engine is
 // back.
 func inTime(ctx context.Context, within time.Duration, step func(context.Context) error) error {
-	var cause error // the last error that is not a deadline, because a deadline has no cause
+	var cause error // the last error that is not a deadline, since a deadline does not say why
 	for end := time.Now().Add(within); ; pause(ctx, 200*time.Millisecond, nil) {
 		err := step(ctx)
 		if err == nil {

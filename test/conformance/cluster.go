@@ -21,7 +21,7 @@ const machineNode = "vm"
 // nodeNames returns all kinds of nodes. The first one is the default.
 func nodeNames() []string { return append(single.Nodes(), machineNode) }
 
-// cluster is what the specs run on.
+// cluster is the cluster that the specs run on.
 type cluster struct {
 	plane *controlplane.ControlPlane
 	// kubeletRoot is the kubelet's directory, and endpoint the CRI server's address, both on the node.

@@ -16,8 +16,9 @@ import (
 // versionPrefix matches the API version at the start of a request's path.
 var versionPrefix = regexp.MustCompile(`/v1\.[0-9]+/`)
 
-// If the image is named by its id, as a kubelet does, CreateContainer makes two engine calls: create and inspect. It
-// does not inspect the image. With images in containerd, that would take half as long as the creation of the container.
+// If a request names the image by its id, as a kubelet's does, CreateContainer makes two engine calls: create and
+// inspect. It does not inspect the image. With images in containerd, that would take half as long as the creation of
+// the container.
 func TestCreateContainerAsksTheEngineTwice(t *testing.T) {
 	env := rigenv.Require(t)
 	counter := countCalls(t, env)

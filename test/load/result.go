@@ -34,9 +34,9 @@ type figures struct {
 type measured struct {
 	// Unfinished says why the phase did not finish, or begin.
 	Unfinished string `json:",omitempty"`
-	// Seconds is how long it took.
+	// Seconds is how long the phase took.
 	Seconds float64
-	// Ready has the times of the pods that came, and Gone of the pods that went.
+	// Ready has the times from creation to Ready, and Gone the times from deletion until the pods were gone.
 	Ready times `json:",omitzero"`
 	Gone  times `json:",omitzero"`
 	// Reached is how many pods a second were replaced.

@@ -33,9 +33,9 @@ const (
 	mobyEnd = time.Minute
 )
 
-// compareMoby runs the engine's own tests of containers on two engines. The second engine, and the engines that the
-// tests start, find criadapter-oci under the name runc. compareMoby fails as conclude does. It also fails if a test
-// with runc has another outcome than mobyExpected lists.
+// compareMoby runs the engine's own tests of containers on two engines. The second engine finds criadapter-oci under
+// the name runc, and so do the engines that its tests start. compareMoby fails as conclude does. It also fails if a
+// test with runc has another outcome than mobyExpected lists.
 func compareMoby(ctx context.Context, suite string, env rigenv.Env, behind, reportDir string) error {
 	expected, err := report.ReadExpected(mobyExpected)
 	if err != nil {

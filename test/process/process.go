@@ -110,7 +110,8 @@ func (p *Process) Stop(ctx context.Context) error {
 	}
 }
 
-// Failure is the error of a process that ended by itself, with the end of its output. It waits for the end.
+// Failure is the error of a process that ended by itself, with the end of its output. It waits until the process has
+// ended.
 func (p *Process) Failure() error {
 	<-p.ended
 	exit := cmp.Or(p.exit, errors.New("exit status 0"))

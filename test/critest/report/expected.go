@@ -13,7 +13,7 @@ import (
 
 // Group is a set of specs that do not pass for the same cause.
 type Group struct {
-	// Cause is why, in one sentence.
+	// Cause is the reason why the specs do not pass, in one sentence.
 	Cause string `json:"cause"`
 	// Outcome is what happens to the specs: failed, skipped or left out.
 	Outcome Outcome `json:"outcome"`

@@ -155,7 +155,7 @@ func (m *Machine) Close() error {
 		_ = m.cmd.Process.Kill() // its child, the first process of the namespaces, ends with it (--kill-child)
 		_ = m.cmd.Wait()         // killed
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), bootTime) // the caller's may have ended
+	ctx, cancel := context.WithTimeout(context.Background(), bootTime) // the caller's context may have ended
 	defer cancel()
 	return debian.Wait(ctx, func() error { return errors.Join(cgroups.Remove(m.cgroup), os.RemoveAll(m.dir)) })
 }

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// Kind says what a block is.
+// Kind says what a block contains, and for commands which suite runs them.
 type Kind string
 
 // The kinds, as they stand after a fence.

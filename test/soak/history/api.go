@@ -21,7 +21,8 @@ const ExitCodeAnnotation = "soak/exit-code"
 // Reported is one container in the pod statuses of the API server.
 type Reported struct {
 	ID, PodUID, Name string
-	// Restarts is the reported restart count while this was the current container, -1 if it never was.
+	// Restarts is the restart count that was reported with this container as the current one, -1 if it never was
+	// current.
 	Restarts int
 	// Running is the last reported state. Ended says that a status reported the end, with ExitCode and Reason.
 	Running, Ended bool
