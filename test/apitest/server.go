@@ -79,7 +79,7 @@ func (s *Server) Client(t testing.TB) corev1.CoreV1Interface {
 	return ClientFor(t, &rest.Config{Host: s.http.URL})
 }
 
-// ClientFor is a client with a configuration. It has no rate limits.
+// ClientFor is a client with this configuration, but without a client's rate limits.
 func ClientFor(t testing.TB, config *rest.Config) corev1.CoreV1Interface {
 	t.Helper()
 	config.QPS = -1

@@ -76,7 +76,7 @@ func (w *writer) rotate(number int) bool {
 	return false
 }
 
-// entriesMissing matches the estimate of missing lines in a numbered.Marker.
+// entriesMissing matches the estimate of missing entries in a numbered.Marker.
 var entriesMissing = regexp.MustCompile(`about (\d+) entries`)
 
 // TestKilledBeyondTheCap lets a container write more than the engine keeps while criadapter is dead. Each time, the

@@ -157,8 +157,8 @@ func withImageVolume(w *walk) error {
 	return errors.Join(w.removeExtracted(), sandboxAlone(w))
 }
 
-// withOldImageVolume runs a container whose image volume was last used long ago, and that is the only container with
-// this volume.
+// withOldImageVolume runs a container with an image volume. By its time stamp, the volume was last used an hour ago. No
+// other container uses the volume.
 func withOldImageVolume(w *walk) error {
 	if err := errors.Join(withImageVolume(w), running(w)); err != nil {
 		return err

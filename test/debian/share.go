@@ -29,9 +29,9 @@ func Release(ctx context.Context, source, version, architecture, out string) err
 	return err
 }
 
-// FillShare fills the directory that a machine sees at /mnt with the other parts of a node: CNI plugins, a network
-// (10-pods.conflist), crictl, an image (hello.tar) and two manifests. The pod web is in the pod network, and the pod
-// agent in the host's network. The architecture is a value of GOARCH.
+// FillShare fills the directory that a machine sees at /mnt with the parts of a node beside criadapter: CNI plugins, a
+// network (10-pods.conflist), crictl, an image (hello.tar) and two manifests. The pod web is in the pod network, and
+// the pod agent in the host's network. The architecture is a value of GOARCH.
 func FillShare(ctx context.Context, share, architecture string) error {
 	plugins, err := cniplugins.Build(ctx, architecture)
 	if err != nil {

@@ -47,8 +47,8 @@ func programRules() []Rule {
 			"it collects what the other commands show, so that one place decides which data may leave a node"},
 		{"cmd/criadapter/check", []string{"cmd/criadapter/status", "checkpoint", "docker", "docker/translate", "cni",
 			"image/trust", "internal/checklist", "internal/netns", "internal/config", "nri"},
-			"it checks the node itself and starts no service, so that its findings are true without " +
-				"a running server"},
+			"it checks the node as the services would and starts none of them, so that its findings are true " +
+				"without a running server"},
 		{"cmd/criadapter-oci", []string{"internal/bounded", "internal/mountquote", "internal/ocinote",
 			"internal/userns"},
 			"it starts once for each operation on a container: the standard library, mounts, notes and owners of " +

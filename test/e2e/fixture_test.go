@@ -59,7 +59,7 @@ func (c *crictl) endpoint() string {
 	return endpoint
 }
 
-// awaitOCIRuntime waits until the server has seen that criadapter-oci works. A request waits only a few seconds for the
+// awaitOCIRuntime waits until the server has seen that criadapter-oci works. A request waits only some seconds for the
 // check of criadapter-oci, which takes longer on a slow machine.
 func (c *crictl) awaitOCIRuntime() {
 	c.t.Helper()

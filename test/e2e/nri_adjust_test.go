@@ -278,7 +278,7 @@ func addNetDevice(t *testing.T) {
 }
 
 // TestNRINewKinds: an adjustment that the runtime does not know fails the start. The error names the OCI version that
-// the runtime needs. The other adjustments take effect.
+// the adjustment needs. The other adjustments take effect.
 func TestNRINewKinds(t *testing.T) {
 	n := newNRINode(t)
 	addNetDevice(t)

@@ -57,8 +57,8 @@ func TestStatsAreTrue(t *testing.T) {
 
 	w.coldFile("big", 300*mebibyte)
 	before = w.stats()
-	// Not cat, because it uses sendfile in small pieces. The kernel would count pages as read twice, and so as part of
-	// the working set.
+	// Not cat, because it uses sendfile in small pieces. The kernel would count its pages as read twice, and so as part
+	// of the working set.
 	w.do("dd if=/shared/big of=/dev/null bs=1M 2>/dev/null")
 	now := w.stats()
 	testutil.Must(t, grown("usage with page cache", now.Memory.UsageBytes, before.Memory.UsageBytes, 300*mebibyte))

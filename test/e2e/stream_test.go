@@ -236,7 +236,8 @@ func killClients(t *testing.T, known int, flags ...string) {
 	e := newEndpoint(t)
 	c := newCrictl(t, append(flags, e.flag())...)
 	p := c.runPod()
-	// The shell is the first process of the container's PID namespace, so it reaps the processes that commands leave.
+	// With RUNTIME_MODE=oci, the container has a PID namespace of its own. The shell is then its first process, which
+	// must reap the processes that commands leave.
 	id := c.container(p, "shell", shellImage, "sh", "-c", "sleep 1000; true")
 	c.awaitListener(c.container(p, "silent", shellImage, "nc", "-ll", "-p", "9000", "-e", "sleep", "2000"), 9000)
 	// The processes that the pod's own service starts for connections do not count.

@@ -45,7 +45,7 @@ type options struct {
 	churn, probes         int
 	rest, churned, probed time.Duration
 	servers               []string
-	// nodes are the kubelets to measure on criadapter. With nodes, servers is ignored.
+	// nodes are the kinds of nodes to measure, each on criadapter. If there are any, servers is criadapter alone.
 	nodes  []string
 	report string
 	cached bool

@@ -116,7 +116,7 @@ func run(ctx context.Context, opts options) error {
 			return err
 		}
 		defer func() { err = errors.Join(err, m.Close()) }()
-		fmt.Printf("the machine took %s to start and to install the deb\n", time.Since(began).Round(time.Second))
+		fmt.Printf("the machine took %s to start and to install criadapter\n", time.Since(began).Round(time.Second))
 		s := &suite{kind: kind, machine: m, dir: dir, cuts: opts.cuts, critestArgs: opts.critestArgs}
 		err = do(s, ctx)
 		var code exitCode
