@@ -102,7 +102,7 @@ func newContainerd(t testing.TB, env rigenv.Env) containerd {
 	testutil.Must(t, err)
 	// Users inside of containers reach mounted files below it.
 	testutil.Must(t, os.Chmod(dir, 0o755))
-	const most = 254 // networks; far more than run at once
+	const most = 63 // the largest number of a peers.PodNetwork; earlier containerds have ended
 	c, err := peers.NewContainerd(env, dir, int(networks.Add(1)-1)%most+1)
 	testutil.Must(t, err)
 	t.Cleanup(func() {
