@@ -1,4 +1,4 @@
-// Package bounded reads contents that must not be long.
+// Package bounded reads content up to a size limit.
 package bounded
 
 import (
@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// ReadAll reads to the end, of at most limit bytes. A longer content is an error that begins with name: the rest would
-// be missing. ReadAll then returns no content.
+// ReadAll reads r to its end. If r has more than limit bytes, ReadAll returns no content and an error that begins with
+// name.
 func ReadAll(r io.Reader, name string, limit int64) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if int64(len(content)) > limit {

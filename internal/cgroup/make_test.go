@@ -20,7 +20,7 @@ func TestMake(t *testing.T) {
 	}
 	info, err := os.Stat(dir)
 	testutil.Assert(t, err == nil && info.IsDir(), "%v, %v", info, err)
-	// The kernel handles each write separately; a plain file keeps the last one.
+	// The kernel applies every write to the file. The plain file of this test keeps only the last write.
 	if got, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control")); err != nil || string(got) != "+memory" {
 		t.Errorf("cgroup.subtree_control is %q, %v", got, err)
 	}

@@ -1,4 +1,4 @@
-// Package checklist is the report of a command that looks at a node: findings in groups, each with a remedy.
+// Package checklist makes the report of a command that checks a node: findings in groups, each with a remedy.
 package checklist
 
 import (
@@ -11,7 +11,7 @@ import (
 // Outcome is the result of one check.
 type Outcome string
 
-// Outcomes, from good to bad. A node with warnings works. A node with a failure does not, or will fail soon.
+// Outcomes, from good to bad. A node with warnings works. A node with failures does not work, or will fail soon.
 const (
 	OK   Outcome = "ok"
 	Warn Outcome = "warn"
@@ -27,7 +27,7 @@ type Finding struct {
 	// Text is the finding, Do its remedy, empty for none.
 	Text string `json:"text"`
 	Do   string `json:"do,omitempty"`
-	// Things are all objects of the finding. Text names some of them.
+	// Things lists every object that has this finding. Text names only some of them.
 	Things []string `json:"things,omitempty"`
 }
 

@@ -15,7 +15,7 @@ type Disk struct {
 	// Free and Total count bytes, FreeInodes and Inodes count files. Inodes is 0 for a filesystem without a limit of
 	// files.
 	Free, Total, FreeInodes, Inodes uint64
-	// Memory says that its content is lost at a reboot.
+	// Memory is true for a filesystem in memory, which loses its content at a reboot.
 	Memory bool
 	// Err says why the filesystem cannot be read.
 	Err error
@@ -60,7 +60,7 @@ func (d Disk) Space() string {
 	return fmt.Sprintf("%s: %s of %s free (%d %%)", d.Path, size(d.Free), size(d.Total), d.FreeSpace())
 }
 
-// size writes a size in GB, or MB below one.
+// size formats n bytes in GB, or in MB below 1 GB.
 func size(n uint64) string {
 	if n < 1e9 {
 		return fmt.Sprintf("%d MB", n/1e6)

@@ -20,7 +20,7 @@ import (
 type entry struct {
 	key          string
 	value        json.RawMessage
-	line, column int // as find returns them
+	line, column int // 0 if find does not see the key
 }
 
 // origin is the entry's line in a file, or the file alone if the line is not known.
@@ -75,12 +75,12 @@ func parseFile(path string, raw []byte) ([]entry, error) {
 // setTwice finds the line and the key in the parser's message about a duplicate key.
 var setTwice = regexp.MustCompile(`line (\d+): key "(.+)" already set in map`)
 
-// refusal returns the error for a file that the parser refuses. Duplicate keys get both places, if these are known.
-// Otherwise it has the parser's text.
+// refusal returns the error for a file that the parser refuses. For duplicate keys it names both lines of each key, if
+// find sees the first one. Otherwise it has the parser's text.
 func refusal(path string, raw []byte, err error) error {
 	parsers := fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
 	twice := setTwice.FindAllStringSubmatch(err.Error(), -1)
-	if len(twice) == 0 || len(twice) < strings.Count(err.Error(), "\n") { // each fault is one more line of the text
+	if len(twice) == 0 || len(twice) < strings.Count(err.Error(), "\n") { // each fault has its own line in the text
 		return parsers
 	}
 	var errs []error

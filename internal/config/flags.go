@@ -44,7 +44,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 			"that match one; some annotations change what runc and other runtimes do (default: none)")
 	flags.BoolVar(&c.ExecThroughEngine, "exec-through-engine", c.ExecThroughEngine,
 		"run all commands in containers (exec, probes, hooks) and send stop signals through the engine; by default "+
-			"criadapter runs commands with runc itself where that confines them as the engine does, and signals the "+
+			"criadapter runs commands with runc itself where runc confines them as the engine does, and signals the "+
 			"process itself")
 	flags.StringVar(&c.SandboxContainer, "sandbox-container", c.SandboxContainer,
 		"which new pods get a sandbox container: always (each pod), or needed (if criadapter-oci works, only pods "+
@@ -55,12 +55,12 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 			"the layers behind other pulls, or unpacks them silently")
 	flags.StringVar(&c.ImagePolicy, "image-policy", c.ImagePolicy,
 		"YAML file that says which images may be pulled and run: accepted, rejected or signed by a key, by "+
-			"repository; read at each pull and each new container (default: all may)")
+			"repository; read at each pull and each new container (default: all images)")
 	flags.Var(&c.RuntimeRequestTimeout, "runtime-request-timeout",
-		"timeout of a request whose client set no deadline, and of a CNI ADD; a CNI DEL has half of it; pulls, stops "+
-			"and execs have timeouts of their own")
+		"timeout of a request whose client set no deadline, and of a CNI ADD; a CNI DEL has half of that time; pulls, "+
+			"stops and execs have timeouts of their own")
 	flags.StringVar(&c.StreamingBindAddr, "streaming-bind-addr", c.StreamingBindAddr,
-		"address for exec, attach and port-forward; port 0, or an IP address alone, for any port")
+		"address for exec, attach and port-forward; port 0, or an IP address without a port, for a free port")
 	flags.StringVar(&c.StreamingTLSCertFile, "streaming-tls-cert-file", c.StreamingTLSCertFile,
 		"PEM certificate for exec, attach and port-forward over TLS; read again after a renewal")
 	flags.StringVar(&c.StreamingTLSKeyFile, "streaming-tls-private-key-file", c.StreamingTLSKeyFile,

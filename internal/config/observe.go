@@ -59,5 +59,5 @@ func (c *Config) addObserveFlags(flags *pflag.FlagSet) {
 		"OpenTelemetry collector for traces over OTLP gRPC, http://host:port (without TLS) or https://host:port "+
 			"(default: no traces)")
 	flags.IntVar(&c.TracingSamplingRate, "tracing-sampling-rate-per-million", c.TracingSamplingRate,
-		"how many of a million requests without a trace begin one; the kubelet's traces are always continued")
+		"traces to begin per million requests that carry no trace; the kubelet's traces are always continued")
 }

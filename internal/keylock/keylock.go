@@ -5,8 +5,8 @@
 // behind a slow engine. Waiters of one key get the lock in the order in which they came. A key costs memory only while
 // its lock is held or waited for.
 //
-// It is our own because moby/locker and k8s.io/utils/keymutex cannot give up a
-// wait, and golang.org/x/sync/semaphore knows no keys.
+// This package exists because moby/locker and k8s.io/utils/keymutex cannot give up a wait, and
+// golang.org/x/sync/semaphore has no keys.
 package keylock
 
 import (

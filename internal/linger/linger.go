@@ -14,11 +14,11 @@ import (
 // Grace is the usual time that a peer has to hang up when its kernel has the end of the data.
 const Grace = 5 * time.Second
 
-// Wait ends conn's writing direction and waits until the peer hangs up or conn is closed. It discards further input,
-// because unread input would let the kernel discard the output. Wait ends after grace if the peer's kernel has
-// everything. Otherwise Wait goes on until the peer's kernel has everything, or the peer has not read for idle. If it
-// ended earlier, further input such as a ping would let the kernel discard the rest. The caller closes conn afterwards.
-// Other reads of conn may fail meanwhile, because Wait sets deadlines.
+// Wait ends conn's writing direction, and then waits until the peer hangs up or conn is closed. It discards further
+// input, because unread input would let the kernel discard the output. After each grace period Wait checks how many
+// bytes the peer's kernel lacks. It returns if that number is 0, or has not changed for idle. An earlier return would
+// lose output, because input after the close, such as a ping, lets the kernel discard the rest. The caller closes conn
+// afterwards. Other reads of conn may fail meanwhile, because Wait sets deadlines.
 func Wait(conn *net.TCPConn, grace, idle time.Duration) {
 	if conn.CloseWrite() != nil {
 		return

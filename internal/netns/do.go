@@ -42,7 +42,7 @@ func (h Handle) Do(ctx context.Context, f func() error) error {
 
 // visit is one stay of a goroutine in a namespace, and its outcome.
 type visit struct {
-	// err is what Do returns. It keeps its first value when f ends the goroutine with runtime.Goexit.
+	// err is the result of Do. It keeps its first value when f ends the goroutine with runtime.Goexit.
 	err error
 	// panicked describes a panic in f, nil without one.
 	panicked error

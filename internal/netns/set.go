@@ -63,7 +63,7 @@ func (s Set) Make(ctx context.Context) error {
 			return err
 		}
 		if _, err := os.Lstat(p.path); !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(fmt.Errorf("%s is where a new pin belongs: %w", p.path, errdefs.ErrAlreadyExists), err)
+			return errors.Join(fmt.Errorf("pin %s needs a free name: %w", p.path, errdefs.ErrAlreadyExists), err)
 		}
 	}
 	// The thread ends and is never unlocked, so that no other goroutine runs in the new namespaces.
@@ -100,7 +100,7 @@ func (s Set) makeHere() error {
 		if err != nil {
 			return err
 		}
-		// Only the root of its user namespace can write an IPC namespace's sysctls.
+		// Only root of the user namespace that owns an IPC namespace can write its sysctls.
 		return userns.ActAs(s.UIDs[0].HostID, s.GIDs[0].HostID, func() error { return writeSysctls(sysctls) })
 	})
 }
@@ -231,8 +231,8 @@ func pinFile(file, path string) error {
 	return pin(ns, path)
 }
 
-// Alive reports whether all namespaces of the set are pinned. With an error this is unknown: no namespace is certainly
-// gone, but one could not be opened, for example because this program has too many files open.
+// Alive reports whether all namespaces of the set are pinned. If it returns an error, the answer is unknown: no
+// namespace is certainly gone, but one could not be opened. An example is a program that has too many files open.
 func (s Set) Alive() (bool, error) {
 	var unseen error
 	for _, p := range s.all() {
@@ -249,7 +249,7 @@ func (s Set) Alive() (bool, error) {
 	return unseen == nil, unseen
 }
 
-// Unpin lets the namespaces go, as Handle.Unpin does for one. It is idempotent.
+// Unpin unpins each namespace of the set, as [Handle.Unpin] does. It is idempotent.
 func (s Set) Unpin() error {
 	var errs []error
 	for _, p := range s.all() {

@@ -53,7 +53,7 @@ func TestSetIsMade(t *testing.T) {
 	testutil.Must(t, err)
 	s.Hostname = "web-0"
 	s.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "7", "kernel.shm_rmid_forced": "1"}
-	testutil.Assert(t, !alive(t, s), "alive before it was made")
+	testutil.Assert(t, !alive(t, s), "the set is alive before Make")
 	testutil.Must(t, s.Make(t.Context()))
 	testutil.Assert(t, alive(t, s), "not alive")
 	for want, command := range map[string][]string{
@@ -102,7 +102,7 @@ func TestSetThatCannotBeMadeLeavesNothing(t *testing.T) {
 		testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), name),
 			"%s=%s: %v", name, value, err)
 		entries, err := os.ReadDir(filepath.Dir(s.Network))
-		testutil.Assert(t, err == nil && len(entries) == 0, "%s=%s: left are %v, %v", name, value, entries, err)
+		testutil.Assert(t, err == nil && len(entries) == 0, "%s=%s: pins %v are left, %v", name, value, entries, err)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestSysctlsWithoutAFile(t *testing.T) {
 	testutil.Fails(t, err, errdefs.IsInvalidArgument, "with files")
 }
 
-// withoutFiles does something while this program can open no file.
+// withoutFiles calls do while this program cannot open any file.
 func withoutFiles(t *testing.T, do func()) {
 	t.Helper()
 	var limit unix.Rlimit

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Adjustment is what plugins of the Node Resource Interface (NRI) change in a container. It applies after the rest of
-// the note. The removals apply first, then the additions, then the patches of Config.
+// Adjustment has the changes that plugins of the Node Resource Interface (NRI) make to a container. It applies after
+// the rest of the note. The removals apply first, then the additions, then the patches of Config.
 type Adjustment struct {
 	// RemoveMounts are destinations, RemoveDevices are paths, and RemoveNamespaces are types.
 	RemoveMounts     []string `json:"removeMounts,omitempty"`
@@ -21,7 +21,7 @@ type Adjustment struct {
 	Devices    []Device          `json:"devices,omitempty"`
 	Namespaces map[string]string `json:"namespaces,omitempty"`
 	Hooks      map[string][]Hook `json:"hooks,omitempty"`
-	// Args are the container's command, empty to leave it.
+	// Args replace the container's command, unless they are empty.
 	Args []string `json:"args,omitempty"`
 	// DeviceRules are added to linux.resources.devices.
 	DeviceRules []json.RawMessage `json:"deviceRules,omitempty"`
@@ -29,14 +29,14 @@ type Adjustment struct {
 	Config []json.RawMessage `json:"config,omitempty"`
 	// Process changes the container's own process and each process of an exec.
 	Process ProcessAdjustment `json:"process,omitzero"`
-	// OCIVersion is the version of the OCI runtime specification that the runtime has to know, empty for any.
+	// OCIVersion is the version of the OCI runtime specification that the runtime must support, empty for any.
 	OCIVersion string `json:"ociVersion,omitempty"`
 }
 
 // Empty reports whether nothing is adjusted.
 func (a *Adjustment) Empty() bool { return reflect.ValueOf(*a).IsZero() }
 
-// ProcessAdjustment is what plugins change in the processes of a container.
+// ProcessAdjustment has the plugins' changes to the processes of a container.
 type ProcessAdjustment struct {
 	// Patch is a JSON merge patch of the process.
 	Patch json.RawMessage `json:"patch,omitempty"`
@@ -56,7 +56,7 @@ type Rlimit struct {
 	Soft uint64 `json:"soft"`
 }
 
-// editPlugins applies what NRI plugins change in the configuration. editPluginProcess applies Adjustment.Process.
+// editPlugins applies the plugins' changes to the configuration. editPluginProcess applies Adjustment.Process.
 func editPlugins(spec object, note Note) error {
 	a := note.Plugins
 	if a == nil {

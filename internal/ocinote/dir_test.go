@@ -58,7 +58,7 @@ func TestUnfinishedNotesAreSwept(t *testing.T) {
 		os.Chtimes(filepath.Join(string(dir), someID), past, past), dir.Sweep(), (dir+"x").Sweep()))
 	entries, err := os.ReadDir(string(dir))
 	if err != nil || len(entries) != 2 || entries[0].Name() != someID || entries[1].Name() != filepath.Base(fresh) {
-		t.Errorf("left are %v, %v", entries, err)
+		t.Errorf("the directory has %v, %v", entries, err)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestTwoSweepers(t *testing.T) {
 		}
 		testutil.Must(t, sweepers.Wait())
 		entries, err := os.ReadDir(string(dir))
-		testutil.Require(t, err == nil && len(entries) == 0, "left are %v, %v", entries, err)
+		testutil.Require(t, err == nil && len(entries) == 0, "the directory has %v, %v", entries, err)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestTwoWriters(t *testing.T) {
 	}
 	testutil.Must(t, writers.Wait())
 	entries, err := os.ReadDir(string(dir))
-	testutil.Assert(t, err == nil && len(entries) == 1, "left are %v, %v", entries, err)
+	testutil.Assert(t, err == nil && len(entries) == 1, "the directory has %v, %v", entries, err)
 }
 
 func TestNamesThatAreNoIDs(t *testing.T) {

@@ -56,7 +56,7 @@ type Note struct {
 	Seccomp map[string]json.RawMessage `json:"seccomp,omitempty"`
 	// IntelRDT replaces linux.intelRdt. Empty leaves the engine's value.
 	IntelRDT json.RawMessage `json:"intelRdt,omitempty"`
-	// Plugins is what NRI plugins change, nil for nothing.
+	// Plugins has the changes of NRI plugins, nil for none.
 	Plugins *Adjustment `json:"plugins,omitempty"`
 }
 

@@ -107,7 +107,7 @@ func FuzzFiles(f *testing.F) {
 		}
 		want := Files{Root: "/moved", Mounts: map[string]string{destination: "/m"}, ReadOnly: files.ReadOnly}
 		moved, err := MoveFiles(config, want)
-		testutil.Require(t, err == nil, "FilesOf accepts it and MoveFiles does not: %v", err)
+		testutil.Require(t, err == nil, "FilesOf accepts the configuration, but MoveFiles fails: %v", err)
 		if got, err := FilesOf(moved, "/b", note); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("moved to %+v, %v", got, err)
 		}

@@ -18,13 +18,14 @@ type Pace struct {
 	Shortest, Longest time.Duration
 }
 
-// After returns the pause after work that took that long: 50 times as long, between Shortest and Longest. It is always
-// at least three times as long as the work, even beyond Longest. So the work takes up at most a quarter of the time.
+// After returns the pause that follows work of the duration took. The pause is 50 times as long as the work, between
+// Shortest and Longest. It is always at least three times as long, even beyond Longest. So the work takes up at most a
+// quarter of the time.
 func (p Pace) After(took time.Duration) time.Duration {
 	return max(p.Shortest, min(restFactor*took, p.Longest), minRestFactor*took)
 }
 
-// Sleep waits for d and returns nil, or earlier with ctx's error.
+// Sleep waits for d and returns nil. If ctx ends first, Sleep returns ctx's error at once.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -13,7 +13,7 @@ type assembler struct {
 	lines []line
 }
 
-// line is one entry of the listing: bytes and what they mean.
+// line is one entry of the listing: bytes and their meaning.
 type line struct {
 	addr  uint64
 	bytes []byte

@@ -13,7 +13,7 @@ import (
 
 const (
 	// Reference is the name that the image is loaded under. The top-level domain "invalid" never resolves (RFC 6761),
-	// so no engine can pull something else under this name by accident.
+	// so no engine can pull another image under this name by accident.
 	Reference = "criadapter.invalid/pause:1"
 
 	referenceTag = "1"

@@ -74,7 +74,8 @@ func ReadAll(pids []int) []Stat {
 	return all
 }
 
-// parse reads "pid (comm) state ppid pgrp session …". comm is anything, closing parentheses and blanks included.
+// parse reads "pid (comm) state ppid pgrp session …". comm may contain any character, even a closing parenthesis or a
+// blank.
 func parse(content []byte) (Stat, bool) {
 	open, end := bytes.IndexByte(content, '('), bytes.LastIndexByte(content, ')')
 	if open < 0 || end < open {
@@ -108,7 +109,7 @@ func Lives(pid int) bool {
 	return err == nil && !p.zombie
 }
 
-// InContainer is LookInContainer, but false instead of an error.
+// InContainer is LookInContainer, but returns false instead of an error.
 func InContainer(pid int, containerID string) bool {
 	inside, err := LookInContainer(pid, containerID)
 	return err == nil && inside

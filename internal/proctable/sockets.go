@@ -50,8 +50,8 @@ func Holders(proc, path string) []int {
 	return holders
 }
 
-// OnlySystemd reports whether systemd, and no other process, has the unix socket at path open. systemd would start a
-// service for a connection. The result is false for a caller other than root.
+// OnlySystemd reports whether systemd, and no other process, has the unix socket at path open. A connection would then
+// make systemd start a service. The result is false for a caller other than root.
 func OnlySystemd(proc, path string) bool {
 	name, _ := os.ReadFile(filepath.Join(proc, "1", "comm")) // a process with an unreadable name is not systemd
 	return string(bytes.TrimSpace(name)) == "systemd" && slices.Equal(Holders(proc, path), []int{1})

@@ -22,8 +22,8 @@ var namespaces = []string{"mnt", "pid", "user", "uts", "ipc", "net", "cgroup", "
 // directory /proc.
 //
 // The engine's pid can be out of date and belong to another process. A container could make the working directory of
-// that process's parent look like a bundle. So Bundle believes only a parent in this program's namespaces. It also
-// fails if the shim is in other namespaces, for example if criadapter runs in a container.
+// that process's parent look like a bundle. So Bundle trusts only a parent in this program's namespaces. Bundle
+// therefore also fails if criadapter runs in a container, because the shim is in other namespaces.
 func Bundle(proc, id string, pid, shim int) (string, error) {
 	parent := filepath.Join(proc, strconv.Itoa(shim))
 	if err := sameNamespaces(filepath.Join(proc, "self"), parent); err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // walker appends each point that the program reaches to dir/trace, as a line "before NAME" or "after NAME". The file
-// dir/armed names one point as "POINT\tN". The walker kills the process when it reaches this point for the N-th time
-// since the file has that content.
+// dir/armed names one point as "POINT\tN". The walker kills the process when it reaches this point for the N-th time. A
+// new content of the file restarts the count.
 type walker struct {
 	dir string
 
@@ -38,7 +38,7 @@ func (w *walker) reach(point string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.note(point)
-	content, _ := os.ReadFile(filepath.Join(w.dir, "armed")) // without it nothing is armed
+	content, _ := os.ReadFile(filepath.Join(w.dir, "armed")) // without the file no point is armed
 	if string(content) != w.armed {
 		w.armed, w.seen = string(content), 0
 	}

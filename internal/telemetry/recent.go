@@ -28,8 +28,8 @@ var unhurried = map[string]bool{
 	"restore container": true,
 }
 
-// recent keeps what an operator of a misbehaving node looks at first: slow calls, the lag of events, and the last fault
-// of CNI plugins. All methods are safe for concurrent use and never wait.
+// recent keeps the facts that the operator of a misbehaving node needs first: slow calls, the lag of events, and the
+// last fault of CNI plugins. All methods are safe for concurrent use and never wait.
 type recent struct {
 	mu   sync.Mutex
 	slow []SlowCall

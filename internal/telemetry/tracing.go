@@ -19,7 +19,7 @@ import (
 // scope is the name of the instrumentation in our spans.
 const scope = "github.com/criadapter/criadapter"
 
-// perMillion is the sampling rate that traces everything.
+// perMillion is the sampling rate that traces every request.
 const perMillion = 1_000_000
 
 // TracingOptions are the options of NewTracing.

@@ -55,8 +55,8 @@ func (v versions) Version(ctx context.Context, _ *runtimeapi.VersionRequest) (*r
 	return &runtimeapi.VersionResponse{}, nil
 }
 
-// ask makes one Version request, and another one that fails, to a server that is traced. The span of a request ends
-// after the client has its response, and before the server has stopped.
+// ask sends a Version request, and another request that fails, to a traced server. The span of a request ends after the
+// client has its response, and before the server has stopped.
 func ask(t *testing.T, tracing *Tracing, ctx context.Context) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -111,7 +111,7 @@ func TestKubeletsTraceIsContinued(t *testing.T) {
 		id := parent.TraceID()
 		testutil.Assert(t, string(link.span.GetTraceId()) == string(id[:]) &&
 			string(link.span.GetParentSpanId()) == string(link.parent),
-			"%s is not where it belongs: %v", link.name, link.span)
+			"the span of %s has the wrong trace or parent: %v", link.name, link.span)
 	}
 	if cni.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR || strings.Contains(cni.String(), "$ecret") {
 		t.Errorf("want an error without its text, got %v", cni)

@@ -15,8 +15,8 @@ import (
 // component is the program's name on its pages.
 const component = "criadapter"
 
-// The pages /statusz and /flagz are like in Kubernetes' components (KEP-4827, KEP-4828). They are text, or JSON for a
-// client that accepts group, version and kind, "application/json;g=config.k8s.io;v=v1beta1;as=Statusz".
+// The pages /statusz and /flagz follow KEP-4827 and KEP-4828, like the pages of Kubernetes' components. They are text,
+// or JSON for a client that accepts group, version and kind, "application/json;g=config.k8s.io;v=v1beta1;as=Statusz".
 const (
 	pageGroup   = "config.k8s.io"
 	pageVersion = "v1beta1"

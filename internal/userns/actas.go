@@ -15,8 +15,8 @@ type capabilities [2]struct{ effective, permitted, inheritable uint32 }
 const capabilityVersion = 0x20080522
 
 // ActAs calls f with the effective ids uid and gid and with root's capabilities. It changes only the calling thread,
-// which runs as root before and after. The kernel allows some things only to users with mapped ids: writing sysctls of
-// an IPC namespace, and making files in an overlay of mapped layers.
+// which runs as root before and after. The kernel allows some operations only to users with mapped ids: writing sysctls
+// of an IPC namespace, and making files in an overlay of mapped layers.
 func ActAs(uid, gid int, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -29,7 +29,7 @@ func ActAs(uid, gid int, f func() error) error {
 	} else {
 		err = fmt.Errorf("acting as user %d: %w", uid, err)
 	}
-	// Also after an error, since setEffective may have changed one of the ids.
+	// The ids are restored after an error, too, since setEffective may have changed one of them.
 	if backErr := setEffective(0, 0); backErr != nil {
 		runtime.LockOSThread() // never unlocked, so that no other goroutine gets this thread
 		return errors.Join(err, fmt.Errorf("acting as root again: %w", backErr))

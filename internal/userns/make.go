@@ -70,7 +70,7 @@ func (c *Child) hold(uids, gids []Mapping, flags uintptr, started chan<- error) 
 		<-c.end
 	}
 	if c.process != nil {
-		_ = c.process.Kill() // it fails if the process has ended
+		_ = c.process.Kill() // fails if the process has ended
 		_, _ = c.process.Wait()
 	}
 }

@@ -61,7 +61,8 @@ func Publish(making, name string) error {
 }
 
 // TakeAway frees the name of a directory and returns the new path, which the caller removes. It fails with
-// os.ErrNotExist if the directory does not exist. It removes what an earlier removal of the name left.
+// os.ErrNotExist if the directory does not exist. First it deletes the files that an earlier removal of the same name
+// left.
 func TakeAway(root, name string) (removing string, err error) {
 	removing = filepath.Join(root, removingPrefix+name)
 	if err := os.RemoveAll(removing); err != nil {
