@@ -26,7 +26,8 @@ func (announcing) Status(context.Context, bool) (*runtimeapi.StatusResponse, err
 	}}, nil
 }
 
-// TestHostUsers: pods of a handler with user namespaces get ids. Others get an error with the field.
+// TestHostUsers: pods of a handler with user namespaces get ids. Pods of other handlers get an error that names the
+// field.
 func TestHostUsers(t *testing.T) {
 	ids, err := userns.Open(filepath.Join(t.TempDir(), "ids.json"))
 	testutil.Must(t, err)

@@ -232,7 +232,7 @@ func (k *Kubelet) newSteps(
 	if err != nil {
 		return podsync.Options{}, err
 	}
-	driver := cmp.Or(cgroup.Driver(reported), k.opts.CgroupDriver) // without one, cgroups are left to the runtime
+	driver := cmp.Or(cgroup.Driver(reported), k.opts.CgroupDriver) // an empty driver leaves the cgroups to the runtime
 	left, err := allocatable(host.Capacity(), k.opts.Cluster.Reserved)
 	if err := errors.Join(err, checkSlices(driver, k.opts.CgroupRoot),
 		podspec.CheckSwapBehavior(k.opts.SwapBehavior, host)); err != nil {

@@ -73,7 +73,7 @@ func (k *Kubelet) leaveNothing(ctx context.Context) error {
 	err = errors.Join(k.cgroups.RemoveAll(ctx), kuberuntime.RemoveLogs(k.opts.PodLogsDir, k.opts.Owner),
 		k.volumes.UnmountAll())
 	if err != nil {
-		return err // the root directory stays: its owner file names the owner of what is left
+		return err // the root directory stays: its owner file names the owner of the leftovers
 	}
 	return k.root.RemoveAll()
 }

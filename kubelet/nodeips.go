@@ -15,7 +15,7 @@ const addressAge = 10 * time.Second
 
 // nodeAddresses are this node's addresses. It is safe for concurrent use.
 type nodeAddresses struct {
-	// detect reads the addresses of the default routes. It is nil if the addresses are configured: they stay.
+	// detect reads the addresses of the default routes. It is nil for configured addresses, which never change.
 	detect func() []string
 	// has reports whether an interface of this machine has an address.
 	has func(ip string) bool

@@ -66,7 +66,7 @@ type Options struct {
 	API APIOptions
 
 	// RootDir has the kubelet's state; empty means /var/lib/kubelet-core/Owner. Only one process may use it at a time,
-	// and only one owner ever. PodLogsDir has the container logs; empty means /var/log/kubelet-core/Owner.
+	// and its owner never changes. PodLogsDir has the container logs; empty means /var/log/kubelet-core/Owner.
 	RootDir, PodLogsDir string
 	// LeaveNothing makes Run remove everything of this owner at its end, even running pods, and RootDir. RootDir must
 	// be this owner's already, or empty. See Kubelet.Empty for an orderly end.
@@ -165,7 +165,7 @@ type ClusterOptions struct {
 
 // APIOptions configure the kubelet's API, see package nodeapi.
 type APIOptions struct {
-	// Address and Port are where it listens. An empty address means all, port 0 means no API.
+	// Address and Port are the listening address. An empty Address means all addresses, port 0 means no API.
 	Address string
 	Port    int32
 	// CertFile and KeyFile are the serving certificate and its key. Without them, a pair is made in CertDir; empty

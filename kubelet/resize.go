@@ -35,9 +35,9 @@ func (l *syncLoop) admit(ctx context.Context, pod *v1.Pod) bool {
 	return true
 }
 
-// allocated returns an added pod with the resources to admit it with: its stored allocation, if there is one. Without
-// it, running containers of a pod that an earlier process admitted keep their resources. All others get their desired
-// resources.
+// allocated returns an added pod with the resources to admit it with: its stored allocation, if there is one. Without a
+// stored allocation, running containers of a pod that an earlier process admitted keep their resources. All other
+// containers get their desired resources.
 func (l *syncLoop) allocated(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	if l.allocation.Known(pod.UID) || !l.admitter.AdmittedBefore(pod) {
 		return l.allocation.Allocated(pod)
@@ -51,8 +51,8 @@ func (l *syncLoop) allocated(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	return l.allocation.AdmittedWith(pod, observed)
 }
 
-// pinResources handles a running pod whose spec changes the desired resources. It stores the resources from before the
-// change as the pod's allocation.
+// pinResources keeps the resources of a running pod whose spec changes the desired resources. It stores the resources
+// from before the change as the pod's allocation.
 func (l *syncLoop) pinResources(pod *v1.Pod) error {
 	old := l.workers.Pod(pod.UID)
 	if old == nil || allocation.Same(old, pod) {

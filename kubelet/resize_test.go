@@ -87,7 +87,7 @@ func TestResizeAfterARestart(t *testing.T) {
 		l.config = podconfig.New(podconfig.Options{Sources: []string{model.SourceAPI}}) // it has seen no source yet
 		l.send(t, podconfig.Add, first)
 		l.retryResizes()
-		testutil.Equal(t, l.has(first), "1Gi", "before all pods are known it is allocated")
+		testutil.Equal(t, l.has(first), "1Gi", "the allocation before all pods are known")
 		l.send(t, podconfig.Add, second)
 		l.config = config
 		l.retryResizes()
@@ -95,12 +95,12 @@ func TestResizeAfterARestart(t *testing.T) {
 			t.Fatalf("rejected %v, allocated %s and %s", got, l.has(first), l.has(second))
 		}
 		why := l.allocation.Pending("a")
-		testutil.Assert(t, why != nil && why.Reason == v1.PodReasonDeferred, "it is pending as %+v", why)
+		testutil.Assert(t, why != nil && why.Reason == v1.PodReasonDeferred, "the pending resize is %+v", why)
 		l.send(t, podconfig.Remove, second)
 		synctest.Wait()
 		l.retryResizes()
 		testutil.Assert(t, l.has(first) == "3Gi" && l.allocation.Pending("a") == nil,
-			"when there is room it is allocated %s", l.has(first))
+			"with free room the allocation is %s", l.has(first))
 	})
 }
 
@@ -115,7 +115,7 @@ func TestResizeBetweenProcesses(t *testing.T) {
 		got := l.rejectedNames()
 		testutil.Require(t, len(got) == 0 && l.has(pod) == "1Gi", "rejected %v, allocated %s", got, l.has(pod))
 		why := l.allocation.Pending("a")
-		testutil.Assert(t, why != nil && why.Reason == v1.PodReasonInfeasible, "it is pending as %+v", why)
+		testutil.Assert(t, why != nil && why.Reason == v1.PodReasonInfeasible, "the pending resize is %+v", why)
 		greedy := fresh.DeepCopy()
 		greedy.Spec.Containers[0].Resources = memory("8Gi")
 		testutil.Assert(t, l.has(greedy) == "2Gi", "an admitted pod has %s, want its allocation", l.has(greedy))
@@ -204,7 +204,7 @@ func TestWaitingResizeIsNoWork(t *testing.T) {
 			synctest.Wait()
 		}
 		got := counted.synced.Load()
-		testutil.Assert(t, got == before && before != 0, "it was synced %d times, then %d", before, got)
+		testutil.Assert(t, got == before && before != 0, "the pod was synced %d times, then %d", before, got)
 		testutil.Assert(t, slices.Equal(l.allocation.AllPending(), []types.UID{"a"}),
 			"pending: %v", l.allocation.AllPending())
 	})
@@ -222,10 +222,10 @@ func TestPodLevelResourcesStay(t *testing.T) {
 		testutil.Equal(t, l.resize(grown), true, "a change of the pod's status")
 		why := l.allocation.Pending("a")
 		testutil.Assert(t, why != nil && why.Reason == v1.PodReasonInfeasible &&
-			strings.Contains(why.Message, "spec.resources"), "it is pending as %+v", why)
+			strings.Contains(why.Message, "spec.resources"), "the pending resize is %+v", why)
 		allocated := l.allocation.Allocated(grown).Spec.Resources.Requests.Memory()
 		testutil.Equal(t, allocated.String(), "2Gi", "the pod's memory")
 		l.resize(pod)
-		testutil.Assert(t, l.allocation.Pending("a") == nil, "it is pending without a change")
+		testutil.Assert(t, l.allocation.Pending("a") == nil, "a pod without a change has a pending resize")
 	})
 }

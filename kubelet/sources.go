@@ -101,8 +101,8 @@ func (s *podSources) manifestProblem(path string, err error) {
 	s.events.RecordNode(true, "InvalidManifest", fmt.Sprintf("%s: %v", path, err))
 }
 
-// refuse handles pods whose name another source has. A static pod waits for the name. A pod of the API server fails, so
-// that its controller replaces it.
+// refuse returns the reaction to a pod whose name a pod of another source has. A static pod waits for the name. A pod
+// of the API server fails, so that its controller replaces it.
 func refuse(admitter *admission.Admitter, recorder *events.Recorder) func(podconfig.Refusal) {
 	return func(r podconfig.Refusal) {
 		const reason = "PodRefused"

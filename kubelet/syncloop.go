@@ -101,7 +101,8 @@ func (l *syncLoop) next(ctx context.Context, tick, clean <-chan time.Time) {
 	}
 }
 
-// showProbes shows results of probes: the pod's worker may be busy with a pull, a hook or the pod's end.
+// showProbes publishes results of probes at once, because the pod's worker may be busy with a pull, a hook or the pod's
+// end.
 func (l *syncLoop) showProbes(uid types.UID) {
 	pod, observed := l.status.Get(uid), l.cache.Peek(uid)
 	if pod != nil && observed != nil {
@@ -122,7 +123,7 @@ func (l *syncLoop) wakeUsers(changed map[volumekinds.Object]bool) {
 	}
 }
 
-// handleUpdate handles an update of a source.
+// handleUpdate passes the pods of an update to their workers, and then updates the mirror pods.
 func (l *syncLoop) handleUpdate(ctx context.Context, update podconfig.PodUpdate) {
 	if update.Op == podconfig.Add {
 		l.admitter.Sort(update.Pods)
@@ -190,8 +191,8 @@ func (l *syncLoop) update(pod *v1.Pod) {
 // shown lists the pods that the cluster should see, one per full name.
 func (l *syncLoop) shown() []*v1.Pod { return l.rejected.AppendTo(l.workers.Holders()) }
 
-// publishPending publishes the status of a pod that is not in the runtime yet, because the pod may have to wait for its
-// name.
+// publishPending publishes the status of a pod that is not in the runtime yet. The pod's worker may do so much later,
+// because the pod may have to wait for its name.
 func (l *syncLoop) publishPending(pod *v1.Pod) {
 	observed := l.cache.Peek(pod.UID) // a sync may have begun since the last list
 	if l.pleg.Has(pod.UID) || observed != nil && len(observed.Sandboxes)+len(observed.Containers) > 0 {
@@ -199,7 +200,7 @@ func (l *syncLoop) publishPending(pod *v1.Pod) {
 	}
 	publish := l.status.Set
 	if model.Restored(pod) {
-		publish = l.status.Hold // it ran before the restart
+		publish = l.status.Hold // the API server may have a newer status
 	}
 	publish(pod, status.Generate(status.Input{
 		Pod: pod, Runtime: &model.PodStatus{UID: pod.UID}, Old: l.status.Status(pod), HostIPs: l.hostIPs(),

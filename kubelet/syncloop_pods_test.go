@@ -137,11 +137,11 @@ func TestRoomGoesToWhatRan(t *testing.T) {
 		testutil.Assert(t, slices.Equal(got, []string{"a-newest"}), "rejected %v", got)
 		rejected := l.status.Get("a-newest")
 		testutil.Assert(t, rejected != nil && rejected.Status.Phase == v1.PodFailed &&
-			rejected.Status.Reason == "OutOfpods", "it is shown as %+v", rejected)
+			rejected.Status.Reason == "OutOfpods", "the rejected pod is shown as %+v", rejected)
 	})
 }
 
-// send handles an update of the API server.
+// send passes an update of the API server to the loop.
 func (l *syncLoop) send(t *testing.T, op podconfig.PodOperation, pods ...*v1.Pod) {
 	l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: op, Source: model.SourceAPI, Pods: pods})
 }
@@ -242,10 +242,10 @@ func TestUnsupportedPodOfAController(t *testing.T) {
 		}
 		shown := l.status.Get("owned")
 		again := l.admitter.Admit(t.Context(), shown)
-		testutil.Assert(t, !again, "a restart would start it")
+		testutil.Assert(t, !again, "a restart would admit the pod")
 		l.send(t, podconfig.Delete, owned)
 		synctest.Wait()
-		testutil.Assert(t, l.cleaner.Finished("owned"), "it does not end")
+		testutil.Assert(t, l.cleaner.Finished("owned"), "the deleted pod does not end")
 	})
 }
 
@@ -272,13 +272,13 @@ func TestRestoredPodIsLookedAtAgain(t *testing.T) {
 		restored := bound("web", 1)
 		l.send(t, podconfig.Add, restored)
 		synctest.Wait()
-		testutil.Assert(t, l.status.Held(restored.UID), "its status is sent")
+		testutil.Assert(t, l.status.Held(restored.UID), "the status of the restored pod is not held")
 		listed := restored.DeepCopy()
 		listed.ResourceVersion = "7"
 		before := counted.synced.Load()
 		l.send(t, podconfig.Reconcile, listed)
 		synctest.Wait()
-		testutil.Equal(t, counted.synced.Load(), before+1, "it was synced %d times, then", before)
+		testutil.Equal(t, counted.synced.Load(), before+1, "the pod was synced %d times, then", before)
 	})
 }
 
@@ -313,7 +313,7 @@ func TestRejectedPodThatComesBack(t *testing.T) {
 		l.dispatch(t.Context(), podconfig.Remove, pod)
 		synctest.Wait()
 		l.dispatch(t.Context(), podconfig.Add, pod)
-		testutil.Assert(t, l.workers.Has(pod.UID), "it is still rejected")
+		testutil.Assert(t, l.workers.Has(pod.UID), "the pod is still rejected")
 	})
 }
 
@@ -340,6 +340,6 @@ func TestRejectedStaticPod(t *testing.T) {
 		testutil.Assert(t, slices.Equal(got, []string{"c"}) && !l.workers.Has("c"), "rejected %v", got)
 		restarted := testLoop(t)
 		dispatch(restarted, podconfig.Add, pods[1:]...)
-		testutil.Assert(t, restarted.workers.Has("c"), "it is rejected after a restart")
+		testutil.Assert(t, restarted.workers.Has("c"), "the pod is rejected after a restart")
 	})
 }

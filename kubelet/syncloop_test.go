@@ -34,7 +34,7 @@ func TestLoopRestsWhileTheRuntimeIsNotReady(t *testing.T) {
 			},
 		}
 		loop.run(ctx)
-		testutil.Equal(t, time.Since(began), 19*time.Second, "the loop ended, with a context of 19s, after")
+		testutil.Equal(t, time.Since(began), 19*time.Second, "the run time of a loop with a context of 19s")
 		var looks []time.Duration
 		for _, entry := range hook.AllEntries() {
 			if strings.Contains(entry.Message, "not ready") {
@@ -42,7 +42,7 @@ func TestLoopRestsWhileTheRuntimeIsNotReady(t *testing.T) {
 			}
 		}
 		for i, pause := range []time.Duration{100, 200, 400, 800, 1600, 3200, 5000, 5000} {
-			testutil.Require(t, len(looks) == 9, "it looked after %v", looks)
+			testutil.Require(t, len(looks) == 9, "the loop checked the runtime after %v", looks)
 			least := pause * time.Millisecond // and up to a tenth more
 			got := looks[i+1] - looks[i]
 			testutil.Assert(t, got >= least && got <= least+least/10, "pause %d was %v, want from %v on", i, got, least)

@@ -41,13 +41,13 @@ func TestCollect(t *testing.T) {
 	}
 	left := b.status(pod)
 	testutil.Assert(t, len(left.Containers) == 2 && left.Containers[0].State == model.StateRunning &&
-		len(left.Sandboxes) == 1, "left of the pod that exists: %+v", left)
+		len(left.Sandboxes) == 1, "the existing pod has %+v", left)
 	left = b.status(gone)
-	testutil.Assert(t, len(left.Containers)+len(left.Sandboxes) == 0, "left of the pod that is gone: %+v", left)
+	testutil.Assert(t, len(left.Containers)+len(left.Sandboxes) == 0, "the pod that is gone still has %+v", left)
 	for path, want := range map[string]bool{theirs: true, model.PodLogDirectory(b.dir, pod): true,
 		model.PodLogDirectory(b.dir, gone): false} {
 		_, err := os.Stat(path)
-		testutil.Assert(t, (err == nil) == want, "%s: %v, want it there: %v", path, err, want)
+		testutil.Assert(t, (err == nil) == want, "%s: %v, want that the path exists: %v", path, err, want)
 	}
 }
 

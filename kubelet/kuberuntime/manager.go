@@ -78,8 +78,9 @@ func (r *Result) wait(name string, reason *model.ReasonError, again time.Duratio
 	}
 }
 
-// SyncPod does what computePodActions decides for a pod with its allocated resources. The error joins all failures but
-// leaves out containers in back-off. Only Result.Waiting has their reasons. A failed pull begins a back-off, too.
+// SyncPod carries out the actions that computePodActions decides for a pod with its allocated resources. The error
+// joins all failures but leaves out containers in back-off: only Result.Waiting has their reasons. A failed pull begins
+// a back-off, too.
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodStatus, probes Probes) (Result, error) {
 	result := Result{Waiting: map[string]*model.ReasonError{}}
 	actions := computePodActions(pod, status, probes, m.opts.Allocation.Actuated)
@@ -146,7 +147,7 @@ func (m *Manager) runSandbox(ctx context.Context, pod *v1.Pod, config *runtimeap
 	return m.opts.Runtime.RunPodSandbox(ctx, config, handler)
 }
 
-// newAddresses returns the addresses of a new sandbox, none in the host's network.
+// newAddresses returns the addresses of a new sandbox, or none for a pod in the host's network.
 func (m *Manager) newAddresses(ctx context.Context, pod *v1.Pod, id string) ([]string, error) {
 	answer, err := m.opts.Runtime.PodSandboxStatus(ctx, id, false)
 	if err != nil {
@@ -174,7 +175,7 @@ type inSandbox struct {
 	id     string
 	config *runtimeapi.PodSandboxConfig
 	ips    []string
-	// status is the pod's status before the first of these containers was started.
+	// status is the pod's status before this sync started any container.
 	status *model.PodStatus
 }
 

@@ -63,7 +63,7 @@ func (m *Manager) resizeAll(ctx context.Context, pod *v1.Pod, actions *podAction
 	switch {
 	case err != nil:
 		m.opts.Events.WarnFailure(ctx, pod, "", "ResizeError", allocation.Message("Pod resize error", pod, err.Error()))
-	case actions.Resized: // a container that was killed for it starts with the new resources
+	case actions.Resized: // a container that was killed for the resize starts with the new resources
 		m.record(pod, "", false)("ResizeCompleted", allocation.Message("Pod resize completed", pod, ""))
 	}
 	return err

@@ -64,7 +64,7 @@ func TestResize(t *testing.T) {
 	pod.Spec.Containers[0].Resources = memory("128Mi")
 	b.fake.InjectError("UpdateContainerResources", errors.New("not now"))
 	result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
-	testutil.Assert(t, err != nil && result.ResizeErr != nil, "a failed update is not an error")
+	testutil.Assert(t, err != nil && result.ResizeErr != nil, "SyncPod hides the failed update")
 	testutil.Equal(t, b.message("ResizeError"),
 		allocation.Message("Pod resize error", pod, "resize container a: not now"), "event")
 	for range 2 {
@@ -79,7 +79,7 @@ func TestResize(t *testing.T) {
 	pod.Spec.Containers[0].Resources = memory("32Mi")
 	result, err = b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
 	testutil.Assert(t, err != nil && result.ResizeErr != nil && strings.Contains(result.ResizeErr.Error(), "in use") &&
-		updates() == 2, "a limit below what is in use: %v, %d updates", err, updates())
+		updates() == 2, "a limit below the memory in use: %v, %d updates", err, updates())
 	pod.Spec.Containers[0].Resources = memory("50Mi")
 	b.sync(pod, Probes{})
 	now, known := b.opts.Allocation.Actuated(pod.UID, &pod.Spec.Containers[0], &container)

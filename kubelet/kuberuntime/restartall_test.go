@@ -82,7 +82,7 @@ func TestRestartAllIsResumed(t *testing.T) {
 	_, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
 	testutil.Require(t, err != nil && strings.Contains(err.Error(), "not now"), "error %v", err)
 	source, _ := model.RestartSource(&pod.Spec, b.status(pod))
-	testutil.Require(t, source != nil && b.running(pod) == "", "the restart of all containers is forgotten")
+	testutil.Require(t, source != nil && b.running(pod) == "", "the interrupted restart has lost its trigger")
 	b.Manager = New(b.opts) // another process, without the back-off
 	b.up(pod)
 }

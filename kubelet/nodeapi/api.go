@@ -35,7 +35,7 @@ type APIOptions struct {
 	Runtime Runtime
 	// CertFile and KeyFile are PEM files of the serving certificate and its key. They are read again after a renewal.
 	// Without them a self-signed pair for NodeName and IPs is kept in CertDir. It is renewed in time, and when IPs
-	// returns another address. A nil IPs returns none.
+	// returns another address. A nil IPs means no addresses.
 	CertFile, KeyFile string
 	CertDir           string
 	NodeName          string

@@ -143,7 +143,7 @@ func TestLogsAreFollowedToTheEnd(t *testing.T) {
 	lines := bufio.NewScanner(answer.Body)
 	next := func() string {
 		t.Helper()
-		testutil.Require(t, lines.Scan(), "it ended with %v", lines.Err())
+		testutil.Require(t, lines.Scan(), "the log ended with %v", lines.Err())
 		return lines.Text()
 	}
 	testutil.Equal(t, next(), "new", "first")

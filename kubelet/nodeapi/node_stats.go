@@ -28,8 +28,8 @@ type nodeStats struct {
 	proc string
 
 	mu sync.Mutex
-	// before and last are earlier readings of the CPU times. At first they are equal. Later before is at least
-	// ratePeriod older than last.
+	// before and last are the readings of the CPU times that rate kept, the older one first. They are equal at first,
+	// and later at least ratePeriod apart.
 	before, last reading
 }
 
@@ -65,7 +65,8 @@ func (n *nodeStats) stats(ctx context.Context, name string) statsapi.NodeStats {
 	return out
 }
 
-// rate returns the nanocores in use since the older of two earlier readings.
+// rate returns the average CPU use in nanocores since the older reading that it kept. It returns nil if there is no
+// such reading, if the time since then is too short, or if the CPU times went back.
 func (n *nodeStats) rate(now reading) *uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

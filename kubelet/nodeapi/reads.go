@@ -43,7 +43,7 @@ type Reads struct {
 	Config Config
 	// Pods lists all pods with their statuses.
 	Pods func() []*v1.Pod
-	// Healthy returns nil while the kubelet works, RuntimeErr while the runtime can be used.
+	// Healthy returns nil while the kubelet works. RuntimeErr returns nil while the runtime can be used.
 	Healthy, RuntimeErr func() error
 	// Stats is the runtime. Selector limits the pods.
 	Stats    Stats

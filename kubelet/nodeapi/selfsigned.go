@@ -33,7 +33,7 @@ const (
 )
 
 // selfSigned keeps a self-signed certificate in a directory. It is for a cluster whose API server does not check
-// kubelets' certificates or trusts this one. It is safe for concurrent use.
+// kubelets' certificates, or trusts this certificate. It is safe for concurrent use.
 type selfSigned struct {
 	dir, name string
 	ips       func() []string
@@ -66,8 +66,8 @@ func (s *selfSigned) get(ctx context.Context) (*tls.Certificate, error) {
 	return pair, nil
 }
 
-// load reads the pair. It returns nil for an unusable pair, for example half of it after a crash, which is then
-// replaced.
+// load reads the pair. It returns nil for an unusable pair, for example after a crash between the writes of the two
+// files. get then replaces the pair.
 func (s *selfSigned) load() *tls.Certificate {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(s.dir, certificateName), filepath.Join(s.dir, keyName))
 	if err != nil {
@@ -76,8 +76,8 @@ func (s *selfSigned) load() *tls.Certificate {
 	return &pair
 }
 
-// good reports whether the certificate names this node and its addresses, and stays valid for at least renewLeft. A
-// node that has a loopback address until its network is up keeps its certificate.
+// good reports whether the certificate names this node and its addresses, and stays valid for at least renewLeft.
+// Loopback addresses do not count: a node without a network has no other address, and keeps its certificate.
 func (s *selfSigned) good(pair *tls.Certificate) bool {
 	if pair == nil || pair.Leaf.NotAfter.Sub(s.now()) < renewLeft || !slices.Contains(pair.Leaf.DNSNames, s.name) {
 		return false
@@ -88,7 +88,7 @@ func (s *selfSigned) good(pair *tls.Certificate) bool {
 	})
 }
 
-// renew makes and stores a pair, the key first. A key without its certificate is replaced later.
+// renew makes a pair and stores it, the key first. After a crash in between, load refuses the pair.
 func (s *selfSigned) renew(ctx context.Context) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

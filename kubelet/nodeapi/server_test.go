@@ -150,7 +150,7 @@ func TestReadOnlyHidesValues(t *testing.T) {
 func TestListenRefusesOthers(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", ":0", "192.0.2.1:0", "example.org:0", "nonsense"} {
 		_, err := Listen(Options{Address: address})
-		testutil.Assert(t, err != nil, "it listens on %s", address)
+		testutil.Assert(t, err != nil, "Listen accepted %s", address)
 	}
 	s, err := Listen(Options{Address: "localhost:0"})
 	testutil.Must(t, err)

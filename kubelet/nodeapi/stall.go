@@ -27,7 +27,7 @@ func boundStalls(next http.Handler) http.Handler {
 	})
 }
 
-// stallWriter gives the client a time of limit for each part of the response.
+// stallWriter makes a write fail if the client takes longer than limit to read a part of the response.
 type stallWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController

@@ -32,8 +32,8 @@ func (p pipes) Close() error {
 
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
-// TestStalledClients: a client that reads nothing is cut off, and later while it reads a log. A slow client gets
-// everything.
+// TestStalledClients: a client that reads nothing is cut off after stallTimeout, and after readTimeout while it reads a
+// log. A slow client gets everything.
 func TestStalledClients(t *testing.T) {
 	const size = 5 * writePart
 	for _, c := range []struct {

@@ -62,7 +62,8 @@ func (s *reads) summarize(ctx context.Context, cpuAndMemory bool) (*statsapi.Sum
 	return out, nil
 }
 
-// newest keeps one sandbox of each pod: the runtime lists both while a sandbox is being replaced.
+// newest keeps the newest sandbox of each pod. While a sandbox is being replaced, the runtime lists the old and the new
+// one.
 func newest(stats []*runtimeapi.PodSandboxStats) map[string]*runtimeapi.PodSandboxStats {
 	pods := map[string]*runtimeapi.PodSandboxStats{}
 	for _, pod := range stats {

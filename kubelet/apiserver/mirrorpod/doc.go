@@ -1,5 +1,5 @@
-// Package mirrorpod keeps a mirror pod on the API server for each static pod, so that users and controllers see what
-// runs on this node. It corresponds to the mirror client of pkg/kubelet/pod and its loop.
+// Package mirrorpod keeps a mirror pod on the API server for each static pod. Users and controllers thus see the static
+// pods of this node. The package corresponds to the mirror client of pkg/kubelet/pod and its loop.
 //
 // A mirror pod is a copy of the static pod with the annotation kubernetes.io/config.mirror and the node as its owner.
 // It has the static pod's name and namespace, and a UID from the server. The annotation has the static pod's hash

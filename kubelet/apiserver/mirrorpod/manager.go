@@ -111,7 +111,7 @@ func (m *Manager) SetMirrorPods(pods []*v1.Pod) {
 	}
 }
 
-// right reports whether a full name has the right mirror pod. The caller holds mu.
+// right reports whether the static pod of a full name has its current mirror pod. The caller holds mu.
 func (m *Manager) right(name string) bool {
 	static, mirror := m.static[name], m.mirrors[name]
 	return static != nil && mirror != nil && isMirrorOf(mirror, static) && mirror.DeletionTimestamp == nil

@@ -143,7 +143,7 @@ func TestMirrorIsMadeAnew(t *testing.T) {
 				b.show()
 				after := b.wantMirror("1")
 				testutil.Assert(t, after != nil && after.UID != before.UID && after.DeletionTimestamp == nil,
-					"after it was lost: %+v", after)
+					"the mirror pod after its loss: %+v", after)
 			})
 		})
 	}

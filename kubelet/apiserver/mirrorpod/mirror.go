@@ -20,10 +20,10 @@ func isMirrorOf(mirror, static *v1.Pod) bool {
 		mirror.Annotations[model.AnnotationConfigMirror] == static.Annotations[model.AnnotationConfigHash]
 }
 
-// ensure makes sure that the static pod has its mirror pod. Current is the observed pod with its name, or nil. If the
-// server already has a pod with the name, ensure reads that pod and decides again. A mirror pod is replaced if it is
-// being deleted or shows an older manifest. The error is an errdefs.ErrFailedPrecondition if the node is not registered
-// yet, or if a pod that is not a mirror pod has the name.
+// ensure makes sure that the static pod has its mirror pod. Current is the observed pod with the static pod's name, or
+// nil. If the server already has a pod with the name, ensure reads that pod and decides again. A mirror pod is replaced
+// if it is being deleted or shows an older manifest. The error is an errdefs.ErrFailedPrecondition if the node is not
+// registered yet. It is the same error if a pod that is not a mirror pod has the name.
 func (m *Manager) ensure(ctx context.Context, static, current *v1.Pod) error {
 	if current != nil {
 		if done, err := m.clear(ctx, static, current); done || err != nil {
@@ -43,7 +43,8 @@ func (m *Manager) ensure(ctx context.Context, static, current *v1.Pod) error {
 	return m.create(ctx, static)
 }
 
-// clear removes a mirror pod that must be replaced. Done says that the right one exists.
+// clear removes current if it must be replaced. Done is true if current is the right mirror pod already. clear fails if
+// current is not a mirror pod.
 func (m *Manager) clear(ctx context.Context, static, current *v1.Pod) (done bool, err error) {
 	switch {
 	case !model.IsMirror(current):

@@ -81,8 +81,8 @@ func ask(why func() error) error {
 	return why()
 }
 
-// withConditions replaces conditions of the same types and keeps all others. The transition time changes only with the
-// status.
+// withConditions replaces conditions of the same types and keeps all others. A condition's transition time changes only
+// with its status.
 func withConditions(status *v1.NodeStatus, conditions []nodeCondition, now time.Time) {
 	list := slices.Clone(status.Conditions)
 	for _, c := range conditions {

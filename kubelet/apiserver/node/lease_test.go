@@ -29,7 +29,7 @@ func TestLease(t *testing.T) {
 		s.Delete(blankLease())
 		time.Sleep(10 * time.Second)
 		testutil.Assert(t, currentLease(s) != nil && currentLease(s).OwnerReferences[0] == owner,
-			"a lease that was deleted is not made again")
+			"the deleted lease was not created again")
 
 		// Another client changes the lease.
 		theirs := currentLease(s)

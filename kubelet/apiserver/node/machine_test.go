@@ -206,7 +206,7 @@ func TestRuntimeFeatures(t *testing.T) {
 		!*handlers[0].Features.RecursiveReadOnlyMounts && *handlers[1].Features.RecursiveReadOnlyMounts &&
 		!*handlers[1].Features.UserNamespaces && *features.SupplementalGroupsPolicy, "%v %v", handlers, features)
 	handlers, features = RuntimeFeatures(nil)
-	testutil.Assert(t, handlers == nil && features == nil, "a runtime that does not report any has features")
+	testutil.Assert(t, handlers == nil && features == nil, "RuntimeFeatures(nil) returns features")
 }
 
 func TestBadOptions(t *testing.T) {

@@ -35,7 +35,7 @@ func TestRegister(t *testing.T) {
 		})
 		before := r.Node()
 		testutil.Assert(t, before.Status.Allocatable.Pods().Value() == 110 && before.Labels["disk"] == "fast",
-			"before it is registered the node is %+v", before)
+			"before the registration the node is %+v", before)
 		<-r.Registered()
 		end()
 		node := currentNode(s)
@@ -61,7 +61,7 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// TestAdopt: the node exists already, and others changed it.
+// TestAdopt: the node exists already, and other clients have changed it.
 func TestAdopt(t *testing.T) {
 	m := fakeMachine(t, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestDeleted(t *testing.T) {
 		s.SetAway(false)
 		s.Delete(blankLease()) // a renewal may have created it before the deletion was seen
 		time.Sleep(time.Minute)
-		testutil.Assert(t, currentNode(s) == nil && currentLease(s) == nil, "the node or its lease is there again")
+		testutil.Assert(t, currentNode(s) == nil && currentLease(s) == nil, "the deleted node or its lease is back")
 		// Another registration, by a second process or by hand, is adopted with its UID.
 		s.Set(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here", UID: "second"}})
 		time.Sleep(30 * time.Second)
@@ -344,7 +344,7 @@ func TestNoServer(t *testing.T) {
 	r := newTest(t, Options{}, nil)
 	testutil.Assert(t, !r.Node().Status.Allocatable.Memory().IsZero(), "the node has no memory")
 	_, err := r.Refresh(t.Context())
-	testutil.Assert(t, err != nil, "it was fetched without a server")
+	testutil.Assert(t, err != nil, "Refresh succeeded without a server")
 }
 
 // TestAlone: the reporter computes the status without an API server.

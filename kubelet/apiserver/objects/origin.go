@@ -7,9 +7,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
-// ByOrigin returns the objects of manifests to static pods, and the server's objects to all other pods. The kubelet
-// refuses static pods that name objects. The kubelet core also runs without a server, so its manifests have their own
-// objects. Pods of the server must not see these. Both arguments are required.
+// ByOrigin returns the objects of manifests to static pods, and the server's objects to all other pods. Pods of the
+// server must not see objects of manifests. The kubelet refuses static pods that name objects. The kubelet core also
+// runs without a server, so its manifests have objects of their own. Both arguments are required.
 func ByOrigin(manifests, server volumekinds.Objects) volumekinds.Objects {
 	return byOrigin{manifests: manifests, server: server}
 }

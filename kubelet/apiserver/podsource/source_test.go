@@ -105,7 +105,7 @@ func TestPodsAreMarked(t *testing.T) {
 	server.Set(edited(claimed, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }))
 	again := r.Next().Pods[0]
 	testutil.Assert(t, again.Annotations[model.AnnotationConfigSeen] == first.Annotations[model.AnnotationConfigSeen],
-		"a pod that changed counts as seen only now")
+		"the change reset the time when the pod was first seen")
 }
 
 // TestResumes: a broken watch is resumed without another list, also after a bookmark.
@@ -235,7 +235,7 @@ func TestAway(t *testing.T) {
 	err := r.errors.Await(t)
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "cannot be reached") && !config.SeenAllSources(),
 		"problem %v, ready %v", err, config.SeenAllSources())
-	r.Want("when it is there", "ADD:1")
+	r.Want("when the server is there", "ADD:1")
 	testutil.Check(t, r.errors.Await(t), "the problem has not ended")
 }
 

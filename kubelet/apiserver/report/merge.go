@@ -27,7 +27,7 @@ func merged(shown, pod *v1.Pod) v1.PodStatus {
 	// The start time never changes, even if a restarted kubelet has another one.
 	next.StartTime = cmp.Or(server.StartTime, next.StartTime)
 	if model.Terminal(server.Phase) && !model.Terminal(next.Phase) {
-		// Another client ended the pod, and its worker has not seen that yet.
+		// Another client ended the pod, and the pod's worker has not seen the terminal phase yet.
 		next.Phase, next.Reason, next.Message = server.Phase, server.Reason, server.Message
 	}
 	next.QOSClass = cmp.Or(next.QOSClass, server.QOSClass)

@@ -49,7 +49,7 @@ type StatusSyncer struct {
 	observed, mirrors map[types.UID]*v1.Pod
 }
 
-// sentStatus is the last status that the API server took for a pod.
+// sentStatus is the last status that the API server accepted for a pod.
 type sentStatus struct {
 	// pod is the store's pod with that status.
 	pod *v1.Pod
@@ -172,16 +172,15 @@ func (s *StatusSyncer) isUnsent(pod *v1.Pod) bool {
 	return true
 }
 
-// same reports whether two versions of a pod need no new request. Old may be nil. It ignores the resource version,
-// which changes with each status that the API server takes.
+// same reports whether two versions of a pod need no new request. Old may be nil. same ignores the resource version,
+// which changes with each status that the API server accepts.
 func same(old, pod *v1.Pod) bool {
 	return old == pod || old != nil && (old.DeletionTimestamp == nil) == (pod.DeletionTimestamp == nil) &&
 		equality.Semantic.DeepEqual(old.Status, pod.Status)
 }
 
-// due reports whether a pod must be synced although it was not queued. One reason is a status that was not sent. Others
-// are a status that another client changed, and a pod that can be removed. A pod whose last sync failed has its own
-// retry time.
+// due reports whether a pod must be synced although it was not queued. The reason is an unsent status, a status that
+// another client changed, or a pod that can be removed. A pod whose last sync failed has its own retry time.
 func (s *StatusSyncer) due(pod *v1.Pod) bool {
 	t := s.sent[pod.UID]
 	if t.gone || s.opts.Store.Held(pod.UID) || s.queue.NumRequeues(pod.UID) > 0 {

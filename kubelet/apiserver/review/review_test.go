@@ -106,9 +106,9 @@ func TestToken(t *testing.T) {
 	s.wantAsked(t, 1)
 	s.away.Store(true)
 	_, valid, err = s.Token(t.Context(), "good")
-	testutil.Assert(t, err == nil && valid, "known while the server is away: %v, %v", valid, err)
+	testutil.Assert(t, err == nil && valid, "a cached token while the server is away: %v, %v", valid, err)
 	_, valid, err = s.Token(t.Context(), "new")
-	testutil.Assert(t, err != nil && !valid, "new while the server is away: %v, %v", valid, err)
+	testutil.Assert(t, err != nil && !valid, "a new token while the server is away: %v, %v", valid, err)
 }
 
 // question asks whether the user has a right.
@@ -136,9 +136,9 @@ func TestRateLimit(t *testing.T) {
 	for range 2 {
 		select {
 		case err := <-answered:
-			testutil.Assert(t, err != nil, "asked above the rate limit")
+			testutil.Assert(t, err != nil, "a review above the rate limit succeeded")
 		case <-time.After(timeout + 5*time.Second):
-			t.Fatal("it waits for the rate limit")
+			t.Fatal("a review waits longer than its timeout")
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestTooMany(t *testing.T) {
 			testutil.Assert(t, err == nil, "a review that waited: %v", err)
 		})
 	}
-	testutil.Until(t, "all of them wait", func() bool { return s.asked.Load() >= 2*concurrent })
+	testutil.Until(t, "all reviews wait for the server", func() bool { return s.asked.Load() >= 2*concurrent })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, _, tokenErr := s.Token(ctx, "one more")

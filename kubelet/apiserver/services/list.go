@@ -41,8 +41,8 @@ func (l *List) Run(ctx context.Context) error {
 
 // Environment returns the variables for the pod's containers. The API server's service is always included. Services of
 // the pod's namespace are included unless spec.enableServiceLinks is false. A service "kubernetes" of the pod's
-// namespace replaces the API server's service. A static pod has none, since it may start without a cluster. Environment
-// returns an error before the first list.
+// namespace replaces the API server's service. A static pod gets no variables, since it may start without a cluster.
+// Environment returns an error before the first list.
 func (l *List) Environment(pod *v1.Pod) (map[string]string, error) {
 	if model.IsStatic(pod) {
 		return nil, nil

@@ -137,7 +137,7 @@ func (m *Manager) issue(ctx context.Context, pod *v1.Pod, wanted request) (issue
 			pod.Namespace+"/"+wanted.account, errdefs.ErrInternal)
 	}
 	life := time.Duration(wanted.life) * time.Second
-	if granted := answer.Spec.ExpirationSeconds; granted != nil { // the server may grant less or more
+	if granted := answer.Spec.ExpirationSeconds; granted != nil { // the API server may grant another lifetime
 		life = time.Duration(*granted) * time.Second
 	}
 	until := answer.Status.ExpirationTimestamp.Time
