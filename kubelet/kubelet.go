@@ -96,7 +96,7 @@ func New(ctx context.Context, opts Options) (_ *Kubelet, err error) {
 	measured := metrics.New(opts.NodeName)
 	runtime.RuntimeService = measured.Runtime(runtime.RuntimeService)
 	images := imagemanager.NewImages(measured.Images(runtime.Images))
-	runtime.Images = images // the node status and image collection refresh its list
+	runtime.Images = images // the node status and image collection refresh the cached list
 	k := &Kubelet{opts: opts, root: root, metrics: measured, runtime: runtime, images: images,
 		state:  cri.NewState(runtime),
 		status: status.NewManager()}

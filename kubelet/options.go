@@ -83,8 +83,8 @@ type Options struct {
 	CPUManagerPolicy cpumanager.Policy
 	ReservedCPUs     string
 	reservedCPUs     cpuset.CPUSet
-	// BesideKubelet starts although a kubelet seems to run on this machine. If that kubelet uses the same runtime, it
-	// kills this kubelet core's pods.
+	// BesideKubelet lets the kubelet core start although a kubelet seems to run on this machine. If that kubelet uses
+	// the same runtime, it kills the kubelet core's pods.
 	BesideKubelet bool
 	// CgroupRoot is the parent of the pods' cgroups, as a path. Empty means kubelet-core/Owner, which no kubelet and no
 	// other core uses.

@@ -24,7 +24,7 @@ type Finding struct {
 	Group  string  `json:"group"`
 	Check  string  `json:"check"`
 	Status Outcome `json:"status"`
-	// Text is the finding, Do its remedy, empty for none.
+	// Text describes the finding. Do is its remedy, empty for none.
 	Text string `json:"text"`
 	Do   string `json:"do,omitempty"`
 	// Things lists every object that has this finding. Text names only some of them.

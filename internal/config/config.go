@@ -79,8 +79,8 @@ type Config struct {
 	CNIBinDir string `json:"cni-bin-dir"`
 	// CNICacheDir defaults to the directory cni below RootDirectory.
 	CNICacheDir string `json:"cni-cache-dir"`
-	// CNIGC says that no other program uses the CNI network, so that its plugins may remove leases that belong to no
-	// pod of this program.
+	// CNIGC lets CNI plugins remove leases that belong to no pod of this program. No other program may use the CNI
+	// network then.
 	CNIGC bool `json:"cni-gc"`
 
 	// OCIRuntime is ociRuntimeAuto, ociRuntimeOff or ociRuntimeRequired.

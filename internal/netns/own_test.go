@@ -10,7 +10,7 @@ import (
 
 func TestHasOwn(t *testing.T) {
 	testutil.Assert(t, !HasOwn(os.Getpid()) && !HasOwn(1) && !HasOwn(0) && !HasOwn(1<<30),
-		"this program, the first process or a missing process counts as one with its own namespace")
+		"HasOwn is true for this program, for process 1 or for a missing process")
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make network namespaces")
 	}

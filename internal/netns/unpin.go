@@ -16,8 +16,8 @@ import (
 // pinned the same name at the same time may have stacked a few.
 const maxStackedPins = 64
 
-// Unpin removes the pin. The namespace itself ends with its last process and
-// its last other pin; a process that is in it is not disturbed.
+// Unpin removes the pin. The namespace itself ends with its last process and its last other pin. Unpin does not disturb
+// processes in the namespace.
 //
 // It is idempotent: a missing file is success, and so is a file without a mount, as a crash or a reboot leaves it.
 // For a path that is not a pin, Unpin fails with errdefs.ErrFailedPrecondition and changes nothing. Such a path is a

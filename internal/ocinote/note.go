@@ -16,11 +16,12 @@ type Note struct {
 	// Runtime is the container's real runtime. It stays the same for the container's whole life, because another
 	// runtime would not know the container.
 	Runtime Runtime `json:"runtime,omitzero"`
-	// InSandbox says that the container runs in its pod's sandbox, a process of the runtime, and has no process of its
-	// own on the node. criadapter-oci makes a process that ends with the container, so that the engine can wait for it.
+	// InSandbox says that the container runs in its pod's sandbox, a process of the runtime. The container then has no
+	// process of its own on the node. criadapter-oci makes a process that ends with the container, so that the engine
+	// can wait for it.
 	InSandbox bool `json:"inSandbox,omitempty"`
-	// Namespaces are the paths of the namespaces to join. The others stay as the engine wrote them. The keys are the
-	// specification's: network, ipc, uts, pid, user, cgroup, time.
+	// Namespaces are the paths of the namespaces to join. All other namespaces stay as the engine wrote them. The keys
+	// are the specification's: network, ipc, uts, pid, user, cgroup, time.
 	Namespaces map[string]string `json:"namespaces,omitempty"`
 	// UIDMappings and GIDMappings are the mappings of the user namespace. For a joined namespace, they must be that
 	// namespace's own mappings.

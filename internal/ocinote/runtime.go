@@ -17,8 +17,8 @@ type Runtime struct {
 	Shim string `json:"shim,omitempty"`
 }
 
-// SandboxPIDSuffix, added to the name of a command's pid file, names the file with the command's process id inside of
-// the sandbox (see Note.InSandbox). The runtime signals the command by that id only.
+// SandboxPIDSuffix is added to the name of a command's pid file. The file with this longer name has the command's
+// process id inside of the sandbox (see Note.InSandbox). The runtime signals the command by that id only.
 const SandboxPIDSuffix = ".sandbox"
 
 // runtimeFile is not a container id, so it cannot collide with a note.

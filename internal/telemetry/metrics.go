@@ -102,8 +102,8 @@ func (m *Metrics) RPC(method string, code codes.Code, took time.Duration) {
 	m.recent.request(method, code, took)
 }
 
-// EngineCall begins a request to the engine. The request uses the returned context, which has its span, and passes its
-// error to the function.
+// EngineCall begins a request to the engine. The request uses the returned context, which has the request's span. The
+// caller passes the request's error to the returned function.
 func (m *Metrics) EngineCall(ctx context.Context, call string) (context.Context, func(error)) {
 	started := time.Now()
 	ctx, end := m.engine.begin(ctx, call)

@@ -78,7 +78,7 @@ func TestCloseWithoutServe(t *testing.T) {
 	testutil.Check(t, s.Serve(), "Serve after Close")
 }
 
-// TestCloseCutsOff has a client that hangs in the middle of a scrape.
+// TestCloseCutsOff: Close ends a scrape that hangs when the context of Close has ended.
 func TestCloseCutsOff(t *testing.T) {
 	m := NewMetrics(MetricsOptions{})
 	asked, answer := make(chan struct{}), make(chan struct{})

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Patience is how long Eventually and Until wait before they fail the test, and the limit for other steps that must not
-// last for ever. It costs nothing in a test that passes: the condition holds much sooner, even on a machine where the
-// start of a container takes half a minute.
+// Patience is the time after which Eventually and Until fail the test. It also bounds other steps that must not last
+// for ever. It costs nothing in a test that passes: the condition holds much sooner, even on a machine where the start
+// of a container takes half a minute.
 const Patience = 10 * time.Minute
 
 // Eventually repeats check until it returns nil, and fails the test with its last

@@ -87,7 +87,7 @@ func TestResize(t *testing.T) {
 		"actuated resources %v after %d updates", now, updates())
 }
 
-// TestResizeByRestart: a resize that only restarts a container has completed when the container is killed, too.
+// TestResizeByRestart: a resize that only restarts a container is recorded as completed, too.
 func TestResizeByRestart(t *testing.T) {
 	b, pod := started(t, "app:a")
 	container := b.status(pod).Containers[0]

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
-// TestStatusOfNewSandbox: an unknown status of a new sandbox is an event of its own.
+// TestStatusOfNewSandbox: a failed status request for a new sandbox has its own event.
 func TestStatusOfNewSandbox(t *testing.T) {
 	b := newBench(t)
 	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))

@@ -13,7 +13,7 @@ import (
 )
 
 // imagesTimeout bounds ImageFsInfo, so that the call does not delay the rest of a summary. Some runtimes count files
-// for it.
+// during the call.
 const imagesTimeout = 10 * time.Second
 
 // runtimeStats gets the runtime's disk usage. Missing values are left out.

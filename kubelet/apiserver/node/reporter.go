@@ -95,7 +95,7 @@ func (r *Reporter) Node() *v1.Node {
 	return r.node
 }
 
-// Exists reports whether the API server has the node: it was registered, and was not found deleted since.
+// Exists reports whether the API server has the node: it was registered, and no later request found it deleted.
 func (r *Reporter) Exists() bool {
 	select {
 	case <-r.registered:
