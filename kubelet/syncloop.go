@@ -123,7 +123,7 @@ func (l *syncLoop) wakeUsers(changed map[volumekinds.Object]bool) {
 	}
 }
 
-// handleUpdate passes the pods of an update to their workers, and then updates the mirror pods.
+// handleUpdate dispatches the pods of an update, and then reconciles the mirror pods.
 func (l *syncLoop) handleUpdate(ctx context.Context, update podconfig.PodUpdate) {
 	if update.Op == podconfig.Add {
 		l.admitter.Sort(update.Pods)

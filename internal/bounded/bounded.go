@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// ReadAll reads r to its end. If r has more than limit bytes, ReadAll returns no content and an error that begins with
-// name.
+// ReadAll reads r to its end, which must come within limit bytes. If r has more bytes, ReadAll returns no content and
+// an error that begins with name.
 func ReadAll(r io.Reader, name string, limit int64) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if int64(len(content)) > limit {

@@ -27,7 +27,7 @@ type Finding struct {
 	// Text describes the finding. Do is its remedy, empty for none.
 	Text string `json:"text"`
 	Do   string `json:"do,omitempty"`
-	// Things lists every object that has this finding. Text names only some of them.
+	// Things lists every object that has this finding. Text may name only some of them.
 	Things []string `json:"things,omitempty"`
 }
 

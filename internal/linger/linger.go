@@ -16,9 +16,9 @@ const Grace = 5 * time.Second
 
 // Wait ends conn's writing direction, and then waits until the peer hangs up or conn is closed. It discards further
 // input, because unread input would let the kernel discard the output. After each grace period Wait checks how many
-// bytes the peer's kernel lacks. It returns if that number is 0, or has not changed for idle. An earlier return would
-// lose output, because input after the close, such as a ping, lets the kernel discard the rest. The caller closes conn
-// afterwards. Other reads of conn may fail meanwhile, because Wait sets deadlines.
+// bytes the peer's kernel lacks. It also returns if that number is 0, or has not changed for idle. An earlier return
+// could lose output, because input after the close, such as a ping, lets the kernel discard the rest. The caller closes
+// conn afterwards. Other reads of conn may fail meanwhile, because Wait sets deadlines.
 func Wait(conn *net.TCPConn, grace, idle time.Duration) {
 	if conn.CloseWrite() != nil {
 		return

@@ -97,7 +97,7 @@ func openProcess(pid int) (*os.File, error) {
 // errdefs.ErrFailedPrecondition for any other file, such as a pin's file after a reboot.
 func openNamespace(path string) (*os.File, error) { return openKind(path, unix.CLONE_NEWNET) }
 
-// kindNames has the names of the clone flags in messages.
+// kindNames has the names of the kinds of namespaces for messages, by clone flag.
 var kindNames = map[int]string{unix.CLONE_NEWNET: "network", unix.CLONE_NEWIPC: "IPC", unix.CLONE_NEWUTS: "UTS",
 	unix.CLONE_NEWUSER: "user"}
 

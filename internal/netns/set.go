@@ -63,7 +63,7 @@ func (s Set) Make(ctx context.Context) error {
 			return err
 		}
 		if _, err := os.Lstat(p.path); !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(fmt.Errorf("pin %s needs a free name: %w", p.path, errdefs.ErrAlreadyExists), err)
+			return errors.Join(fmt.Errorf("the new pin needs the path %s: %w", p.path, errdefs.ErrAlreadyExists), err)
 		}
 	}
 	// The thread ends and is never unlocked, so that no other goroutine runs in the new namespaces.
@@ -100,7 +100,7 @@ func (s Set) makeHere() error {
 		if err != nil {
 			return err
 		}
-		// Only root of the user namespace that owns an IPC namespace can write its sysctls.
+		// The kernel lets only root of the owning user namespace write an IPC namespace's sysctls.
 		return userns.ActAs(s.UIDs[0].HostID, s.GIDs[0].HostID, func() error { return writeSysctls(sysctls) })
 	})
 }
@@ -232,7 +232,8 @@ func pinFile(file, path string) error {
 }
 
 // Alive reports whether all namespaces of the set are pinned. If it returns an error, the answer is unknown: no
-// namespace is certainly gone, but one could not be opened. An example is a program that has too many files open.
+// namespace is certainly gone, but one could not be opened. A possible reason is that this program has too many files
+// open.
 func (s Set) Alive() (bool, error) {
 	var unseen error
 	for _, p := range s.all() {

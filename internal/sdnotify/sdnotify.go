@@ -45,7 +45,8 @@ func Watchdog(ctx context.Context, check func(context.Context) error, status fun
 		if err := bounded(ctx, pause, check); err == nil {
 			send(ctx, daemon.SdNotifyWatchdog+"\nSTATUS="+status())
 		} else if ctx.Err() == nil {
-			log.G(ctx).WithError(err).Error("server does not work any more, leaving it to systemd's watchdog")
+			log.G(ctx).WithError(err).Error("server failed its health check, " +
+				"systemd's watchdog ends the server unless a later check succeeds")
 		}
 		select {
 		case <-ticker.C:

@@ -23,7 +23,7 @@ var namespaces = []string{"mnt", "pid", "user", "uts", "ipc", "net", "cgroup", "
 //
 // The engine's pid can be out of date and belong to another process. A container could make the working directory of
 // that process's parent look like a bundle. So Bundle trusts only a parent in this program's namespaces. Bundle
-// therefore also fails if criadapter runs in a container, because the shim is in other namespaces.
+// therefore fails if the shim is in another namespace, for example because criadapter runs in a container.
 func Bundle(proc, id string, pid, shim int) (string, error) {
 	parent := filepath.Join(proc, strconv.Itoa(shim))
 	if err := sameNamespaces(filepath.Join(proc, "self"), parent); err != nil {

@@ -78,7 +78,7 @@ func TestCloseWithoutServe(t *testing.T) {
 	testutil.Check(t, s.Serve(), "Serve after Close")
 }
 
-// TestCloseCutsOff: Close ends a scrape that hangs when the context of Close has ended.
+// TestCloseCutsOff: when the context of Close has ended, Close cuts off a hanging scrape.
 func TestCloseCutsOff(t *testing.T) {
 	m := NewMetrics(MetricsOptions{})
 	asked, answer := make(chan struct{}), make(chan struct{})

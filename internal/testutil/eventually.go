@@ -31,7 +31,7 @@ func EventuallyWithin(t testing.TB, within time.Duration, what string, check fun
 	}
 }
 
-// Until is Eventually for a condition that returns a bool. The failure names the condition by what.
+// Until is Eventually for a condition that returns a bool. The text what names the condition in the failure.
 func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	if err := poll(Patience, holds(condition)); err != nil {

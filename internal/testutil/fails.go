@@ -7,7 +7,7 @@ import (
 )
 
 // Fails fails the test unless matches(err) is true, and goes on. An example of matches is errdefs.IsNotFound. The
-// format and args name the call that returned err.
+// failure begins with the text of format and args, which names the call or the case of err.
 func Fails(t testing.TB, err error, matches func(error) bool, format string, args ...any) {
 	t.Helper()
 	if !matches(err) {

@@ -47,7 +47,7 @@ func TestCollect(t *testing.T) {
 	for path, want := range map[string]bool{theirs: true, model.PodLogDirectory(b.dir, pod): true,
 		model.PodLogDirectory(b.dir, gone): false} {
 		_, err := os.Stat(path)
-		testutil.Assert(t, (err == nil) == want, "%s: %v, want that the path exists: %v", path, err, want)
+		testutil.Assert(t, (err == nil) == want, "%s: %v, the path should exist: %v", path, err, want)
 	}
 }
 

@@ -28,8 +28,8 @@ type nodeStats struct {
 	proc string
 
 	mu sync.Mutex
-	// before and last are the readings of the CPU times that rate kept, the older one first. They are equal at first,
-	// and later at least ratePeriod apart.
+	// before and last are the kept readings of the CPU times, the older one first. They are equal at first, and later
+	// at least ratePeriod apart.
 	before, last reading
 }
 
@@ -65,8 +65,9 @@ func (n *nodeStats) stats(ctx context.Context, name string) statsapi.NodeStats {
 	return out
 }
 
-// rate returns the average CPU use in nanocores since the older reading that it kept. It returns nil if there is no
-// such reading, if the time since then is too short, or if the CPU times went back.
+// rate returns the average CPU use in nanocores between before and now. If last is at least ratePeriod old, it first
+// shifts the readings: last becomes before, and now becomes last. rate returns nil if before is not set, if too little
+// time has passed, or if the CPU times went back.
 func (n *nodeStats) rate(now reading) *uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -76,7 +76,7 @@ func upgrade(
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	request := r.Clone(ctx)
 	request.URL, request.Host, request.Body, request.ContentLength = location, location.Host, http.NoBody, 0
-	request.Header.Del("Authorization") // the header is meant for this kubelet only
+	request.Header.Del("Authorization") // these credentials are for this kubelet only
 	if err = request.Write(conn); err == nil {
 		from = bufio.NewReader(conn)
 		response, err = http.ReadResponse(from, request)

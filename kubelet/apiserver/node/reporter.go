@@ -95,7 +95,8 @@ func (r *Reporter) Node() *v1.Node {
 	return r.node
 }
 
-// Exists reports whether the API server has the node: it was registered, and no later request found it deleted.
+// Exists reports whether the API server has the node. The result is false before the registration. It is also false
+// after a status check that found the node deleted, until a later check finds a node again.
 func (r *Reporter) Exists() bool {
 	select {
 	case <-r.registered:

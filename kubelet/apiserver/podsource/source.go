@@ -98,7 +98,7 @@ func (s *Source) problem(ctx context.Context, err error) {
 
 // podStore has the server's pods for this node. It is safe for concurrent use.
 type podStore struct {
-	// changed has a value while list has changes that Run has not passed on.
+	// changed wakes Run after a change. One value covers all changes until Run calls list.
 	changed chan struct{}
 
 	mu   sync.Mutex
