@@ -17,7 +17,8 @@ const (
 	// silentOutput is how long the engine may be silent to a client of a container that has ended. After that the
 	// client counts as attached too late.
 	silentOutput = 200 * time.Millisecond
-	// shortLife bounds the life of a container whose output is replayed: a client could hardly attach to it in time.
+	// shortLife is the longest life of a container whose output is replayed. After a longer life, the client has had
+	// time to attach.
 	shortLife = 10 * time.Second
 	// firstMoments is how soon after a container's start a client must attach to get the output from the start. A
 	// client such as kubectl run cannot attach earlier.
@@ -80,7 +81,7 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 	}
 	err = s.replay(ctx, c.ID, streams, wanted)
 	if errdefs.IsFailedPrecondition(err) || errdefs.IsNotFound(err) {
-		return nil // it wrote nothing since the client attached, or it was removed with its log
+		return nil // the container wrote no output since then, or was removed with its log
 	}
 	return err
 }

@@ -24,8 +24,8 @@ type turns struct {
 	age atomic.Int64
 }
 
-// turn is the function for one of these moments, or nil. It is atomic, because the cache inspects containers at any
-// time.
+// turn is the function that turns calls at one of its moments, or nil. It is atomic, because the cache inspects
+// containers at any time.
 type turn struct {
 	do atomic.Pointer[func(id string)]
 }
@@ -58,13 +58,13 @@ func (e *turns) AttachContainer(ctx context.Context, id string, opts docker.Atta
 	return stream, err
 }
 
-// newTurningNode is a node with a container that has written something.
+// newTurningNode is a node on an engine turns. Its container has written a line to stdout and a line to stderr.
 func newTurningNode(t *testing.T) (n *node, engine *turns, id string, end func(id string)) {
 	t.Helper()
 	_, memory := newFakeNode(t, dockertest.Program{Command: "short", Stdout: "written\n", Stderr: "warned\n"})
 	engine = &turns{Engine: memory}
 	n = newNode(t, engine, "busybox", "pause")
-	return n, engine, n.running("short"), func(id string) { _ = memory.Exit(id, 0) } // the second call fails
+	return n, engine, n.running("short"), func(id string) { _ = memory.Exit(id, 0) } // fails for an ended container
 }
 
 // The container ends at each moment of an attach, and the session ends. Earlier output is not lost when the engine
@@ -249,7 +249,7 @@ func TestAttachWhoseOutputEndsBeforeTheContainer(t *testing.T) {
 }
 
 // A client that asked for no output gets none. Attach does not ask the engine for a log without streams, because the
-// engine refuses that.
+// engine refuses such a request.
 func TestAttachWithInputAlone(t *testing.T) {
 	n, engine, id, end := newTurningNode(t)
 	engine.afterAttach.is(end)
@@ -262,6 +262,6 @@ func TestAttachWithInputAlone(t *testing.T) {
 func TestCheckRunning(t *testing.T) {
 	n, engine, id, end := newTurningNode(t)
 	testutil.Check(t, n.CheckRunning(t.Context(), id))
-	engine.beforeLook.is(end) // the cache does not know yet
+	engine.beforeLook.is(end) // the cache does not know of the end yet
 	testutil.Fails(t, n.CheckRunning(t.Context(), id), errdefs.IsFailedPrecondition, "a container that has just ended")
 }

@@ -31,7 +31,7 @@ func newCgroup(t *testing.T, n *node, files ...string) plainCgroup {
 
 func (c plainCgroup) CgroupDir(id string, pid int, controller string) (string, bool, error) {
 	if id == "" || pid <= 0 || controller == "" {
-		return "", false, errors.New("no container is meant")
+		return "", false, errors.New("an argument is missing")
 	}
 	return c.dir, true, nil
 }
@@ -72,7 +72,7 @@ func TestLimitsInCgroupFiles(t *testing.T) {
 		update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.high": "max"}})))
 	c.want("memory.high", "max")
 
-	// A crash before the limits were written.
+	// criadapter crashes before it writes the limits.
 	testutil.Must(t, os.WriteFile(filepath.Join(c.dir, "hugetlb.2MB.max"), []byte("max"), 0o644))
 	n.reboot(func() {})
 	n.opts.Cgroups = c

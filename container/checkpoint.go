@@ -27,7 +27,8 @@ import (
 // Checkpoint writes a running container into a tar archive at an absolute path (CRI CheckpointContainer), in the format
 // of package dump. The container runs on. Checkpoint saves its files right after its processes. It fails with
 // ErrFailedPrecondition for a container that does not run. It also does so if the engine cannot checkpoint, and the
-// error says what is missing. After an error there is no archive. The next start removes what a crash leaves.
+// error says what is missing. After an error there is no archive. After a crash, the next start of criadapter removes
+// the unfinished files.
 func (s *Service) Checkpoint(ctx context.Context, id, location string) error {
 	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return err
@@ -46,8 +47,8 @@ func (s *Service) Checkpoint(ctx context.Context, id, location string) error {
 	if err := s.checkUsers(c); err != nil {
 		return err
 	}
-	// The directory is on the archive's disk, because CRIU's files are as large as the container's memory. It also has
-	// the unfinished archive, so that a crash leaves nothing outside of it.
+	// The directory is on the archive's disk, because CRIU's files are as large as the container's memory. It also
+	// holds the unfinished archive, so that a crash leaves no file outside of the directory.
 	dir, remove, err := s.makeWorkDir(ctx, c.SandboxID, filepath.Dir(location))
 	if err != nil {
 		return err

@@ -111,7 +111,7 @@ func TestCheckpointAllPausesAll(t *testing.T) {
 	testutil.Must(t, n.CheckpointAll(t.Context(), pod, ids, dir))
 	calls := slices.DeleteFunc([]string{"PauseContainer", "CreateCheckpoint", "UnpauseContainer"},
 		func(call string) bool { return engine.Calls(call) == 2 })
-	testutil.Assert(t, len(calls) == 0, "not called for both: %v", calls)
+	testutil.Assert(t, len(calls) == 0, "not called for each container: %v", calls)
 	for i, name := range []string{"a", "b"} {
 		kept, err := dump.Read(filepath.Join(dir, name))
 		testutil.Assert(t, err == nil && kept.Config.ID == ids[i], "%s: %+v, %v", name, kept.Config, err)
@@ -121,7 +121,7 @@ func TestCheckpointAllPausesAll(t *testing.T) {
 		"PauseContainer":   {AfterEffect: true, Times: 1}, // the engine pauses it, and its answer is lost
 	} {
 		engine.Inject(call, fault)
-		testutil.Assert(t, n.CheckpointAll(t.Context(), pod, ids, t.TempDir()) != nil, "the engine's error is lost")
+		testutil.Assert(t, n.CheckpointAll(t.Context(), pod, ids, t.TempDir()) != nil, "the error is hidden")
 		for _, id := range ids {
 			inspect, err := engine.InspectContainer(t.Context(), id)
 			testutil.Assert(t, err == nil && !inspect.State.Paused, "after an error of %s a container is paused: %v",
@@ -164,7 +164,7 @@ func TestRestore(t *testing.T) {
 		SecurityContext: &runtimeapi.LinuxContainerSecurityContext{ReadonlyRootfs: true}}
 	_, err = n.Restore(t.Context(), again, other, nil, from)
 	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "readonly_rootfs"),
-		"a root that is read-only now: %v", err)
+		"a read-only root that the checkpoint lacks: %v", err)
 	other = n.config("sleep")
 	other.Mounts = append(other.Mounts, &runtimeapi.Mount{ContainerPath: "/data", HostPath: t.TempDir()})
 	_, err = n.Restore(t.Context(), again, other, nil, from)
@@ -174,9 +174,9 @@ func TestRestore(t *testing.T) {
 	n.wantState(restored, runtimeapi.ContainerState_CONTAINER_CREATED)
 	files := testutil.Untar(t, bytes.NewReader(engine.Copied(restored, "/")))
 	testutil.Assert(t, strings.HasPrefix(files["etc/new"], "content of"), "the files that were copied are %q", files)
-	n.restart(func() {}) // the record says that it is to be restored
+	n.restart(func() {}) // the record has the checkpoint that Start restores
 	n.start(restored)
-	testutil.Assert(t, engine.Calls("RestoreContainer") == 1, "the container began anew")
+	testutil.Assert(t, engine.Calls("RestoreContainer") == 1, "Start did not restore the checkpoint")
 	place, err := n.restoreDir(t.Context(), restored)
 	testutil.Must(t, err)
 	_, err = os.Stat(place)
@@ -185,7 +185,7 @@ func TestRestore(t *testing.T) {
 	testutil.Fails(t, err, errdefs.IsInvalidArgument, "no checkpoint")
 }
 
-// A container with a read-only root gets no files but in the volumes of its image.
+// Restore copies files into a container with a read-only root only below the volumes that its image declares.
 func TestRestoreOfVolumes(t *testing.T) {
 	n, engine := newNodeOn(t, dockertest.Options{
 		Flavor: dockertest.Docker29, Features: dockertest.DefaultFeatures(dockertest.Docker29),
@@ -227,7 +227,8 @@ func TestClearDir(t *testing.T) {
 	testutil.Must(t, clearDir(filepath.Join(dir, "gone")))
 }
 
-// A container that cannot be filled is undone, and plugins hear of it.
+// If Restore cannot copy the files into a new container, it calls UndoContainer of the plugins and removes the
+// container.
 func TestRestoreThatFailsLeavesNothing(t *testing.T) {
 	n, engine := newDumpNode(t)
 	from := n.checkpointed(engine)
@@ -241,7 +242,7 @@ func TestRestoreThatFailsLeavesNothing(t *testing.T) {
 	n.wantNothing(again)
 }
 
-// TestWhiteout looks at the mark that overlay file systems know.
+// TestWhiteout checks the device file with which overlayfs hides a file of a lower layer.
 func TestWhiteout(t *testing.T) {
 	dir := t.TempDir()
 	layer, err := os.OpenRoot(dir)

@@ -120,7 +120,7 @@ func withConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) *state.Pod 
 	}
 	described.Meta.Config = proto.CloneOf(known)
 	setPrivileged(described.Meta.Config, config.GetLinux().GetSecurityContext().GetPrivileged())
-	if known.GetLogDirectory() == "" { // unknown for a pod that was taken over without containers
+	if known.GetLogDirectory() == "" { // a pod that was taken over without containers has none
 		described.Meta.Config.LogDirectory = config.GetLogDirectory()
 	}
 	return &described
@@ -157,7 +157,7 @@ func (s *Service) checkImage(ctx context.Context, id, name string) error {
 	return s.opts.Images.Allow(ctx, id, name)
 }
 
-// prepare does all steps that come before a change of the engine's containers.
+// prepare does the steps of Create that change no container in the engine.
 func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeapi.ContainerConfig) (*draft, error) {
 	features, err := s.opts.Engine.Features(ctx)
 	if err != nil {

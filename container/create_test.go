@@ -92,7 +92,7 @@ func TestCreateRefuses(t *testing.T) {
 			tt.change(n, &asked, config)
 			_, err := n.Create(t.Context(), asked, config, nil)
 			testutil.Assert(t, err != nil && tt.is(err) && strings.Contains(err.Error(), tt.text),
-				"Create: %v; it has another type than wanted, or lacks %q", err, tt.text)
+				"Create: %v, want an error of the test's type with %q", err, tt.text)
 			n.wantNothing(pod)
 		})
 	}
@@ -146,7 +146,7 @@ func TestCreateTwice(t *testing.T) {
 	n.wantState(id, runtimeapi.ContainerState_CONTAINER_CREATED)
 }
 
-// A pod without a checkpoint does not know its log directory; the request does.
+// A pod without a checkpoint has no log directory. Create takes it from the pod configuration in the request.
 func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
@@ -178,8 +178,7 @@ func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 		"with another pod's configuration: %v", err)
 }
 
-// The kubelet asks for a privileged ephemeral container in an ordinary pod by saying so in the pod's configuration,
-// too.
+// For a privileged ephemeral container in an ordinary pod, the kubelet also sets privileged in the pod's configuration.
 func TestCreatePrivileged(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
@@ -197,8 +196,8 @@ func TestCreatePrivileged(t *testing.T) {
 		stored, inCreate *runtimeapi.PodSandboxConfig
 		allowed          bool
 	}{
-		{"the request says so", ordinary, privileged, true},
-		{"the request says no", privileged, ordinary, false},
+		{"the request allows privileged containers", ordinary, privileged, true},
+		{"the request forbids privileged containers", privileged, ordinary, false},
 		{"another pod's configuration", ordinary, stranger, false},
 		{"no configuration, an ordinary pod", ordinary, nil, false},
 		{"no configuration, a privileged pod", privileged, nil, true},

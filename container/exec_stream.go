@@ -141,7 +141,7 @@ func (p *process) hangUp(ctx context.Context) error {
 	return nil
 }
 
-// hangUp sends SIGHUP to the process pid if it is one of the container.
+// hangUp sends SIGHUP to the process pid if the process is in the container.
 func (s *Service) hangUp(pid int, containerID string) error {
 	p, err := s.hold(pid, containerID)
 	if err != nil || p == nil {

@@ -362,7 +362,7 @@ func TestOutputBudget(t *testing.T) {
 	for _, b := range noisy {
 		b.release()
 	}
-	testutil.Assert(t, shared.left == outputBudget, "%d bytes are left in the end, want %d", shared.left, outputBudget)
+	testutil.Assert(t, shared.left == outputBudget, "the budget has %d bytes, want %d", shared.left, outputBudget)
 }
 
 // ExecSync returns its share of the budget for output.
@@ -400,7 +400,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// Nothing outside the container is ever killed, whatever the engine says.
+// killTree kills no process outside of the container, even if the engine reports its id as the command's.
 func TestKillTreeSparesOthers(t *testing.T) {
 	n, _ := newFakeNode(t)
 	all, err := proctable.All()
@@ -420,8 +420,7 @@ func (dir cgroupAt) CgroupDir(string, int, string) (string, bool, error) {
 
 func (cgroupAt) OOMKills(string, string) (uint64, bool) { return 0, false }
 
-// A command is looked for among the processes of its container. All of /proc is searched only if the container's cgroup
-// shows none.
+// processesOf lists the processes in the container's cgroup. It lists all of /proc only if the cgroup shows none.
 func TestProcessesOfAContainer(t *testing.T) {
 	n, _ := newFakeNode(t)
 	dir := t.TempDir()

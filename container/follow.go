@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// maxRecoveries bounds how many containers Recover handles at once.
+// maxRecoveries bounds how many containers Recover resumes concurrently.
 const maxRecoveries = 8
 
 // follow begins to write a container's CRI log, from resume on, or from the beginning when it is nil. It succeeds when
@@ -148,7 +148,7 @@ func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 		return
 	}
 	saved := make(chan struct{})
-	go func() { // ends when its disk answers
+	go func() { // on a slow disk it outlives this call
 		defer close(saved)
 		if err := s.changeRecord(ctx, c.SandboxID, c.ID, addFacts); err != nil {
 			log.G(ctx).WithError(err).WithFields(c.LogFields()).
@@ -157,7 +157,7 @@ func (s *Service) drainExited(ctx context.Context, c *state.Container) {
 		}
 	}()
 	select {
-	case <-saved: // also if ctx has ended
+	case <-saved: // the end of ctx does not cut this wait short
 	case <-late:
 	}
 }
@@ -172,14 +172,14 @@ func (s *Service) Recover(ctx context.Context) error {
 	group.SetLimit(maxRecoveries)
 	for _, c := range s.opts.Cache.Snapshot().Containers() {
 		group.Go(func() error {
-			// A crash may have come between its start and its limits.
+			// criadapter may have crashed between the container's start and the write of its limits.
 			if now, _ := s.beginRun(ctx, c.ID); now != nil && !s.resumeLog(ctx, now) {
 				s.unresumed.add(c.ID)
 			}
 			return nil
 		})
 	}
-	_ = group.Wait() // none of them returns an error
+	_ = group.Wait() // the goroutines return no errors
 	// This needs a new snapshot: a container may have ended before the exit hook found a follower of its log.
 	s.awaitEnded(ctx, s.opts.Cache.Snapshot().Containers())
 	return ctx.Err()
@@ -225,7 +225,7 @@ func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 		return err
 	}
 	var resume *checkpoint.LogPosition
-	if kept != nil && kept.LogPosition != (checkpoint.LogPosition{}) { // otherwise it was never saved
+	if kept != nil && kept.LogPosition != (checkpoint.LogPosition{}) { // a zero position was never saved
 		resume = &kept.LogPosition
 	}
 	ended := c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED

@@ -235,7 +235,7 @@ func TestEndStaysInTheRecord(t *testing.T) {
 	testutil.Assert(t, err == nil && kept.End != nil && kept.End.ExitCode == 7, "the record is %+v, %v", kept, err)
 }
 
-// The exit hook saves an end before the cache shows it. A look at the records in between keeps the end.
+// The exit hook saves an end before the cache shows it. A tidyRecord in between keeps the end.
 func TestEndThatTheCacheDoesNotShowStaysInTheRecord(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod, id := n.runningInPod()
@@ -274,8 +274,8 @@ func TestPositionsOfRemovedContainers(t *testing.T) {
 		"position in a pod that is gone")
 }
 
-// Forty logs were not complete when criadapter ended, and cannot be completed now. Its start does not wait for each of
-// them in turn.
+// Forty logs were not complete when criadapter ended, and cannot be completed now. Recover does not wait for one log
+// after the other.
 func TestRecoverDoesNotWaitForLogsInTurn(t *testing.T) {
 	if testutil.AsRoot(t) {
 		return

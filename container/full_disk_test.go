@@ -53,7 +53,7 @@ func TestRemoveOnAFullDisk(t *testing.T) {
 	_, err := n.cache.Snapshot().Container(id)
 	testutil.Assert(t, err != nil, "the removed container is still shown")
 	_, err = engine.InspectContainer(t.Context(), id)
-	testutil.Assert(t, err != nil, "the engine still has it")
+	testutil.Assert(t, err != nil, "the engine still has the container")
 	free()
 	n.restart(func() {})
 	// A write during fill may have left room for the record of the container's end. Then the container is listed again.

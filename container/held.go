@@ -58,9 +58,9 @@ func (p *heldProcess) signal(signal unix.Signal) error {
 	return nil
 }
 
-// dead reports whether the process has ended, within the wait given.
+// dead waits at most wait for the end of the process, and reports whether the process has ended.
 func (p *heldProcess) dead(wait time.Duration) bool {
-	if p.fd >= 0 { // it is readable when its process has ended
+	if p.fd >= 0 { // a pidfd is readable once its process has ended
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(wait/time.Millisecond))
 		return err == nil && n > 0
 	}

@@ -22,13 +22,13 @@ const (
 	// maxHanging bounds the calls under way on one file system, each of which holds a thread. Other requests wait for
 	// one of them to end.
 	maxHanging = 16
-	// hostPathMode is the mode of directories made here, the same as containerd's.
+	// hostPathMode is the mode of the directories that criadapter makes. containerd uses the same mode.
 	hostPathMode = 0o755
 )
 
 // hostPaths makes sure that the host paths that containers mount exist. On a dead network file system even a stat may
-// hang forever and cannot be interrupted. So all requests for a path share one call, and each file system has a bound:
-// a dead one does not delay paths on others.
+// hang forever and cannot be interrupted. So all requests for a path share one call. The calls on each file system are
+// bounded, so that a dead file system does not delay paths on other file systems.
 type hostPaths struct {
 	patience time.Duration
 	// ensure is ensureHostPath, and mounts is readMountPoints; tests replace them.
@@ -94,7 +94,7 @@ func (h *hostPaths) join(path string, mounts mountPoints) *pendingPath {
 	}
 	call := &pendingPath{done: make(chan struct{})}
 	h.pending[path] = call
-	// A wait for a seat ends a little before require's, so that the error names the file system that hangs.
+	// A wait for a seat ends a little before the wait of require, so that the error names the file system that hangs.
 	v := visitor{seats: &h.seats, mounts: mounts, patience: h.patience * 9 / 10}
 	go func() {
 		call.err = h.visit(&v, path)

@@ -83,7 +83,7 @@ func (s *seats) take(mountPoint string, patience time.Duration) error {
 	}
 }
 
-// give gives a seat back.
+// give returns a seat.
 func (s *seats) give(mountPoint string) {
 	s.mu.Lock()
 	slots := s.taken[mountPoint].slots

@@ -38,7 +38,7 @@ func TestMissingHostPathIsMade(t *testing.T) {
 	}
 }
 
-// The container sees what is below the path that was made for it.
+// The container's mount is the host directory that Create made: a file that the container writes is there.
 func TestRigMissingHostPathIsMade(t *testing.T) {
 	n := newRigNode(t)
 	missing := filepath.Join(n.dir, "run", "flannel")
@@ -88,7 +88,7 @@ func deadFileSystem(t *testing.T, paths *hostPaths) string {
 		t.Skipf("cannot mount a file system that hangs: %v", err)
 	}
 	t.Cleanup(func() {
-		device.Close() // all waiting calls get an error
+		device.Close() // the kernel fails all waiting calls
 		testutil.Until(t, "no call waits", func() bool {
 			paths.mu.Lock()
 			defer paths.mu.Unlock()
@@ -118,7 +118,7 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 	}
 	now := threads(t)
 	testutil.Assert(t, now <= before+retries/2, "%d threads after %d retries, %d before", now, retries, before)
-	// The caller's context may end earlier.
+	// The caller's context may end before the patience does.
 	n.hostPaths.patience = time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

@@ -95,8 +95,8 @@ func (s *Service) withImageRefs(
 }
 
 // engineMounts reports whether the engine is to mount the image of a volume. times is how often the container mounts
-// that image. The engine could mount a part of an image, too. But it would report a missing part only at the start, and
-// a failed start ends the container. Docker 28 refuses to mount one image at several places.
+// that image. The engine does not get mounts of a part of an image: it would report a missing part only at the start,
+// and a failed start ends the container. Docker 28 refuses to mount one image at several places.
 func engineMounts(features docker.Features, volume translate.ImageVolume, times int) bool {
 	return features.Supports(translate.APIImageMount) && volume.SubPath == "" && times == 1
 }

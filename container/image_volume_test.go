@@ -77,7 +77,7 @@ func TestEngineOrStoreMountsImages(t *testing.T) {
 			testutil.Must(t, err)
 			var got []string
 			for _, m := range inspect.HostConfig.Mounts {
-				testutil.Assert(t, m.ReadOnly, "%+v can be written to", m)
+				testutil.Assert(t, m.ReadOnly, "%+v is writable", m)
 				if m.Type == mount.TypeImage {
 					m.Source = "@" + m.Source[:len("sha256:1111")]
 				}

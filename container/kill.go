@@ -45,7 +45,8 @@ func (s *Service) tree(pid int, containerID string) ([]int, error) {
 	return proctable.Tree(all, pid), nil
 }
 
-// killAll kills the given processes that are in the container, waits for their deaths, and returns how many there were.
+// killAll kills the processes in pids, except processes outside of the container. It waits for their deaths, and
+// returns how many it killed.
 func (s *Service) killAll(ctx context.Context, pids []int, containerID string) (int, error) {
 	var dying []*heldProcess
 	defer func() {
@@ -69,9 +70,9 @@ func (s *Service) killAll(ctx context.Context, pids []int, containerID string) (
 	return len(dying), waitDead(ctx, dying)
 }
 
-// waitDead waits until all of the processes have ended.
+// waitDead waits for the end of all processes, at most for deathTimeout.
 func waitDead(ctx context.Context, dying []*heldProcess) error {
-	const step = 100 * time.Millisecond // how late the end of ctx may be noticed
+	const step = 100 * time.Millisecond // the longest delay until the end of ctx is noticed
 	deadline := time.Now().Add(deathTimeout)
 	for _, p := range dying {
 		for !p.dead(step) {

@@ -44,7 +44,7 @@ func TestKillWithAndWithoutPidfd(t *testing.T) {
 			testutil.Check(t, s.hangUp(leader, everywhere), "SIGHUP")
 			p := (heldProcess{pid: leader, fd: -1, containerID: everywhere})
 			testutil.Assert(t, p.dead(longRun), "a process that was hung up lives")
-			testutil.Check(t, s.killTree(t.Context(), leader, everywhere), "killTree of what has ended")
+			testutil.Check(t, s.killTree(t.Context(), leader, everywhere), "killTree of an ended session")
 		})
 	}
 }

@@ -36,7 +36,7 @@ func (s *Service) clearName(ctx context.Context, d *draft) error {
 	return nil
 }
 
-// isLeftover reports whether the container is created, and unclaimed.
+// isLeftover reports whether the container is in the state CREATED and unclaimed.
 func (s *Service) isLeftover(ctx context.Context, c *state.Container) (bool, error) {
 	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
 		return false, nil

@@ -64,7 +64,7 @@ func TestStartThatCannotRun(t *testing.T) {
 	testutil.Check(t, n.Remove(t.Context(), id), "Remove")
 }
 
-// The engine refuses a start without saying so in the container's state.
+// The engine refuses a start, but does not record the failure in the container's state.
 func TestStartThatTheEngineDoesNotRemember(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), n.config("sleep"))
@@ -229,7 +229,7 @@ func TestRemoveFromAPodThatLeaves(t *testing.T) {
 	testutil.Must(t, n.Remove(t.Context(), id))
 	_, err = n.cache.Snapshot().Container(id)
 	testutil.Assert(t, err != nil, "the removed container is still shown")
-	time.Sleep(50 * time.Millisecond) // Watch could drop the record
+	time.Sleep(50 * time.Millisecond) // time in which Watch could drop the record
 	testutil.Equal(t, records(), 1, "records while the pod leaves")
 	done(false)
 	testutil.Until(t, "the record is dropped", func() bool { return records() == 0 })

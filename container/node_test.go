@@ -160,7 +160,7 @@ func (n *node) reboot(meanwhile func()) {
 	n.boot()
 }
 
-// withoutStore does something while no record can be written.
+// withoutStore calls do while no record can be written.
 func (n *node) withoutStore(do func()) {
 	n.t.Helper()
 	dir := filepath.Join(n.dir, "checkpoint")

@@ -15,8 +15,8 @@ type oomKills struct {
 	seen map[string]*oomCount
 }
 
-// oomCount is the last count below one parent, which is known once it has been read. mu is held while it is read: an
-// older count that is stored last would make the next exit look like a kill.
+// oomCount is the last count of kills below one parent. known is false before the first reading. mu is held during a
+// reading: if an older count were stored last, the next exit would look like a kill.
 type oomCount struct {
 	mu    sync.Mutex
 	known bool

@@ -126,7 +126,7 @@ func TestCountsOfOutOfMemoryKillsAreInOrder(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(20 * time.Millisecond) // the second could overtake the first
+	time.Sleep(20 * time.Millisecond) // time in which the second call could overtake the first
 	close(goOn)
 	testutil.Must(t, <-first)
 	testutil.Must(t, <-second)

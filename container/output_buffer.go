@@ -5,8 +5,8 @@ import "sync"
 const (
 	// outputBudget bounds the output that all commands together keep beyond freeOutput, in bytes.
 	outputBudget = 64 << 20
-	// freeOutput is what each stream of a command may always keep, in bytes, so that noisy commands do not silence
-	// others. The kubelet reads 10 KiB of a probe.
+	// freeOutput is the number of bytes that each stream of a command may always keep, so that noisy commands do not
+	// silence quiet commands. The kubelet reads 10 KiB of a probe.
 	freeOutput = 16 << 10
 )
 

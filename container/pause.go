@@ -51,7 +51,7 @@ func (s *Service) unpause(ctx context.Context, sandboxID, id string) error {
 	return errors.Join(s.resumeOrLater(ctx, sandboxID, id))
 }
 
-// resumeOrLater is resume, even if the caller is gone. After err Watch tries again. If too much waits for Watch, the
+// resumeOrLater is resume, even if the caller is gone. After err Watch tries again. If the queue of Watch is full, the
 // next checkpoint of the container or the next start resumes it.
 func (s *Service) resumeOrLater(ctx context.Context, sandboxID, id string) (notPaused, err error) {
 	settle, cancel := settling(ctx)
@@ -91,7 +91,7 @@ func (s *Service) resumeLeft(ctx context.Context, sandboxID, id string) error {
 func (s *Service) leftPaused(ctx context.Context, sandboxID string) []string {
 	record, err := s.opts.Store.Load(ctx, sandboxID)
 	if err != nil {
-		return nil // without a record nothing was paused, and the store reports an unreadable one
+		return nil // no record: no pause. The store reports an unreadable record itself
 	}
 	return record.Paused
 }
@@ -101,7 +101,7 @@ func (s *Service) leftPaused(ctx context.Context, sandboxID string) []string {
 func (s *Service) retryResume(ctx context.Context, sandboxID, id string) {
 	ctx = log.WithLogger(ctx, log.G(ctx).WithFields(log.Fields{"podSandboxID": sandboxID, "containerID": id}))
 	retry(ctx, "cannot resume container that a checkpoint has left paused", func() error {
-		unlock, err := s.locks.Lock(ctx, id) // a checkpoint that has begun since holds it
+		unlock, err := s.locks.Lock(ctx, id) // a later checkpoint may hold the lock
 		if err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func TestPauseNeedsTheRecord(t *testing.T) {
 	n, engine := newDumpNode(t)
 	pod, id := n.runningInPod()
 	n.withoutStore(func() {
-		testutil.Assert(t, n.Service.pause(t.Context(), pod, id) != nil, "the record was not needed")
+		testutil.Assert(t, n.Service.pause(t.Context(), pod, id) != nil, "pause succeeded without a record")
 	})
 	testutil.Equal(t, engine.Calls("PauseContainer"), 0, "calls of PauseContainer")
 	n.wantPaused(id, false)

@@ -21,13 +21,14 @@ type Plugins interface {
 	// adjustment for the container's OCI note, nil for none, and the changed limits, nil for none.
 	CreateContainer(ctx context.Context, pod *state.Pod,
 		c *state.Container) (*ocinote.Adjustment, *runtimeapi.LinuxContainerResources, error)
-	// UndoContainer takes back CreateContainer, whether or not it failed. It comes before the container's removal.
+	// UndoContainer tells plugins that a container is removed right after CreateContainer, which may have failed. Call
+	// it before the engine removes the container.
 	UndoContainer(ctx context.Context, pod *state.Pod, c *state.Container)
 	ContainerCreated(ctx context.Context, pod *state.Pod, c *state.Container)
 	// StartContainer fails if a plugin refuses the start.
 	StartContainer(ctx context.Context, pod *state.Pod, c *state.Container) error
 	ContainerStarted(ctx context.Context, pod *state.Pod, c *state.Container)
-	// UpdateContainer returns the limits that plugins make of the wanted ones.
+	// UpdateContainer returns the wanted limits with the changes of the plugins.
 	UpdateContainer(ctx context.Context, pod *state.Pod, c *state.Container,
 		wanted *runtimeapi.LinuxContainerResources) (*runtimeapi.LinuxContainerResources, error)
 	ContainerUpdated(ctx context.Context, pod *state.Pod, c *state.Container)

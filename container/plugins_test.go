@@ -44,7 +44,7 @@ func (a *accounting) UndoContainer(ctx context.Context, pod *state.Pod, c *state
 	list, err := a.n.engine.ListContainers(ctx, nil)
 	testutil.Check(a.n.t, err)
 	testutil.Assert(a.n.t, slices.ContainsFunc(list, func(l container.Summary) bool { return l.ID == c.ID }),
-		"the engine removed it before plugins heard that it is undone")
+		"the engine removed the container before UndoContainer")
 	testutil.Assert(a.n.t, pod.ID == c.SandboxID && c.Meta.Config != nil, "pod %v, container %v", pod, c)
 	delete(a.has, c.ID)
 }

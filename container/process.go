@@ -149,7 +149,7 @@ func (s *Service) signalInSandbox(
 	}
 	snapshot := s.opts.Cache.Snapshot()
 	c, err := snapshot.Container(containerID)
-	if err != nil { // it was removed meanwhile, and its commands have ended
+	if err != nil { // removed meanwhile: its commands have ended
 		return false, docker.IgnoreNotFound(err)
 	}
 	pod, err := snapshot.Pod(c.SandboxID)
@@ -161,7 +161,7 @@ func (s *Service) signalInSandbox(
 			return inSandbox, err
 		}
 	}
-	if proctable.Lives(pid) { // for a command in a virtual machine (Kata Containers), the engine has a process outside
+	if proctable.Lives(pid) { // for Kata Containers, the engine reports a process outside of the virtual machine
 		return false, fmt.Errorf("process %d is not in the container's cgroup and gets no signal", pid)
 	}
 	return false, nil

@@ -105,11 +105,11 @@ func TestRecoverOfManyContainers(t *testing.T) {
 		testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 60) })
 		n.wantLog(logPath, numbered(1, 60))
 	}
-	testutil.Assert(t, took <= 10*time.Second, "taking up %d logs took %v", count, took)
+	testutil.Assert(t, took <= 10*time.Second, "resuming %d logs took %v", count, took)
 }
 
-// awaitNoWriter waits until no writer holds a log. A program that ends leaves none behind, but the server before a
-// restart ends within this process, where a slow disk keeps its writers.
+// awaitNoWriter waits until no writer holds a log. A program that ends leaves no writer behind. But here the server
+// before a restart ends within the test's process, where a slow disk can keep a writer alive.
 func (n *node) awaitNoWriter(logPath string) {
 	n.t.Helper()
 	file, err := os.Open(logPath)

@@ -83,9 +83,9 @@ func (s *Service) checkSame(ctx context.Context, kept dump.Container, config *ru
 		return differs("image.image")
 	case !proto.Equal(process(was), process(config)):
 		return differs("command, args, working_dir or envs")
-	case readOnlyRoot(was) != readOnlyRoot(config): // files could not be put back
+	case readOnlyRoot(was) != readOnlyRoot(config): // a read-only root takes no files of the checkpoint
 		return differs("linux.security_context.readonly_rootfs")
-	case !slices.Equal(mountTargets(was), mountTargets(config)): // files would go into a new mount
+	case !slices.Equal(mountTargets(was), mountTargets(config)): // the checkpoint's files would go into a new mount
 		return differs("mounts")
 	case !proto.Equal(user(was), user(config)):
 		return differs("linux.security_context: the user")

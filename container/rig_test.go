@@ -134,7 +134,7 @@ func TestRigUpdate(t *testing.T) {
 	config.Linux = &runtimeapi.LinuxContainerConfig{
 		Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 32 * mib}}
 	id := n.started(n.pod(), config)
-	for _, limit := range []int64{256 * mib, 16 * mib} { // far up and down again
+	for _, limit := range []int64{256 * mib, 16 * mib} { // far above the first limit, then below it
 		err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{
 			MemoryLimitInBytes: limit, CpuShares: 512, CpuPeriod: 100_000, CpuQuota: 50_000, CpusetCpus: "0",
 			Unified: map[string]string{"memory.high": "max"},
@@ -221,7 +221,7 @@ func TestRigExecSyncCapsTheOutput(t *testing.T) {
 		len(got.Stdout) == maxResponse-len("end\n"), "%d and %d bytes, %v", len(got.Stdout), len(got.Stderr), err)
 }
 
-// A child in the background holds the output open; the call does not wait for it, and leaves it alone.
+// A background child holds the output open. ExecSync neither waits for the child nor kills it.
 func TestRigExecSyncDoesNotWaitForChildren(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")

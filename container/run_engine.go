@@ -53,7 +53,7 @@ func (s *Service) startInEngine(ctx context.Context, containerID string, options
 	if err := r.attach(ctx, options); err != nil {
 		r.unwatch()
 		err = cmp.Or(ctx.Err(), err)
-		if ctx.Err() != nil || errdefs.IsUnavailable(err) { // only the answer may be lost, and the command may run
+		if ctx.Err() != nil || errdefs.IsUnavailable(err) { // the command may run: perhaps only the answer is lost
 			err = errors.Join(err, s.killRun(ctx, r, containerID, nil))
 		}
 		return nil, err
@@ -146,7 +146,8 @@ func lost(err error) error {
 	return err
 }
 
-// pid implements run. The engine knows it shortly after the start. With live-restore, a command outlives its engine.
+// pid implements run. The engine knows the id shortly after the start. With live-restore, a command outlives its
+// engine.
 func (r *engineRun) pid(ctx context.Context, copied <-chan struct{}) (pid int, err error) {
 	appears := time.Now().Add(appearTimeout)
 	err = pidBackoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (done bool, err error) {

@@ -56,7 +56,7 @@ func (o *runOutput) stop() {
 	o.copying.Wait()
 }
 
-// abandonable discards what is written after its reader has gone.
+// abandonable is a writer that discards all bytes once its reader is gone.
 type abandonable struct{ to *io.PipeWriter }
 
 // Write implements io.Writer.

@@ -85,7 +85,7 @@ func TestRigCommandsAreConfinedAlike(t *testing.T) {
 			view := n.wantAlike(t, func() string {
 				got, err := n.exec(id, time.Minute, inside.View)
 				testutil.Must(t, err)
-				testutil.Require(t, len(got.Stdout) != 0, "nothing is seen: %+v", got)
+				testutil.Require(t, len(got.Stdout) != 0, "the command printed nothing: %+v", got)
 				return string(got.Stdout) + string(got.Stderr)
 			})
 			if t.Failed() || testing.Verbose() {
@@ -139,11 +139,11 @@ done`)
 	before := contentOf(t, "/proc/self/exe", runc)
 	for range 10 {
 		request := ExecRequest{Command: []string{"/bin/evil"}, Timeout: time.Minute}
-		_, _ = n.ExecSync(t.Context(), id, request) // it is refused, or fails
+		_, _ = n.ExecSync(t.Context(), id, request) // the runtime refuses the command, or the command fails
 	}
 	testutil.Assert(t, bytes.Equal(contentOf(t, "/proc/self/exe", runc), before), "a program has changed")
 	way := n.CommandWay()
-	testutil.Assert(t, way.ThroughRuntime != 0, "no command went past the engine: %s", way.EngineReason)
+	testutil.Assert(t, way.ThroughRuntime != 0, "no command ran without the engine: %s", way.EngineReason)
 	n.wantState(id, running)
 }
 
@@ -165,7 +165,7 @@ done`)
 		testutil.Assert(t, err != nil || string(got.Stdout) != "outside\n", "a command works outside of its container")
 	}
 	way := n.CommandWay()
-	testutil.Assert(t, way.ThroughRuntime != 0, "no command went past the engine: %s", way.EngineReason)
+	testutil.Assert(t, way.ThroughRuntime != 0, "no command ran without the engine: %s", way.EngineReason)
 	n.wantState(id, running)
 }
 

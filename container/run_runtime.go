@@ -78,10 +78,10 @@ func (s *Service) startInRuntime(ctx context.Context, c *state.Container, option
 	}
 }
 
-// killLate kills a command whose caller is gone, once the keeper has reported its start. The keeper of a busy machine
-// can be later with that than killRun waits.
+// killLate kills a command whose caller is gone, once the keeper has reported its start. On a busy machine, the keeper
+// may report the start only after the wait of killRun.
 func (s *Service) killLate(ctx context.Context, r *runtimeRun, c *state.Container) {
-	_, _ = r.process.Started(ctx) // killRun returns its error
+	_, _ = r.process.Started(ctx) // killRun fails with the same error
 	if err := s.killRun(ctx, r, c.ID, nil); err != nil {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("cannot kill command without a caller, it may run on")
 	}
@@ -143,7 +143,7 @@ func (r *runtimeRun) join(f *files, options docker.ExecOptions) {
 	wanted := []bool{options.Stdout, options.Stderr}
 	r.output = newOutput(r.process.Ending(), f.ours[1:], func(i int, w io.Writer) io.Writer {
 		if !wanted[i] {
-			return io.Discard // it is read all the same, so that its writer does not wait
+			return io.Discard // the pipe is read all the same, so that the command does not block
 		}
 		return frameWriter{w, byte(i + 1)}
 	})

@@ -112,7 +112,7 @@ type Service struct {
 	ends sync.Map
 	// leaving has the ids of pods that are being removed, see LeavePod.
 	leaving sync.Map
-	// later has what leaveToWatch gave to Watch.
+	// later is the queue of the work that leaveToWatch left to Watch.
 	later chan func(context.Context)
 	// workDirs has the path of each directory that a running Checkpoint works in.
 	workDirs sync.Map
@@ -195,7 +195,7 @@ func stateName(c *state.Container) string {
 	}
 }
 
-// settling returns a context for what must be done even if the caller is gone.
+// settling returns a context for work that must be finished even if the caller is gone.
 func settling(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 }

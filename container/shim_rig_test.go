@@ -19,8 +19,8 @@ func (n *node) shim(id string) int {
 	return first.Parent
 }
 
-// TestRigContainersOfAPodShareAShim: the shim of a pod serves its sandbox container and all containers, also the ones
-// that start after others have ended. Another pod has another shim.
+// TestRigContainersOfAPodShareAShim: the shim of a pod serves its sandbox container and all containers, even a
+// container that starts after another container has ended. Another pod has another shim.
 func TestRigContainersOfAPodShareAShim(t *testing.T) {
 	n := newRigNode(t)
 	features, err := n.engine.Features(t.Context())

@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The engine refuses some starts before it notes anything. The container has ended also after a restart of criadapter,
-// until another client starts it.
+// The engine refuses some starts without recording the failure. The container stays EXITED, also after a restart of
+// criadapter, until another client starts it.
 func TestFailedStartThatTheEngineForgets(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), n.config("sleep"))

@@ -105,12 +105,12 @@ func TestMeterTellsWaitingFromWorking(t *testing.T) {
 	defer writer.Close()
 	m := &meter{Reader: reader}
 	begin := time.Now()
-	testutil.Equal(t, m.waited(begin), 0, "without a reader it has waited for")
+	testutil.Equal(t, m.waited(begin), 0, "the wait of a meter without a reader")
 	read := make(chan struct{})
 	go func() { _, _ = m.Read(make([]byte, 1)); close(read) }()
 	testutil.Until(t, "the read waits", func() bool { return m.waited(begin) > 20*time.Millisecond })
 	waited := m.waited(time.Now())
-	testutil.Assert(t, waited <= 20*time.Millisecond, "it has waited for %v since now", waited)
+	testutil.Assert(t, waited <= 20*time.Millisecond, "the meter has waited for %v since now", waited)
 	_, _ = writer.Write([]byte("x"))
 	<-read
 	if waited := m.waited(begin); waited != 0 || m.bytes.Load() != 1 {
@@ -134,7 +134,7 @@ func TestAttachStreams(t *testing.T) {
 	// The container has no terminal, so the client's TTY has no effect.
 	go func() { done <- attach(Streams{Stdin: input, Stdout: &stdout, Stderr: &stderr, TTY: true}) }()
 	fmt.Fprint(typed, "hello")
-	testutil.Until(t, "it comes back", func() bool { return stdout.String() == "hello" })
+	testutil.Until(t, "the input comes back", func() bool { return stdout.String() == "hello" })
 	testutil.Must(t, engine.Print(id, "", "a warning"))
 	testutil.Until(t, "the warning comes on stderr", func() bool { return stderr.String() == "a warning" })
 	_ = typed.Close() // stdin_once: the container's input ends, and with it the container

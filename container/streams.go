@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// Size is the size of a terminal in characters. It is an alias, so that the package that serves clients and this one
-// exchange sizes without knowing each other.
+// Size is the size of a terminal in characters. It is an alias, so that this package and package streaming exchange
+// sizes without importing each other.
 type Size = struct{ Width, Height uint16 }
 
 // Streams are a client's ends of the streams of a process. A nil stream is not connected.
@@ -63,11 +63,11 @@ func (s Streams) copyInput(ctx context.Context, to io.Writer, end func() error) 
 	}
 }
 
-// discardSize is the number of bytes that are discarded between two looks at the context.
+// discardSize is the number of bytes that are discarded between two checks of the context.
 const discardSize = 32 << 10
 
 const (
-	// resizeTries bounds how often a size is offered to a terminal that is not there yet. The engine reports a process
+	// resizeTries is the number of attempts to resize a terminal that may not exist yet. The engine reports a process
 	// as started a moment before the process has its terminal.
 	resizeTries = 10
 	// resizePause is the pause between two tries.

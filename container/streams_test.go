@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A client with a terminal attaches to a container without one. Its sizes are read, because its input waits behind
-// them.
+// A client with a terminal attaches to a container without one. Attach reads the client's sizes, because the input
+// waits behind them.
 func TestAttachDiscardsSizesWithoutATerminal(t *testing.T) {
 	n, _, id, _ := newTurningNode(t)
 	sizes := make(chan Size)

@@ -9,8 +9,8 @@ import (
 
 // checkTarget refuses a target of a PID namespace that does not run in the new container's pod (CRI
 // NamespaceOption.target_id: "This container must have been previously created in the same pod"). The engine would
-// refuse it only at the start, and without the field's name. It also refuses a shortened id, with which the engine may
-// find another container.
+// refuse the target only at the start, and without the field's name. checkTarget also refuses a shortened id, with
+// which the engine may find another container.
 func (s *Service) checkTarget(sandboxID string, options *runtimeapi.NamespaceOption) error {
 	if options.GetPid() != runtimeapi.NamespaceMode_TARGET {
 		return nil

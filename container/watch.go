@@ -86,7 +86,7 @@ func (s *Service) Watch(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// leaveToWatch gives Watch work. It drops the work if too much waits for Watch.
+// leaveToWatch queues work for Watch. It drops the work if the queue is full.
 func (s *Service) leaveToWatch(work func(context.Context)) {
 	select {
 	case s.later <- work:
@@ -94,7 +94,7 @@ func (s *Service) leaveToWatch(work func(context.Context)) {
 	}
 }
 
-// doLater does what leaveToWatch gave to Watch, until ctx ends.
+// doLater does the work that leaveToWatch queued, until ctx ends.
 func (s *Service) doLater(ctx context.Context, group *sync.WaitGroup) {
 	for {
 		select {

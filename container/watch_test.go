@@ -57,7 +57,7 @@ func TestContainerStartedByOthers(t *testing.T) {
 			}
 			n.writeLog(id, numbered(31, 40)...)
 			n.exit(engine, id, 0)
-			n.waitLog(logPath, numbered(1, 40)) // the exit may come before the last run is followed
+			n.waitLog(logPath, numbered(1, 40)) // the exit may come before Watch follows the last run
 		})
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestCheckpointIsRemovedAfterACrash: criadapter ends while it writes a checkpoint. Similar names of others stay.
+// TestCheckpointIsRemovedAfterACrash: criadapter ends while it writes a checkpoint. Files of other programs with
+// similar names stay.
 func TestCheckpointIsRemovedAfterACrash(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod, parent := n.pod(), t.TempDir()
@@ -35,7 +36,7 @@ func TestCheckpointIsRemovedAfterACrash(t *testing.T) {
 	testutil.Holds(t, other, "another program's", "the other file")
 }
 
-// TestCheckpointLeavesNoDirectory, neither on disk nor in the record, also when a step fails.
+// TestCheckpointLeavesNoDirectory: no working directory is left on disk or in the record, even if a step fails.
 func TestCheckpointLeavesNoDirectory(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.running("sleep")
@@ -64,7 +65,7 @@ func TestCheckpointNeedsTheRecord(t *testing.T) {
 	pod, parent := n.pod(), t.TempDir()
 	n.withoutStore(func() {
 		_, _, err := n.makeWorkDir(t.Context(), pod, parent)
-		testutil.Assert(t, err != nil, "the record was not needed")
+		testutil.Assert(t, err != nil, "makeWorkDir succeeded without a record")
 	})
 	left, err := os.ReadDir(parent)
 	testutil.Assert(t, err == nil && len(left) == 0, "left are %v, %v", left, err)

@@ -24,7 +24,7 @@ type writer struct {
 
 func newWriter(to io.Writer) *writer { return &writer{tar.NewWriter(to), map[inode]string{}} }
 
-// inode identifies a file. Programs may remove files meanwhile, and a later file may get the number, but is born later.
+// inode identifies a file. A new file may get the number of a removed file, but not its time of birth.
 type inode struct {
 	major, minor uint32
 	number       uint64
@@ -65,7 +65,7 @@ func Archive(ctx context.Context, dir, path string) error {
 
 // Save writes some files of a root into a tar archive at a path. Programs may change the files meanwhile. Save leaves
 // out files that are gone by then, and sockets, which no archive holds. If a file becomes shorter while Save reads it,
-// zeros follow what is left of it. names are absolute.
+// the archive has zeros instead of the missing bytes. names are absolute.
 func Save(ctx context.Context, root *os.Root, names []string, path string) error {
 	return writeWhole(path, func(w *writer) error { return save(ctx, w, root, names) })
 }
@@ -131,9 +131,9 @@ func CopyOwner(archive, dir string) error {
 	return os.Chmod(dir, header.FileInfo().Mode())
 }
 
-// tolerate returns nil for errors that a change of a file causes while it is saved.
+// tolerate returns nil for an error that a program caused by changing the file during the save.
 func tolerate(err error) error {
-	gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) // a directory of its path is a file now
+	gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) // a directory in the path is a file now
 	if gone || errors.Is(err, errShrunk) {
 		return nil
 	}
