@@ -93,6 +93,6 @@ func scribble(t *testing.T, v reflect.Value) {
 	case reflect.Bool, reflect.String, reflect.Uint32, reflect.Uint64, reflect.Int, reflect.Int64:
 		// A value of this kind is copied with the field or element that holds it.
 	default:
-		t.Errorf("scribble does not know %v: teach it and clone", v.Type())
+		t.Errorf("scribble does not know %v: extend scribble and clone", v.Type())
 	}
 }

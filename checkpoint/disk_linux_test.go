@@ -119,7 +119,7 @@ func TestKilledWhileSaving(t *testing.T) {
 		testutil.Require(t, err == nil && len(listing.Quarantined) == 0 && len(listing.Records) == 1,
 			"round %d: List returned %d records, %v, %v", round, len(listing.Records), listing.Quarantined, err)
 		if got := listing.Records[0].Attempt; got != promised && got != promised+1 {
-			t.Fatalf("round %d: save %d is on disk, %d was promised", round, got, promised)
+			t.Fatalf("round %d: save %d is on disk, Save reported %d", round, got, promised)
 		}
 		requireFiles(t, dir, "abc.json")
 	}

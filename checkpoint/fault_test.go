@@ -127,7 +127,7 @@ func TestEveryTruncationIsCorrupt(t *testing.T) {
 	}
 }
 
-// The message says which checksum belongs to the bytes, so that a file can be repaired by hand.
+// The error names the checksum of the bytes in the file, so that an operator can repair the file by hand.
 func TestHandRepair(t *testing.T) {
 	dir := t.TempDir()
 	content := bytes.Replace(fileOf(t, fullRecord("abc")), []byte("10.88.0.4"), []byte("10.88.0.5"), 1)
@@ -228,7 +228,7 @@ func TestFailedDirSync(t *testing.T) {
 		err := s.Save(t.Context(), newer)
 		testutil.Require(t, errors.Is(err, failure), "error is %v", err)
 		requireRecord(t, mustLoad(t, s, "abc"), older)
-		// Not skipped as unchanged: the file has the newer record.
+		// Save must not skip this record, although memory has it: the file has the newer record.
 		s.disk = realDisk{}
 		mustSave(t, s, older)
 		requireRecord(t, mustLoad(t, mustOpen(t, s.dir), "abc"), older)

@@ -178,7 +178,7 @@ func workload(t *testing.T, s *Store, begin func(id string, before, after uint32
 	save("b", 2)
 	change("a", 3, func() error {
 		err := s.Update(t.Context(), "a", func(r *Record) error { r.Attempt = 3; return nil })
-		if errdefs.IsNotFound(err) { // its save was refused
+		if errdefs.IsNotFound(err) { // the disk refused the save of a
 			return s.Save(t.Context(), record("a", 3))
 		}
 		return err
@@ -269,7 +269,7 @@ func TestDiskThatRefusesAnyStep(t *testing.T) {
 			}
 		})
 		if d.steps < refused {
-			break // there is no such step
+			break // the workload has fewer steps
 		}
 		if tried++; failed != 1 {
 			t.Errorf("step %d refused: %d changes failed", refused, failed)

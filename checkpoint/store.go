@@ -197,7 +197,7 @@ func (s *Store) List(ctx context.Context) (Listing, error) {
 		case err == nil:
 			found.Records = append(found.Records, r)
 		case errdefs.IsNotFound(err):
-			// Another goroutine has deleted it.
+			// Another goroutine has deleted the record.
 		case s.isQuarantined(err):
 			// Listing.Quarantined has it.
 		case errors.As(err, &refused):

@@ -81,7 +81,7 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 	}
 	err = s.replay(ctx, c.ID, streams, wanted)
 	if errdefs.IsFailedPrecondition(err) || errdefs.IsNotFound(err) {
-		return nil // the container wrote no output since then, or was removed with its log
+		return nil // the container wrote no output after the attach, or was removed with its log
 	}
 	return err
 }

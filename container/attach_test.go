@@ -24,7 +24,7 @@ type turns struct {
 	age atomic.Int64
 }
 
-// turn is the function that turns calls at one of its moments, or nil. It is atomic, because the cache inspects
+// turn has the function that the engine turns calls at one moment, or nil. It is atomic, because the cache inspects
 // containers at any time.
 type turn struct {
 	do atomic.Pointer[func(id string)]

@@ -235,7 +235,7 @@ func TestEndStaysInTheRecord(t *testing.T) {
 	testutil.Assert(t, err == nil && kept.End != nil && kept.End.ExitCode == 7, "the record is %+v, %v", kept, err)
 }
 
-// The exit hook saves an end before the cache shows it. A tidyRecord in between keeps the end.
+// The exit hook saves an end before the cache shows it. A call of tidyRecord in between keeps the end.
 func TestEndThatTheCacheDoesNotShowStaysInTheRecord(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod, id := n.runningInPod()

@@ -91,7 +91,7 @@ func (s *Service) resumeLeft(ctx context.Context, sandboxID, id string) error {
 func (s *Service) leftPaused(ctx context.Context, sandboxID string) []string {
 	record, err := s.opts.Store.Load(ctx, sandboxID)
 	if err != nil {
-		return nil // no record: no pause. The store reports an unreadable record itself
+		return nil // without a record no container was paused, and the store reports a damaged record
 	}
 	return record.Paused
 }

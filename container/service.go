@@ -112,7 +112,7 @@ type Service struct {
 	ends sync.Map
 	// leaving has the ids of pods that are being removed, see LeavePod.
 	leaving sync.Map
-	// later is the queue of the work that leaveToWatch left to Watch.
+	// later is the queue of work for Watch, see leaveToWatch.
 	later chan func(context.Context)
 	// workDirs has the path of each directory that a running Checkpoint works in.
 	workDirs sync.Map

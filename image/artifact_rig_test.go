@@ -40,7 +40,7 @@ func TestRigArtifactIsAnImage(t *testing.T) {
 			isIt := func(img *runtimeapi.Image) bool { return img.GetId() == id }
 			testutil.Assert(t, slices.ContainsFunc(listed, isIt), "the list lacks the artifact: %v", listed)
 			artifact, err := r.IsArtifact(t.Context(), id)
-			testutil.Assert(t, err == nil && artifact, "it is not an artifact: %v", err)
+			testutil.Assert(t, err == nil && artifact, "the image is not an artifact: %v", err)
 			if i == 2 { // a pull by digest alone gives no tag
 				testutil.Must(t, r.Remove(t.Context(), spec(id)))
 				r.pull(t, digested)

@@ -265,7 +265,7 @@ func TestBurstsOfEventsShareLists(t *testing.T) {
 	})
 }
 
-// staleLists is an engine whose lists arrive late. They lack the changes since they were made.
+// staleLists is an engine whose lists arrive late. A list lacks the changes since the engine made the list.
 type staleLists struct {
 	docker.Engine
 	mu sync.Mutex

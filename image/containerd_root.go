@@ -62,7 +62,7 @@ func (s *Service) lookForRoot(features docker.Features) *seenRoot {
 		return last
 	}
 	seen := &seenRoot{path: root, connection: connection}
-	s.seenRoot.CompareAndSwap(last, seen) // a call that ends later may have read older mounts
+	s.seenRoot.CompareAndSwap(last, seen) // a concurrent call may have read newer mounts
 	return seen
 }
 

@@ -244,7 +244,7 @@ func TestRigChangeByContainerdIsFound(t *testing.T) {
 		afterRelist(func() bool { return r.status(t, full) == nil && r.listed(t, id) == nil }))
 }
 
-// TestRigOwnWritesAreVisibleAtOnce needs no event.
+// TestRigOwnWritesAreVisibleAtOnce pulls and removes an image without following the engine's events.
 func TestRigOwnWritesAreVisibleAtOnce(t *testing.T) {
 	r := newRig(t, image.Options{})
 	tag := name(t) + ":1"

@@ -19,13 +19,13 @@ func TestPullsAreObserved(t *testing.T) {
 	}})
 	_, err := s.Pull(t.Context(), spec("a"), nil)
 	testutil.Must(t, err)
-	testutil.Assert(t, begun == 1 && len(over) == 1 && over[0] == nil, "%d begun, over: %v", begun, over)
+	testutil.Assert(t, begun == 1 && len(over) == 1 && over[0] == nil, "%d begun, ends: %v", begun, over)
 	broken := errors.New("broken")
 	engine.Inject("PullImage", dockertest.Fault{Err: broken})
 	if _, err := s.Pull(t.Context(), spec("a"), nil); !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
-	testutil.Assert(t, begun == 2 && len(over) == 2 && errors.Is(over[1], broken), "%d begun, over: %v", begun, over)
+	testutil.Assert(t, begun == 2 && len(over) == 2 && errors.Is(over[1], broken), "%d begun, ends: %v", begun, over)
 	_, err = s.Pull(t.Context(), spec("not a reference"), nil)
 	testutil.Assert(t, err != nil && begun == 2, "%v; a pull that is refused without a transfer was observed", err)
 }

@@ -99,7 +99,7 @@ func TestRigPolicyPullsVerifiedDigest(t *testing.T) {
 	r.wantRefusal(t, err)
 	testutil.Equal(t, r.status(t, repository+":1").GetId(), id, "image of the tag after the refusal")
 
-	// A docker pull moves the tag. No container may be created from the image that it brought.
+	// A docker pull moves the tag. No container may be created from the image that docker pull brought.
 	testutil.Must(t, r.engine.PullImage(t.Context(), repository+":1", docker.PullOptions{}))
 	inspect, err := r.engine.InspectImage(t.Context(), repository+":1")
 	testutil.Must(t, err)

@@ -75,7 +75,7 @@ func (p *pulls) join(ctx context.Context, key pullKey, transfer func(context.Con
 	go func() {
 		defer close(pull.done)
 		defer func() {
-			if cause := recover(); cause != nil { // the server recovers only its callers' goroutines
+			if cause := recover(); cause != nil { // the server recovers no panic in this goroutine
 				log.G(ctx).WithFields(log.Fields{"panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).
 					Error("pull panicked")
 				pull.err = fmt.Errorf("pull of %q failed unexpectedly, see the log of criadapter: %w", key.ref,

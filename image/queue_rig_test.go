@@ -45,7 +45,7 @@ func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
 	_, err = r.Pull(t.Context(), behind, nil)
 	testutil.Check(t, err, "behind a slow pull")
 	took := time.Since(begun)
-	testutil.Assert(t, took >= deadline, "it waited only %s, which shows nothing", took)
+	testutil.Assert(t, took >= deadline, "the pull took only %s, which shows nothing", took)
 	testutil.Check(t, <-ahead, "the slow pull")
 }
 

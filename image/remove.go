@@ -25,8 +25,8 @@ const removalTimeout = 2 * time.Minute
 // image on purpose, but the next pod would load the sandbox image again.
 //
 // The engine keeps an image that other images were built on with Docker's classic builder. Such an image loses its
-// names, and the engine no longer lists it. If criadapter ends during that, the image keeps some names, and the client
-// can repeat the call.
+// names, and the engine no longer lists it. If criadapter ends before the last name is removed, the image keeps some
+// names, and the client can repeat the call.
 //
 // The engine finishes a removal even if ctx ends first: the image is gone, or it has all its tags and digests.
 func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error {
@@ -112,7 +112,7 @@ func (s *Service) checkUnused(ctx context.Context, id string) error {
 }
 
 func inUse(id, by string) error {
-	return fmt.Errorf("image %s is used by %s; remove that first: %w", id, by, errdefs.ErrFailedPrecondition)
+	return fmt.Errorf("image %s is used by %s; remove the container first: %w", id, by, errdefs.ErrFailedPrecondition)
 }
 
 // removeWhole removes an image by its id. The engine requires force for an image with several names, and then removes
@@ -127,7 +127,7 @@ func (s *Service) removeWhole(ctx context.Context, id string) error {
 	}
 	err := s.remove(ctx, id, s.engine.ForceRemoveImage)
 	if docker.HasChildren(err) {
-		return s.untag(context.WithoutCancel(ctx), id) // if ctx ended it, some names would be left
+		return s.untag(context.WithoutCancel(ctx), id) // a removal that ended with ctx would leave some names
 	}
 	if errdefs.IsConflict(err) {
 		return fmt.Errorf("image %s is in use; remove what uses it first: %v: %w", id, err,

@@ -246,7 +246,8 @@ func TestImagePulledDuringItsRemovalIsListed(t *testing.T) {
 	}
 }
 
-// A pull verifies the signatures before it transfers the image, so they may be of the image that is being removed.
+// A pull verifies and keeps signatures before it transfers the image. So the kept signatures may belong to the image
+// that is being removed.
 func TestSignaturesOfARemovedImage(t *testing.T) {
 	for name, pulling := range map[string]bool{"during a pull": true, "alone": false} {
 		t.Run(name, func(t *testing.T) {

@@ -172,7 +172,7 @@ func TestPullErrorsForTheKubelet(t *testing.T) {
 		testutil.Assert(t, errors.Is(err, crierrors.ErrRegistryUnavailable) &&
 			strings.HasPrefix(err.Error(), "RegistryUnavailable: "), "got %v, want the sentinel at the beginning", err)
 		testutil.Assert(t, strings.Contains(err.Error(), "connection refused"),
-			"got %v, which does not say what is wrong", err)
+			"got %v, want the engine's reason in the text", err)
 	})
 }
 
@@ -273,7 +273,7 @@ func TestMountedImagesStay(t *testing.T) {
 				"removed with %v, want ErrFailedPrecondition that names the container", err)
 		}
 		tags := statusOf(t, s, "model:1").GetRepoTags()
-		testutil.Assert(t, len(tags) == 2, "the names left are %v", tags)
+		testutil.Assert(t, len(tags) == 2, "the image has the names %v", tags)
 		testutil.Must(t, engine.RemoveContainer(t.Context(), id))
 		testutil.Check(t, s.Remove(t.Context(), spec("model:1")))
 	})

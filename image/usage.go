@@ -155,7 +155,7 @@ type walk struct {
 	known, measured map[string]footprint
 }
 
-// inode identifies a file of the node, whatever its names are.
+// inode identifies a file of the node under any of its names.
 type inode struct{ device, number uint64 }
 
 func (w *walk) dir(root string) error {

@@ -67,7 +67,7 @@ func TestMeasureWithoutRecordsOfContainers(t *testing.T) {
 	testutil.Must(t, err)
 	checkBytes(t, "images", got.images.bytes, 1<<20)
 	testutil.Assert(t, got.images == got.containers,
-		"images %+v and containers %+v cannot be told apart and must be equal", got.images, got.containers)
+		"images %+v and containers %+v cannot be distinguished and must be equal", got.images, got.containers)
 }
 
 // A layer of an image is walked once, and not while the engine unpacks it. Layers of containers are walked each time.
@@ -99,7 +99,7 @@ func TestMeasureRemembersCommittedLayers(t *testing.T) {
 	measure(3<<20, 2<<20) // without the new file in the committed layer, which is not walked again
 	testutil.Must(t, os.RemoveAll(filepath.Join(layers, "committed")))
 	measure(2<<20, 2<<20)
-	testutil.Assert(t, len(sizes.known) <= 0, "remembered without being there: %v", sizes.known)
+	testutil.Assert(t, len(sizes.known) <= 0, "the size of a removed layer is kept: %v", sizes.known)
 }
 
 // With the containerd image store the layers below a mounted one never change.
@@ -163,7 +163,7 @@ func TestMeterMeasuresOnceInAWhile(t *testing.T) {
 	defer meter.close()
 	place := storage{layers: []string{dir}}
 	first, ok := meter.get(t.Context(), place)
-	testutil.Require(t, ok, "no figures of a small directory")
+	testutil.Require(t, ok, "no measurement of a small directory")
 	write(t, 1<<20, dir, "more")
 	again, ok := meter.get(t.Context(), place)
 	testutil.Assert(t, ok && again == first, "measured again at once: %+v, then %+v", first, again)

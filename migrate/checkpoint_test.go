@@ -134,7 +134,7 @@ func FuzzParseCheckpoint(f *testing.F) {
 	f.Add([]byte(`{"version":"v1","data":{"port_mappings":[null,{}],"host_network":true},"checksum":18446744073709551615}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		var c shimCheckpoint
-		if json.Unmarshal(content, &c) == nil && c.Data != nil && c.validate() == nil { // so that some pass the check
+		if json.Unmarshal(content, &c) == nil && c.Data != nil && c.validate() == nil { // so some pass the checksum
 			c.Version, c.Checksum = shimVersion, criDockerdLayout.checksum(c.Data)
 			content = marshal(t, &c)
 		}

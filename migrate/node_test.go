@@ -320,8 +320,8 @@ func TestAnEngineThatCannotInspect(t *testing.T) {
 	list, err := f.node.list(t.Context())
 	testutil.Must(t, err)
 	for _, tc := range []struct{ fails, want error }{
-		{errdefs.ErrUnavailable, errdefs.ErrUnavailable}, // all are tried again
-		{errdefs.ErrInternal, nil},                       // this pod alone is skipped
+		{errdefs.ErrUnavailable, errdefs.ErrUnavailable}, // Adopt fails, and the next start tries all pods again
+		{errdefs.ErrInternal, nil},                       // Adopt skips only this pod
 	} {
 		opts := f.opts
 		opts.Engine = failing{f.engine, tc.fails}
@@ -339,7 +339,7 @@ func TestAnEngineThatCannotInspect(t *testing.T) {
 
 const asPeer = "CRIADAPTER_TEST_AS_PEER"
 
-// TestMain is cri-dockerd in the process that startPeer starts.
+// TestMain acts as cri-dockerd in the process that startPeer starts.
 func TestMain(m *testing.M) {
 	if os.Getenv(asPeer) != "" {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the test closes the pipe

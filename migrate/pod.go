@@ -299,7 +299,7 @@ func (s *seen) ports() []*runtimeapi.PortMapping {
 		for _, binding := range bindings {
 			host, err := strconv.ParseUint(binding.HostPort, 10, 16)
 			if err != nil || !known {
-				continue // a pod has no port ranges
+				continue // CRI has no range of ports
 			}
 			mapping := &runtimeapi.PortMapping{Protocol: runtimeapi.Protocol(protocol),
 				ContainerPort: int32(port.Num()), HostPort: int32(host)}

@@ -9,7 +9,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// The addresses of a restarted sandbox went with its first namespace. A pin of the second one would hide that.
+// A restarted sandbox has lost its addresses with its first network namespace. A pin of its second network namespace
+// would hide the loss.
 func TestNamespaceOfARestartedSandboxIsNotPinned(t *testing.T) {
 	for restarted, note := range map[bool]string{false: "", true: "was restarted"} {
 		f := newFixture(t)

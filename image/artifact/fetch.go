@@ -43,7 +43,7 @@ func (s *Store) pull(ctx context.Context, p pull) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(making) // add moves it away
+	defer os.RemoveAll(making) // add moves the directory away
 	if err := s.fetch(ctx, p, found, making); err != nil {
 		return err
 	}

@@ -248,7 +248,7 @@ func (s *Store) takeAway(id digest.Digest) (removing string, err error) {
 	before := s.byID
 	next := maps.Clone(before)
 	delete(next, id.String())
-	s.replace(next) // from here on no reader uses its blobs
+	s.replace(next) // from here on no reader uses the artifact's blobs
 	removing, err = wholedir.TakeAway(s.root, id.Encoded())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.replace(before)

@@ -34,7 +34,7 @@ type fixture struct {
 	*Store
 	t    *testing.T
 	host string
-	// answer is called before the registry answers. It returns false if it has answered itself.
+	// answer is called before the registry answers. It returns false if it has answered the request itself.
 	answer func(http.ResponseWriter, *http.Request) bool
 }
 
@@ -139,7 +139,7 @@ func TestTagsMove(t *testing.T) {
 	testutil.Must(t, f.untag(f.host+"/x:1"))
 	testutil.Must(t, f.tag(f.find(f.host+"/x:other").id, f.host+"/y:new"))
 	for range 2 {
-		testutil.Assert(t, f.find(f.host+"/x:1") == nil, "a tag that was taken away is still there")
+		testutil.Assert(t, f.find(f.host+"/x:1") == nil, "the artifact keeps the removed tag")
 		testutil.Equal(t, f.content(f.host+"/y:new"), "a=1", "files of a new tag")
 		f.open(f.root)
 	}

@@ -49,5 +49,5 @@ func TestRequestsShareOneAuthentication(t *testing.T) {
 		testutil.Must(t, err)
 		testutil.Must(t, content.Close())
 	}
-	testutil.Assert(t, pings.Load() == 1, "%d requests for the authentication, want 1", pings.Load())
+	testutil.Assert(t, pings.Load() == 1, "%d authentication requests, want 1", pings.Load())
 }

@@ -78,7 +78,7 @@ func newTransport(dir string, maxAnswer int64) (http.RoundTripper, error) {
 	}
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.TLSClientConfig = config
-	// Each repository has a transport of its own, which must not leave connections behind.
+	// Each repository has its own transport. With keep-alives, it would leave idle connections open.
 	base.DisableKeepAlives = true
 	return limited{base, maxAnswer}, nil
 }

@@ -25,7 +25,8 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// A process reads the authorities of the system once. So the test runs itself, without any and with some.
+// A process reads the system's CA certificates only once. So the test runs itself in two processes: with a missing file
+// of certificates, and with a certificate.
 func TestErrorNamesMissingAuthorities(t *testing.T) {
 	const hint = "/etc/ssl/certs"
 	server := httptest.NewTLSServer(http.NotFoundHandler())

@@ -53,7 +53,7 @@ func (k kept) load(image digest.Digest) ([]evidence, error) {
 // pull may end after its caller has left.
 const settled = time.Hour
 
-// sweep forgets the settled signatures of all images but these.
+// sweep removes the settled signatures of all images but these.
 func (k kept) sweep(images map[digest.Digest]bool) error {
 	entries, err := os.ReadDir(k.dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -69,7 +69,7 @@ func (k kept) sweep(images map[digest.Digest]bool) error {
 	var errs []error
 	for _, entry := range entries {
 		name := entry.Name()
-		if needed[name] || strings.HasPrefix(name, ".") || filepath.Ext(name) != ".json" { // save renames hidden files
+		if needed[name] || strings.HasPrefix(name, ".") || filepath.Ext(name) != ".json" { // hidden: unfinished
 			continue
 		}
 		info, err := entry.Info()

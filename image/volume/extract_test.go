@@ -43,7 +43,7 @@ func TestLayersAreStacked(t *testing.T) {
 	wantGone(t, path+"/etc/old", path+"/cache/a", path+"/cache/b", path+"/etc/.wh.old", path+"/.dockerenv",
 		path+"/proc")
 	if info, err := os.Stat(f.opts.Root); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the store is open to others: %v, %v", info.Mode(), err)
+		t.Errorf("other users can enter the store: %v, %v", info.Mode(), err)
 	}
 }
 

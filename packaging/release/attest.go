@@ -127,7 +127,7 @@ func (r release) provenance(ctx context.Context) (json.RawMessage, error) {
 		return nil, fmt.Errorf("provenance: %w", err)
 	}
 	if changes != "" {
-		return nil, errors.New("the tree has changes that no commit has: commit them before a signed release")
+		return nil, errors.New("the tree has uncommitted changes: commit them before a signed release")
 	}
 	commit, err := output(ctx, r.source, nil, "git", "rev-parse", "HEAD")
 	if err != nil {

@@ -58,7 +58,7 @@ func installed(program string) string {
 	return "usr/bin/" + program
 }
 
-// layout is all files of the packages of one architecture, by path.
+// layout returns all files of the packages of one architecture, sorted by path.
 func (r release) layout(b build, generated []file) ([]file, error) {
 	files := slices.Concat(generated, links(), []file{
 		{path: "usr/share/doc/criadapter/" + termsFile, mode: 0o644, content: b.terms},

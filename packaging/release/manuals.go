@@ -17,7 +17,7 @@ func (r release) manuals(ctx context.Context, dir string) ([]file, error) {
 	files, err := readTree(dir)
 	for i, f := range files {
 		installed := filepath.Join("usr/share", f.path)
-		if strings.Contains(filepath.Base(f.path), "kubelet-core") { // which has a package of its own
+		if strings.Contains(filepath.Base(f.path), "kubelet-core") { // kubelet-core has a package of its own
 			installed = filepath.Join("kubelet-core", installed)
 		}
 		files[i].path = installed

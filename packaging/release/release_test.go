@@ -62,7 +62,7 @@ func TestProgramsHaveAVersion(t *testing.T) {
 	}
 }
 
-// TestLayout lays the tree out, with programs that need not run.
+// TestLayout lays out the files of the packages. Text files stand for the programs.
 func TestLayout(t *testing.T) {
 	b := build{architecture: "amd64", dir: t.TempDir()}
 	for _, program := range programs() {
@@ -108,18 +108,18 @@ func TestTarHasDirectoriesOnceAndOneTime(t *testing.T) {
 		}
 		testutil.Must(t, err)
 		testutil.Assert(t, header.ModTime.Equal(commitTime) && header.Uid == 0 && header.Uname == "",
-			"%s carries something of this machine: %v", header.Name, header)
+			"%s depends on this machine or time: %v", header.Name, header)
 		if name := header.Name; header.Typeflag == tar.TypeSymlink {
 			names = append(names, name+">"+header.Linkname)
 		} else {
 			names = append(names, name)
 		}
 	}
-	testutil.Equal(t, strings.Join(names, " "), "top/ top/a/ top/a/b top/a/c top/a/d>c", "the names")
+	testutil.Equal(t, strings.Join(names, " "), "top/ top/a/ top/a/b top/a/c top/a/d>c", "names in the tarball")
 }
 
-// TestSBOMAndImage makes an SBOM and images twice, in two directories. The modules are the ones of this test's own
-// program. The programs in the images are short, because compressing real ones takes most of a minute.
+// TestSBOMAndImage makes an SBOM and images twice, in two directories. The modules come from the test program itself.
+// The programs in the images are short, because compressing real ones takes most of a minute.
 func TestSBOMAndImage(t *testing.T) {
 	self, err := os.Executable()
 	testutil.Must(t, err)
@@ -194,7 +194,7 @@ func TestUnitsRunTheSame(t *testing.T) {
 		"cri-docker.service has another [Service] section than criadapter.service:\n%s\n%s", dropIn, own)
 }
 
-// TestUnitsStandAlike: cri-docker.service has all dependencies and the ordering of criadapter.service.
+// TestUnitsStandAlike: cri-docker.service has the same dependencies and ordering as criadapter.service.
 func TestUnitsStandAlike(t *testing.T) {
 	lines := func(path string) []string {
 		unit, _, found := strings.Cut(testutil.ReadFile(t, path), "[Service]")

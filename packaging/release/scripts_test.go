@@ -36,7 +36,7 @@ func (s scripted) path(parts ...string) string {
 	return filepath.Join(append([]string{s.root}, parts...)...)
 }
 
-// command adds a command that notes its arguments and then runs the lines of shell.
+// command adds a command that records its arguments and then runs the lines of shell.
 func (s scripted) command(name, lines string) {
 	s.t.Helper()
 	text := fmt.Sprintf("#!/bin/sh\necho %s \"$*\" >> '%s'\n%s\n", name, s.path("calls"), lines)
@@ -74,8 +74,8 @@ func (s scripted) run(script string, args ...string) []string {
 	return strings.Split(strings.TrimSpace(string(calls)), "\n")
 }
 
-// TestUpgradeRestartsOnlyItsOwnProgram: the scripts restart a cri-docker.service that runs criadapter. They leave the
-// service of a real cri-dockerd alone, whose pods criadapter would take over meanwhile.
+// TestUpgradeRestartsOnlyItsOwnProgram: the scripts restart a cri-docker.service that runs criadapter. They do not
+// restart the service of a real cri-dockerd, because criadapter would take over its pods meanwhile.
 func TestUpgradeRestartsOnlyItsOwnProgram(t *testing.T) {
 	for _, script := range []struct {
 		name, argument, restart string
@@ -144,8 +144,9 @@ func TestNamesCanBeRemovedFromMaskedUnits(t *testing.T) {
 	s.run("cri-docker/postrm.deb", "remove")
 }
 
-// TestServiceThatDoesNotStart: a script succeeds, and starts the other units, if a service does not start, as with a
-// wrong setting. Otherwise dpkg would leave the package unconfigured, and apt would refuse other work.
+// TestServiceThatDoesNotStart: a service does not start, for example because of a wrong setting. The script still
+// starts the other units and succeeds. Otherwise dpkg would leave the package unconfigured, and apt would refuse other
+// work.
 func TestServiceThatDoesNotStart(t *testing.T) {
 	for _, tt := range []struct {
 		script, argument string
