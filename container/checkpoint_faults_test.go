@@ -55,7 +55,7 @@ func TestCheckpointInAUserNamespace(t *testing.T) {
 			"%s: %v", call, err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 || engine.Calls("PauseContainer") != 0 {
-		t.Errorf("there is %v, %v, and %d pauses", left, err, engine.Calls("PauseContainer"))
+		t.Errorf("the directory has %v, %v, after %d pauses", left, err, engine.Calls("PauseContainer"))
 	}
 }
 

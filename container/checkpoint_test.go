@@ -90,7 +90,7 @@ func TestCheckpointRefuses(t *testing.T) {
 	testutil.Fails(t, n.Checkpoint(t.Context(), id, filepath.Join(dir, "a.tar")), errdefs.IsInternal,
 		"the engine fails")
 	left, err := os.ReadDir(dir)
-	testutil.Assert(t, err == nil && len(left) == 0, "after errors there is %v, %v", left, err)
+	testutil.Assert(t, err == nil && len(left) == 0, "after errors the directory has %v, %v", left, err)
 }
 
 func TestCheckpointAllPausesAll(t *testing.T) {

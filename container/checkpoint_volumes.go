@@ -87,7 +87,7 @@ func (s *Service) fillVolumes(ctx context.Context, id, dir string) error {
 	return nil
 }
 
-// clearDir removes all files in a directory, if it is there.
+// clearDir removes all files in a directory, if the directory exists.
 func clearDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

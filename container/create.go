@@ -323,7 +323,7 @@ func (s *Service) createInEngine(ctx context.Context, d *draft) (string, error) 
 }
 
 // publish shows the new container in the cache. It fails if the pod is being stopped: the stop may have listed the
-// pod's containers before this one was there.
+// pod's containers before the engine had this container.
 func (s *Service) publish(ctx context.Context, sandboxID, id string) (*state.Container, error) {
 	c, err := s.opts.Cache.RefreshContainer(ctx, id)
 	if err != nil {

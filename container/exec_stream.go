@@ -117,7 +117,7 @@ func (p *process) hangUp(ctx context.Context) error {
 	if inSandbox, err := p.service.signalInSandbox(ctx, p.containerID, pid, unix.SIGHUP); inSandbox || err != nil {
 		return err
 	}
-	// A process may fork between the listing and the signal, so this repeats until a listing has no new process.
+	// A process may fork between the listing and the signal, so both are repeated until a listing has no new process.
 	signalled := map[int]bool{}
 	for range killRounds {
 		members, err := p.service.tree(pid, p.containerID)

@@ -242,7 +242,7 @@ func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 	if err != nil {
 		return err
 	}
-	// The container may have ended before the follower was there for the exit hook to find.
+	// The container may have ended before the exit hook could find the follower of its log.
 	now, err := s.opts.Cache.Snapshot().Container(c.ID)
 	if err != nil || now.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
 		s.opts.Logs.Finish(c.ID)

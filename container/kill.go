@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// killRounds bounds how often killTree looks for new descendants: a command that forks while it is being killed can
-	// leave some behind each time.
+	// killRounds bounds how often killTree looks for new descendants: a command that forks during the kill can leave
+	// new processes each time.
 	killRounds = 10
 	// deathTimeout bounds the wait for processes that were sent SIGKILL. A process in an uninterruptible system call
 	// may take longer.

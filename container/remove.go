@@ -45,7 +45,7 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 		return err
 	}
 	// Step 3: the record. If a full disk prevents this, or the pod is being removed, the removal of the pod drops the
-	// record. A start before that may list the container once more, as ended.
+	// record. If criadapter starts before the record is dropped, it may list the container once more, as ended.
 	if err := s.dropRecord(ctx, c.SandboxID, c.ID); err != nil {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).
 			Warn("removed container keeps its record: a restart may list it as ended until it is removed again")

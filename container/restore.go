@@ -122,7 +122,7 @@ func (s *Service) fill(
 	return s.saveRecord(ctx, sandboxID, id, func(c *checkpoint.Container) { c.Restore = restoreName })
 }
 
-// restoreDir is the only place from which the engine restores a container.
+// restoreDir returns the only directory from which the engine restores a container.
 func (s *Service) restoreDir(ctx context.Context, id string) (string, error) {
 	features, err := s.opts.Engine.Features(ctx)
 	return filepath.Join(features.Root, "containers", id, "checkpoints", restoreName), err

@@ -39,11 +39,11 @@ type CommandWay struct {
 type commandWay struct {
 	mu   sync.Mutex
 	seen CommandWay
-	// logged has the reasons for the engine that were logged.
+	// logged has the reasons for use of the engine that are in the log already.
 	logged map[string]bool
 }
 
-// maxReasons bounds how many reasons for the engine are logged.
+// maxReasons is the largest number of reasons that are logged.
 const maxReasons = 32
 
 func (w *commandWay) runtime(kind string) {

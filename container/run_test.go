@@ -20,5 +20,5 @@ func TestReasonsAreLoggedOnce(t *testing.T) {
 		}
 	}
 	testutil.Assert(t, logged == maxReasons && way.seen.ThroughEngine == 3000 && way.seen.EngineReason == "999",
-		"%d are logged, %+v", logged, way.seen)
+		"%d reasons are logged, %+v", logged, way.seen)
 }

@@ -116,8 +116,8 @@ func (c *cache) publishMissing(ref string) {
 	c.store(next, changed...)
 }
 
-// dropUnchanged publishes that an image is gone, unless its entry in the cache has changed from before. It reports
-// whether it has published that.
+// dropUnchanged publishes that an image is gone, unless the cache has another entry of the image than before. It
+// reports whether it has published the removal.
 func (c *cache) dropUnchanged(ctx context.Context, before *entry) bool {
 	if c.writing.take(ctx) != nil { // an inspect under way may be older than the removal
 		return false

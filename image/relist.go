@@ -16,7 +16,7 @@ const (
 	// inspectsAtOnce is the number of images that a relist inspects concurrently. An inspect costs the engine up to
 	// 10 ms, and the first list of a node may need hundreds.
 	inspectsAtOnce = 4
-	// inspectPatience bounds one inspect of a relist. If an image hangs the engine, it delays the others only by this
+	// inspectPatience bounds one inspect of a relist. An image whose inspect hangs delays the other images only by this
 	// time.
 	inspectPatience = 10 * time.Second
 )

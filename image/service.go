@@ -39,9 +39,9 @@ type Options struct {
 	// like the container's own image. It may be nil.
 	Mounted func(container.Summary) []string
 	// PodImages returns the images of all sandbox containers, by id. They are pinned like the sandbox image itself.
-	// They differ from it after an upgrade, and in pods that another CRI server made. The kubelet does not list sandbox
-	// containers. Without the pin, its image garbage collection would try to remove these images and fail, because
-	// Remove refuses an image in use. It may be nil.
+	// They can differ from SandboxImage: after an upgrade, and in pods that another CRI server made. The kubelet does
+	// not list sandbox containers. Without the pin, its image garbage collection would try to remove these images and
+	// fail, because Remove refuses an image in use. It may be nil.
 	PodImages func() map[string]bool
 	// Foreign reports whether a listed container of the engine belongs to no pod. Images that such a container uses
 	// are pinned, too. It may be nil, and then Run does not list containers.

@@ -409,7 +409,7 @@ func TestBesideARunningCRIDockerd(t *testing.T) {
 }
 
 // TestBesideAShimWithinAnotherProgram: k3s and old kubelets contain a shim, which only its socket shows. A socket that
-// this program alone has does not count.
+// only criadapter holds does not count.
 func TestBesideAShimWithinAnotherProgram(t *testing.T) {
 	f := newFixture(t)
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "shim.sock"), Net: "unix"})

@@ -143,9 +143,9 @@ func (s *seen) newRecord(pod *podPlan, netnsDir string) error {
 	if pod.network != networkHost && pod.network != networkDocker {
 		pod.record.NetnsPath = netns.PodPin(netnsDir, s.id)
 		switch {
-		// The engine keeps the time of an earlier run's end.
+		// FinishedAt is the end of an earlier run: the running sandbox was restarted.
 		case pod.running && !docker.ParseTime(s.sandbox.State.FinishedAt).IsZero():
-			// With a pin of the second namespace, the pod would be READY without a network.
+			// If the new network namespace were pinned, the pod would be READY without a network.
 			pod.notes = append(pod.notes, "its sandbox was restarted and has lost its network, it will not be ready")
 		case pod.running:
 			pod.pid = s.sandbox.State.Pid

@@ -232,7 +232,7 @@ func (w *writer) addContent(ctx context.Context, handle *os.File, header *tar.He
 const maxAttributes = 64 << 10
 
 // attributes returns the header's records of a file's extended attributes: the capabilities of a program, and what
-// users set. The engine sets all others itself, such as SELinux labels. As with reopen, no error matches
+// users set. The engine sets all other attributes itself, such as SELinux labels. As with reopen, no error matches
 // fs.ErrNotExist.
 func attributes(handle *os.File) (map[string]string, error) {
 	path := fmt.Sprintf("/proc/self/fd/%d", handle.Fd()) // an O_PATH handle has no attributes itself
