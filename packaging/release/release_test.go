@@ -194,7 +194,7 @@ func TestUnitsRunTheSame(t *testing.T) {
 		"cri-docker.service has another [Service] section than criadapter.service:\n%s\n%s", dropIn, own)
 }
 
-// TestUnitsStandAlike: cri-docker.service has the same dependencies and ordering as criadapter.service.
+// TestUnitsStandAlike: cri-docker.service has every dependency and ordering line of criadapter.service.
 func TestUnitsStandAlike(t *testing.T) {
 	lines := func(path string) []string {
 		unit, _, found := strings.Cut(testutil.ReadFile(t, path), "[Service]")
