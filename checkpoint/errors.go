@@ -41,8 +41,8 @@ type refusedError struct {
 // Error implements error.
 func (e *refusedError) Error() string {
 	return fmt.Sprintf(
-		"the checkpoint %s %s: start the newer program again, or move the file away: then the pod is removed as if "+
-			"its checkpoint were lost",
+		"the checkpoint %s %s: start the newer program again, or move the file away, so that the pod is removed as "+
+			"if its checkpoint were lost",
 		e.path, e.reason)
 }
 

@@ -17,8 +17,8 @@ const (
 	// silentOutput is how long the engine may be silent to a client of a container that has ended. After that the
 	// client counts as attached too late.
 	silentOutput = 200 * time.Millisecond
-	// shortLife is the longest life of a container whose output is replayed. After a longer life, the client has had
-	// time to attach.
+	// shortLife is the time after a container's start from which its client has had time to attach. Attach replays only
+	// the output of a container that has lived for a shorter time.
 	shortLife = 10 * time.Second
 	// firstMoments is how soon after a container's start a client must attach to get the output from the start. A
 	// client such as kubectl run cannot attach earlier.

@@ -58,7 +58,8 @@ func (e *turns) AttachContainer(ctx context.Context, id string, opts docker.Atta
 	return stream, err
 }
 
-// newTurningNode is a node on an engine turns. Its container has written a line to stdout and a line to stderr.
+// newTurningNode returns a node on the engine turns, and the id of a running container. The container has written a
+// line to stdout and a line to stderr. end ends the container.
 func newTurningNode(t *testing.T) (n *node, engine *turns, id string, end func(id string)) {
 	t.Helper()
 	_, memory := newFakeNode(t, dockertest.Program{Command: "short", Stdout: "written\n", Stderr: "warned\n"})

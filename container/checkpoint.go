@@ -48,7 +48,7 @@ func (s *Service) Checkpoint(ctx context.Context, id, location string) error {
 		return err
 	}
 	// The directory is on the archive's disk, because CRIU's files are as large as the container's memory. It also
-	// holds the unfinished archive, so that a crash leaves no file outside of the directory.
+	// holds the unfinished archive, so that a crash leaves no unfinished file outside of the directory.
 	dir, remove, err := s.makeWorkDir(ctx, c.SandboxID, filepath.Dir(location))
 	if err != nil {
 		return err

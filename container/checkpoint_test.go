@@ -121,7 +121,7 @@ func TestCheckpointAllPausesAll(t *testing.T) {
 		"PauseContainer":   {AfterEffect: true, Times: 1}, // the engine pauses it, and its answer is lost
 	} {
 		engine.Inject(call, fault)
-		testutil.Assert(t, n.CheckpointAll(t.Context(), pod, ids, t.TempDir()) != nil, "the error is hidden")
+		testutil.Assert(t, n.CheckpointAll(t.Context(), pod, ids, t.TempDir()) != nil, "CheckpointAll hides the error")
 		for _, id := range ids {
 			inspect, err := engine.InspectContainer(t.Context(), id)
 			testutil.Assert(t, err == nil && !inspect.State.Paused, "after an error of %s a container is paused: %v",
@@ -164,7 +164,7 @@ func TestRestore(t *testing.T) {
 		SecurityContext: &runtimeapi.LinuxContainerSecurityContext{ReadonlyRootfs: true}}
 	_, err = n.Restore(t.Context(), again, other, nil, from)
 	testutil.Assert(t, errdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "readonly_rootfs"),
-		"a read-only root that the checkpoint lacks: %v", err)
+		"a read-only root, unlike the checkpoint's: %v", err)
 	other = n.config("sleep")
 	other.Mounts = append(other.Mounts, &runtimeapi.Mount{ContainerPath: "/data", HostPath: t.TempDir()})
 	_, err = n.Restore(t.Context(), again, other, nil, from)
@@ -174,7 +174,7 @@ func TestRestore(t *testing.T) {
 	n.wantState(restored, runtimeapi.ContainerState_CONTAINER_CREATED)
 	files := testutil.Untar(t, bytes.NewReader(engine.Copied(restored, "/")))
 	testutil.Assert(t, strings.HasPrefix(files["etc/new"], "content of"), "the files that were copied are %q", files)
-	n.restart(func() {}) // the record has the checkpoint that Start restores
+	n.restart(func() {}) // the record names the checkpoint that Start restores
 	n.start(restored)
 	testutil.Assert(t, engine.Calls("RestoreContainer") == 1, "Start did not restore the checkpoint")
 	place, err := n.restoreDir(t.Context(), restored)

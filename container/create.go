@@ -157,7 +157,7 @@ func (s *Service) checkImage(ctx context.Context, id, name string) error {
 	return s.opts.Images.Allow(ctx, id, name)
 }
 
-// prepare does the steps of Create that change no container in the engine.
+// prepare checks the request, and makes the draft of the container. It changes no container in the engine.
 func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeapi.ContainerConfig) (*draft, error) {
 	features, err := s.opts.Engine.Features(ctx)
 	if err != nil {

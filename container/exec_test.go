@@ -362,7 +362,7 @@ func TestOutputBudget(t *testing.T) {
 	for _, b := range noisy {
 		b.release()
 	}
-	testutil.Assert(t, shared.left == outputBudget, "the budget has %d bytes, want %d", shared.left, outputBudget)
+	testutil.Assert(t, shared.left == outputBudget, "the budget has %d bytes left, want %d", shared.left, outputBudget)
 }
 
 // ExecSync returns its share of the budget for output.

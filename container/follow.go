@@ -225,7 +225,7 @@ func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 		return err
 	}
 	var resume *checkpoint.LogPosition
-	if kept != nil && kept.LogPosition != (checkpoint.LogPosition{}) { // a zero position was never saved
+	if kept != nil && kept.LogPosition != (checkpoint.LogPosition{}) { // zero if none was saved
 		resume = &kept.LogPosition
 	}
 	ended := c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED

@@ -22,13 +22,13 @@ const (
 	// maxHanging bounds the calls under way on one file system, each of which holds a thread. Other requests wait for
 	// one of them to end.
 	maxHanging = 16
-	// hostPathMode is the mode of the directories that criadapter makes. containerd uses the same mode.
+	// hostPathMode is the mode of the directories that are made for missing host paths. containerd uses the same mode.
 	hostPathMode = 0o755
 )
 
 // hostPaths makes sure that the host paths that containers mount exist. On a dead network file system even a stat may
-// hang forever and cannot be interrupted. So all requests for a path share one call. The calls on each file system are
-// bounded, so that a dead file system does not delay paths on other file systems.
+// hang forever and cannot be interrupted. So all requests for a path share one call. Each file system has its own bound
+// on the number of calls: a dead file system does not delay paths on other file systems.
 type hostPaths struct {
 	patience time.Duration
 	// ensure is ensureHostPath, and mounts is readMountPoints; tests replace them.

@@ -83,7 +83,7 @@ func (s *seats) take(mountPoint string, patience time.Duration) error {
 	}
 }
 
-// give returns a seat.
+// give releases a seat.
 func (s *seats) give(mountPoint string) {
 	s.mu.Lock()
 	slots := s.taken[mountPoint].slots

@@ -38,7 +38,7 @@ func TestMissingHostPathIsMade(t *testing.T) {
 	}
 }
 
-// The container's mount is the host directory that Create made: a file that the container writes is there.
+// The container's mount is the host directory that Create made: a file that the container writes appears there.
 func TestRigMissingHostPathIsMade(t *testing.T) {
 	n := newRigNode(t)
 	missing := filepath.Join(n.dir, "run", "flannel")

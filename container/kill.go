@@ -70,7 +70,7 @@ func (s *Service) killAll(ctx context.Context, pids []int, containerID string) (
 	return len(dying), waitDead(ctx, dying)
 }
 
-// waitDead waits for the end of all processes, at most for deathTimeout.
+// waitDead waits for the end of all processes. It fails after deathTimeout, or when ctx ends.
 func waitDead(ctx context.Context, dying []*heldProcess) error {
 	const step = 100 * time.Millisecond // the longest delay until the end of ctx is noticed
 	deadline := time.Now().Add(deathTimeout)

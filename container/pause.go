@@ -52,7 +52,7 @@ func (s *Service) unpause(ctx context.Context, sandboxID, id string) error {
 }
 
 // resumeOrLater is resume, even if the caller is gone. After err Watch tries again. If the queue of Watch is full, the
-// next checkpoint of the container or the next start resumes it.
+// next checkpoint of the container or the next start of criadapter resumes it.
 func (s *Service) resumeOrLater(ctx context.Context, sandboxID, id string) (notPaused, err error) {
 	settle, cancel := settling(ctx)
 	defer cancel()
@@ -91,7 +91,7 @@ func (s *Service) resumeLeft(ctx context.Context, sandboxID, id string) error {
 func (s *Service) leftPaused(ctx context.Context, sandboxID string) []string {
 	record, err := s.opts.Store.Load(ctx, sandboxID)
 	if err != nil {
-		return nil // without a record no container was paused, and the store reports a damaged record
+		return nil // without a record no container was paused, and the store reports an unreadable one
 	}
 	return record.Paused
 }

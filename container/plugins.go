@@ -21,8 +21,8 @@ type Plugins interface {
 	// adjustment for the container's OCI note, nil for none, and the changed limits, nil for none.
 	CreateContainer(ctx context.Context, pod *state.Pod,
 		c *state.Container) (*ocinote.Adjustment, *runtimeapi.LinuxContainerResources, error)
-	// UndoContainer tells plugins that a container is removed right after CreateContainer, which may have failed. Call
-	// it before the engine removes the container.
+	// UndoContainer takes back CreateContainer, even if CreateContainer failed. Call it before the engine removes the
+	// container.
 	UndoContainer(ctx context.Context, pod *state.Pod, c *state.Container)
 	ContainerCreated(ctx context.Context, pod *state.Pod, c *state.Container)
 	// StartContainer fails if a plugin refuses the start.

@@ -161,7 +161,8 @@ func (s *Service) signalInSandbox(
 			return inSandbox, err
 		}
 	}
-	if proctable.Lives(pid) { // for Kata Containers, the engine reports a process outside of the virtual machine
+	// For a command in a virtual machine (Kata Containers), the engine reports a process outside of the machine.
+	if proctable.Lives(pid) {
 		return false, fmt.Errorf("process %d is not in the container's cgroup and gets no signal", pid)
 	}
 	return false, nil

@@ -81,7 +81,7 @@ func (s *Service) startInRuntime(ctx context.Context, c *state.Container, option
 // killLate kills a command whose caller is gone, once the keeper has reported its start. On a busy machine, the keeper
 // may report the start only after the wait of killRun.
 func (s *Service) killLate(ctx context.Context, r *runtimeRun, c *state.Container) {
-	_, _ = r.process.Started(ctx) // killRun fails with the same error
+	_, _ = r.process.Started(ctx) // killRun handles the same error
 	if err := s.killRun(ctx, r, c.ID, nil); err != nil {
 		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("cannot kill command without a caller, it may run on")
 	}

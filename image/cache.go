@@ -116,7 +116,7 @@ func (c *cache) publishMissing(ref string) {
 	c.store(next, changed...)
 }
 
-// dropUnchanged publishes that an image is gone, unless the cache has another entry of the image than before. It
+// dropUnchanged publishes that an image is gone, unless another entry of the image has replaced before in the cache. It
 // reports whether it has published the removal.
 func (c *cache) dropUnchanged(ctx context.Context, before *entry) bool {
 	if c.writing.take(ctx) != nil { // an inspect under way may be older than the removal

@@ -156,8 +156,8 @@ func (r *Return) Print(to io.Writer) error {
 		}
 		if len(pod.frozen) > 0 {
 			out.line(
-				"%s: kubectl logs shows nothing new of %s until the container is created anew: the engine "+
-					"keeps its output in a format that cri-dockerd does not read\n",
+				"%s: kubectl logs shows nothing new of %s until these containers are created anew: the "+
+					"engine keeps their output in a format that cri-dockerd does not read\n",
 				pod.name, strings.Join(pod.frozen, ", "))
 		}
 	}

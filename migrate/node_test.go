@@ -320,7 +320,7 @@ func TestAnEngineThatCannotInspect(t *testing.T) {
 	list, err := f.node.list(t.Context())
 	testutil.Must(t, err)
 	for _, tc := range []struct{ fails, want error }{
-		{errdefs.ErrUnavailable, errdefs.ErrUnavailable}, // Adopt fails, and the next start tries all pods again
+		{errdefs.ErrUnavailable, errdefs.ErrUnavailable}, // Adopt fails, and the cache calls it again
 		{errdefs.ErrInternal, nil},                       // Adopt skips only this pod
 	} {
 		opts := f.opts

@@ -69,7 +69,8 @@ func (k kept) sweep(images map[digest.Digest]bool) error {
 	var errs []error
 	for _, entry := range entries {
 		name := entry.Name()
-		if needed[name] || strings.HasPrefix(name, ".") || filepath.Ext(name) != ".json" { // hidden: unfinished
+		// save writes a hidden file and then renames it.
+		if needed[name] || strings.HasPrefix(name, ".") || filepath.Ext(name) != ".json" {
 			continue
 		}
 		info, err := entry.Info()
