@@ -117,36 +117,5 @@ func (p *process) hangUp(ctx context.Context) error {
 	if inSandbox, err := p.service.signalInSandbox(ctx, p.containerID, pid, unix.SIGHUP); inSandbox || err != nil {
 		return err
 	}
-	// A process may fork between the listing and the signal, so both are repeated until a listing has no new process.
-	signalled := map[int]bool{}
-	for range killRounds {
-		members, err := p.service.tree(pid, p.containerID)
-		if err != nil {
-			return fmt.Errorf("finding the command's session: %w", err)
-		}
-		before := len(signalled)
-		for _, member := range members {
-			if signalled[member] {
-				continue
-			}
-			signalled[member] = true
-			if err := p.service.hangUp(member, p.containerID); err != nil {
-				return err
-			}
-		}
-		if len(signalled) == before {
-			break
-		}
-	}
-	return nil
-}
-
-// hangUp sends SIGHUP to the process pid if the process is in the container.
-func (s *Service) hangUp(pid int, containerID string) error {
-	p, err := s.hold(pid, containerID)
-	if err != nil || p == nil {
-		return err
-	}
-	defer p.release()
-	return p.signal(unix.SIGHUP)
+	return p.service.hangUpTree(pid, p.containerID)
 }

@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,8 +12,8 @@ import (
 )
 
 const (
-	// killRounds bounds how often killTree looks for new descendants: a command that forks during the kill can leave
-	// new processes each time.
+	// killRounds bounds how often signalTree lists the processes of a command: a command that forks between the listing
+	// and the signals can leave new processes each time.
 	killRounds = 10
 	// deathTimeout bounds the wait for processes that were sent SIGKILL. A process in an uninterruptible system call
 	// may take longer.
@@ -23,17 +24,54 @@ const (
 // session leader, so an orphan is found unless it made a session of its own. Only processes in the container's cgroup
 // are killed, see heldProcess. It returns when all of them are dead.
 func (s *Service) killTree(ctx context.Context, pid int, containerID string) error {
-	for range killRounds {
-		victims, err := s.tree(pid, containerID)
-		if err != nil {
-			return err
+	return s.signalTree(pid, containerID, func(pids []int) (int, error) {
+		return s.killAll(ctx, pids, containerID)
+	})
+}
+
+// hangUpTree sends SIGHUP once to each process that killTree would kill. It does not wait for their ends.
+func (s *Service) hangUpTree(pid int, containerID string) error {
+	signalled := map[int]bool{}
+	return s.signalTree(pid, containerID, func(pids []int) (found int, err error) {
+		for _, member := range pids {
+			if signalled[member] {
+				continue
+			}
+			signalled[member] = true
+			found++
+			if err := s.hangUp(member, containerID); err != nil {
+				return found, err
+			}
 		}
-		killed, err := s.killAll(ctx, victims, containerID)
-		if err != nil || killed == 0 {
+		return found, nil
+	})
+}
+
+// hangUp sends SIGHUP to the process pid if the process is in the container.
+func (s *Service) hangUp(pid int, containerID string) error {
+	p, err := s.hold(pid, containerID)
+	if err != nil || p == nil {
+		return err
+	}
+	defer p.release()
+	return p.signal(unix.SIGHUP)
+}
+
+// signalTree lists the tree of the process pid and calls signal with it, until signal finds no new process. A process
+// may fork between the listing and its signal. signalTree fails if the last of killRounds listings still had a new
+// process, because that process may have forked, too.
+func (s *Service) signalTree(pid int, containerID string, signal func(pids []int) (found int, err error)) error {
+	for range killRounds {
+		pids, err := s.tree(pid, containerID)
+		if err != nil {
+			return fmt.Errorf("finding the command's session: %w", err)
+		}
+		found, err := signal(pids)
+		if err != nil || found == 0 {
 			return err
 		}
 	}
-	return errors.New("the command starts processes faster than they can be killed")
+	return errors.New("the command starts processes faster than they can be signalled")
 }
 
 // tree lists the process pid of a container, its descendants, and the members of its session.

@@ -49,6 +49,28 @@ func TestKillWithAndWithoutPidfd(t *testing.T) {
 	}
 }
 
+// A command that keeps forking may survive its hang-up. The error makes Exec log a warning.
+func TestHangUpOfACommandThatKeepsForking(t *testing.T) {
+	// The test is the command: it starts a child when the newest process of its tree is about to get a signal. The
+	// processes count as ended, so they get no signal.
+	newest := os.Getpid()
+	fork := func(pid, _ int) (int, error) {
+		if pid == newest {
+			child := exec.Command("sleep", "1000")
+			testutil.Must(t, child.Start())
+			t.Cleanup(func() {
+				_ = child.Process.Kill()
+				_ = child.Wait()
+			})
+			newest = child.Process.Pid
+		}
+		return -1, unix.ESRCH
+	}
+	p := &process{service: &Service{pidfdOpen: fork}, containerID: "/", run: &machineRun{outside: newest}}
+	err := p.hangUp(t.Context())
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "faster than"), "hangUp: %v", err)
+}
+
 // startSession starts a session of two processes, which ends with the test.
 func startSession(t *testing.T) (leader, child int) {
 	t.Helper()
