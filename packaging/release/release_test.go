@@ -194,21 +194,53 @@ func TestUnitsRunTheSame(t *testing.T) {
 		"cri-docker.service has another [Service] section than criadapter.service:\n%s\n%s", dropIn, own)
 }
 
-// TestUnitsStandAlike: cri-docker.service has every dependency and ordering line of criadapter.service.
+// TestUnitsStandAlike: criadapter.service and cri-docker.service have the same dependencies and the same ordering.
 func TestUnitsStandAlike(t *testing.T) {
-	lines := func(path string) []string {
+	read := func(path string) string {
 		unit, _, found := strings.Cut(testutil.ReadFile(t, path), "[Service]")
 		testutil.Require(t, found, "%s has no service", path)
-		return strings.Split(unit, "\n")
+		return unit
 	}
-	own, dropIn := lines("../../contrib/systemd/criadapter.service"), lines("../cri-docker/cri-docker.service")
+	differences := unitDifferences(read("../../contrib/systemd/criadapter.service"),
+		read("../cri-docker/cri-docker.service"))
+	testutil.Assert(t, len(differences) == 0, "%q", differences)
+}
+
+// unitDifferences names the lines that only one of the units criadapter.service and cri-docker.service has. Each unit
+// may have its own comments and description, and requires its own socket. Only cri-docker.service may have the line
+// Conflicts=criadapter.service: with it, systemd stops each service when the other one starts.
+func unitDifferences(criadapter, criDocker string) (differences []string) {
+	lines := func(unit string) []string {
+		return slices.DeleteFunc(strings.Split(unit, "\n"), func(line string) bool {
+			return line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "Description=") ||
+				line == "Conflicts=criadapter.service"
+		})
+	}
+	own, dropIn := lines(strings.ReplaceAll(criadapter, "criadapter.socket", "cri-docker.socket")), lines(criDocker)
 	for _, line := range own {
-		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "Description=") {
-			continue
+		if !slices.Contains(dropIn, line) {
+			differences = append(differences, "cri-docker.service lacks "+line)
 		}
-		if line = strings.ReplaceAll(line, "criadapter.socket", "cri-docker.socket"); !slices.Contains(dropIn, line) {
-			t.Errorf("cri-docker.service lacks %q", line)
+	}
+	for _, line := range dropIn {
+		if !slices.Contains(own, line) {
+			differences = append(differences, "only cri-docker.service has "+line)
 		}
+	}
+	return differences
+}
+
+func TestUnitDifferences(t *testing.T) {
+	const own = "[Unit]\nDescription=own\n# Why.\nAfter=docker.service\nAfter=criadapter.socket\n"
+	for _, tt := range []struct{ dropIn, want string }{
+		{"# Why not.\n[Unit]\nDescription=other\nAfter=docker.service\nAfter=cri-docker.socket\n" +
+			"Conflicts=criadapter.service\n", ""},
+		{"[Unit]\nAfter=docker.service\nAfter=cri-docker.socket\nAfter=late.service\n",
+			"only cri-docker.service has After=late.service"},
+		{"[Unit]\nAfter=docker.service\n", "cri-docker.service lacks After=cri-docker.socket"},
+	} {
+		got := strings.Join(unitDifferences(own, tt.dropIn), "; ")
+		testutil.Equal(t, got, tt.want, "differences of\n%s", tt.dropIn)
 	}
 }
 
