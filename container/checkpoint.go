@@ -157,8 +157,9 @@ func (s *Service) runningIn(sandboxID string, ids []string) ([]*state.Container,
 	return found, nil
 }
 
-// checkUsers refuses containers in a user namespace. The OCI runtime mounts the node's files in a special way for them,
-// and CRIU would not find these mounts at a restore.
+// checkUsers refuses containers in a user namespace. criadapter-oci mounts the root and the volumes of such a container
+// with mapped owners (idmapped mounts). These mounts are not in the node's mount namespace, and they end with the
+// container. So CRIU would not find them.
 func (s *Service) checkUsers(c *state.Container) error {
 	pod, err := s.opts.Cache.Snapshot().Pod(c.SandboxID)
 	if err != nil || pod.Status.UserNamespace == "" {
