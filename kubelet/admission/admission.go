@@ -40,8 +40,8 @@ type input struct {
 	Running []*v1.Pod
 	// Pod is the pod to decide on. Static pods have no defaults yet.
 	Pod *v1.Pod
-	// Admitted says that an earlier process admitted the pod. New labels, taints and pressure of the node do not end
-	// it, and neither do new fields, such as from kubectl debug.
+	// Admitted says that an earlier process admitted the pod. check then skips the node's pressure, labels and taints.
+	// It also skips new fields of the pod, such as from kubectl debug.
 	Admitted bool
 	// AllowedSysctls is Options.AllowedUnsafeSysctls.
 	AllowedSysctls []string
@@ -98,7 +98,7 @@ func checkSupported(in *input) *Rejection {
 	return nil
 }
 
-// others returns the other pods that use resources.
+// others returns the running pods, without the pod itself and without ended pods.
 func (in *input) others() []*v1.Pod {
 	var others []*v1.Pod
 	for _, pod := range in.Running {

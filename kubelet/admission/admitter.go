@@ -23,8 +23,9 @@ const refreshTimeout = 2 * time.Second
 type Node interface {
 	// Node returns the last observed node.
 	Node() *v1.Node
-	// RefreshNode gets the node from the API server. err says why that failed. Known is false before the registration:
-	// the labels of the last observed node are then only this machine's own.
+	// RefreshNode gets the node from the API server. If the request fails, it returns the last observed node with the
+	// error. Known is false before the node's registration: the last observed node then has only this machine's own
+	// labels.
 	RefreshNode(ctx context.Context) (node *v1.Node, known bool, err error)
 }
 
@@ -119,9 +120,9 @@ func (a *Admitter) preempt(in input, why Rejection) bool {
 	return true
 }
 
-// newestNode gets the node from the API server, or the last observed one if that fails. Admitted says to trust the
-// scheduler about the node's labels and taints. It is true for a pod that is not static, if the request fails before
-// the registration of the node.
+// newestNode gets the node from the API server, or the last observed node if the request fails. Admitted is true if the
+// request fails before the node's registration and the pod is not static. The caller then trusts the scheduler about
+// the node's labels and taints.
 func (a *Admitter) newestNode(ctx context.Context, in input) (node *v1.Node, admitted bool) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()

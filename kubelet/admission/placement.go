@@ -22,7 +22,7 @@ func checkSystem(in *input) *Rejection {
 		return &Rejection{reasonOS,
 			fmt.Sprintf("The pod's spec.os.name is %s, but this node's operating system is %s.", os.Name, runtime.GOOS)}
 	}
-	if in.Admitted { // the runtime may not have been asked for its features yet
+	if in.Admitted { // the runtime's features may not be known yet
 		return nil
 	}
 	security, features := in.Pod.Spec.SecurityContext, in.Node.Status.Features

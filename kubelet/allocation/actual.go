@@ -8,9 +8,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// actual derives a container's requests and limits from the limits that the runtime reports. Reported limits are
-// rounded, so a wanted amount stays if rounding it gives the reported limit. A memory request sets no limit, so it
-// stays unless it equals the limit.
+// actual derives a container's requests and limits from the limits that the runtime reports. The runtime rounds limits,
+// so actual keeps a wanted amount that rounds to the reported limit. It also keeps a memory request, which sets no
+// limit, unless the request equals the limit.
 func actual(wanted v1.ResourceRequirements, now *model.ActualLimits) v1.ResourceRequirements {
 	out := resizable(wanted)
 	request, ok := wanted.Requests[v1.ResourceCPU]
@@ -27,7 +27,7 @@ func actual(wanted v1.ResourceRequirements, now *model.ActualLimits) v1.Resource
 	}
 	limit := wanted.Limits[v1.ResourceMemory]
 	if has := cgroup.Limited(now.Memory); has != limit.Value() {
-		// An equal request changes with the limit, or a guaranteed pod would get another QoS class.
+		// A request that equals the limit changes with it. Otherwise a guaranteed pod would get another QoS class.
 		if request, ok := wanted.Requests[v1.ResourceMemory]; ok && has > 0 && request.Cmp(limit) == 0 {
 			replace(&out.Requests, v1.ResourceMemory, resource.NewQuantity(has, resource.BinarySI))
 		}

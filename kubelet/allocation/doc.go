@@ -1,5 +1,5 @@
 // Package allocation decides about in-place resizes of pods and keeps the results (pkg/kubelet/allocation, KEP-1287). A
-// container has four sets of resources, with the words of the KEP:
+// container has four sets of resources, named as in the KEP:
 //
 //	word       who decides                        where it is
 //	desired    the pod's spec asks for it         the pod as its source has it

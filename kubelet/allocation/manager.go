@@ -186,8 +186,8 @@ func (m *Manager) AllPending() []types.UID {
 }
 
 // Actuated returns the resources that the runtime has confirmed for a container: from SetActuated, or from its
-// creation. A container that an earlier version created has neither. Then its actual limits count, and amounts that the
-// runtime does not report come from spec. Known is false if there are no actual limits either.
+// creation. A container of an earlier kubelet-core version has neither record. Then its actual limits count, and spec
+// supplies amounts that the runtime does not report. Known is false if there are no actual limits either.
 func (m *Manager) Actuated(
 	uid types.UID, spec *v1.Container, container *model.ContainerStatus,
 ) (resources v1.ResourceRequirements, known bool) {
@@ -235,7 +235,7 @@ func (m *Manager) Keep(exists func(types.UID) bool) error {
 	return m.save()
 }
 
-// Forget drops the record of a pod. The checkpoint follows with the next write, or with Keep.
+// Forget drops the record of a pod. The next write of the checkpoint, by Keep at the latest, removes it on disk.
 func (m *Manager) Forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -31,7 +31,7 @@ func TestAllocationsSurvive(t *testing.T) {
 	testutil.Must(t, err)
 	before, desired := withLimit("64Mi"), withLimit("128Mi")
 	got := m.Allocated(desired)
-	testutil.Assert(t, got == desired, "a pod without a resize is allocated other resources than it desires")
+	testutil.Assert(t, got == desired, "a pod without an allocation does not keep its desired resources")
 	container := &model.ContainerStatus{ID: "1", Name: "a"}
 	testutil.Must(t, m.Allocate(before))
 	testutil.Must(t, m.SetActuated(before.UID, container, before.Spec.Containers[0].Resources))

@@ -55,7 +55,8 @@ func Meanwhile(allocated *v1.Pod, actuated func(*v1.Container) (v1.ResourceRequi
 			case !wasLimited:
 				delete(out.Limits, name)
 			case before.Cmp(limit) > 0:
-				// An equal request changes with the limit, or a guaranteed pod would get another QoS class.
+				// A request that equals the limit changes with it. Otherwise a guaranteed pod would get another QoS
+				// class.
 				if request, ok := out.Requests[name]; ok && request.Cmp(limit) == 0 {
 					out.Requests[name] = before
 				}

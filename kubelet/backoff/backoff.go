@@ -78,7 +78,8 @@ func (b *Backoff) Fail(key string, failed time.Time) {
 	b.entries[key] = e
 }
 
-// expired says that a key ran without a failure for twice the longest pause, so its failures no longer count.
+// expired says that a key had no failure for twice the longest pause before this one. Its earlier failures then no
+// longer count.
 func (b *Backoff) expired(e entry, failed time.Time) bool {
 	return failed.Sub(e.update) > 2*b.opts.Max
 }

@@ -104,8 +104,8 @@ func controls(hierarchy, file string) bool {
 	return slices.Contains(strings.Split(filepath.Base(hierarchy), ","), controller)
 }
 
-// v1Values returns the limits by file of cgroup v1. They include unset limits, so that the cgroup exists in all these
-// hierarchies.
+// v1Values returns the limits by file of cgroup v1. Unset limits are included, because ensure makes the cgroup in the
+// hierarchy of each file.
 func v1Values(l limits) map[string]int64 {
 	return map[string]int64{"cpu.shares": l.shares, "cpu.cfs_quota_us": l.quota, "memory.limit_in_bytes": l.memory,
 		"pids.max": l.pids}

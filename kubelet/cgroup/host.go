@@ -33,7 +33,7 @@ func Inspect() (Host, error) {
 	if err != nil {
 		return Host{}, err
 	}
-	pages, _ := hugepages.Sizes("/") // a directory that cannot be read has none
+	pages, _ := hugepages.Sizes("/") // an unreadable directory counts as no huge pages
 	host := Host{Unified: unified(defaultMount), Memory: amounts["MemTotal"], SwapTotal: amounts["SwapTotal"],
 		CPUs: runtime.NumCPU(), HugepageSizes: pages}
 	host.Swap = swapLimited(defaultMount, host.Unified)

@@ -93,8 +93,8 @@ type Manager struct {
 	written map[string]limits
 }
 
-// New makes the cgroups of the QoS classes. If it cannot write cgroups, it logs that and returns a manager that does
-// nothing, so that pods run all the same.
+// New makes the cgroups of the QoS classes. If New cannot write cgroups, it logs the error. The returned manager then
+// does nothing, and the runtime alone makes the cgroups of pods.
 func New(ctx context.Context, opts Options) *Manager {
 	if opts.Unthrottled == nil {
 		opts.Unthrottled = func(*v1.Pod) bool { return false }
@@ -205,7 +205,7 @@ func (m *Manager) Close() {
 	}
 }
 
-// Parent returns the name that Ensure returns, and makes nothing.
+// Parent returns the name that Ensure returns, without making the cgroup.
 func (m *Manager) Parent(pod *v1.Pod) string {
 	if m.tree == nil {
 		return ""
@@ -225,7 +225,7 @@ func (m *Manager) ensureRequest(ctx context.Context, uid types.UID, milli int64)
 	err := m.ensureClasses(ctx)
 	if err != nil {
 		m.mu.Lock()
-		delete(m.requests, uid) // so that the next call writes it
+		delete(m.requests, uid) // the next call tries again
 		m.mu.Unlock()
 	}
 	return err
@@ -268,7 +268,7 @@ func (m *Manager) all() limits {
 
 // Remove removes the pod's cgroup and kills its processes. A missing cgroup is not an error.
 func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
-	if m.tree == nil || element(uid) != nil { // Ensure makes no cgroup for such a UID
+	if m.tree == nil || element(uid) != nil { // Ensure makes no cgroup for an invalid UID
 		return nil
 	}
 	uids, err := m.podsOf(m.classes()[1])
@@ -276,7 +276,7 @@ func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
 	_, burstable := m.requests[uid]
 	delete(m.requests, uid)
 	m.mu.Unlock()
-	burstable = burstable || slices.Contains(uids, uid) // an earlier process made it
+	burstable = burstable || slices.Contains(uids, uid) // an earlier process made the cgroup
 	errs := []error{err}
 	for _, class := range m.classes() {
 		if err := m.remove(ctx, class.child(podElement(uid))); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// name is a cgroup's name by its elements from the root, in no driver's format.
+// name is a cgroup's name, independent of the driver: its elements from the root.
 type name []string
 
 func (n name) child(element string) name { return append(append(name{}, n...), element) }
@@ -28,7 +28,8 @@ func (n name) slice() string {
 	return strings.Join(parts, "-") + ".slice"
 }
 
-// systemd is the name in the format of the driver systemd, a path of slices. Each slice's name has all its ancestors.
+// systemd is the name in the format of the driver systemd, a path of slices. Each slice's name contains the names of
+// all its ancestors.
 func (n name) systemd() string {
 	full := "/"
 	for i := range n {

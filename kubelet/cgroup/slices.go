@@ -15,7 +15,7 @@ import (
 
 // sliceTree is the tree for the driver systemd. systemd owns the cgroups, and would undo direct writes.
 type sliceTree struct {
-	// files reads the same tree.
+	// files reads the cgroups that systemd makes.
 	files   *files
 	systemd *connection
 }
@@ -26,7 +26,7 @@ func newSlices(ctx context.Context, mount string) (*sliceTree, error) {
 		return nil, err
 	}
 	if !files.unified {
-		return nil, fmt.Errorf("slices are made with cgroup v2 only: %w", errdefs.ErrNotImplemented)
+		return nil, fmt.Errorf("the systemd cgroup driver needs cgroup v2: %w", errdefs.ErrNotImplemented)
 	}
 	s := &sliceTree{files: files, systemd: &connection{dial: func(ctx context.Context) (units, error) {
 		return systemd.NewSystemConnectionContext(ctx)

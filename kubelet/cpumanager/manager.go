@@ -48,7 +48,8 @@ type Options struct {
 	// RootDir is the directory of the file with the grants.
 	RootDir string
 	Runtime Runtime
-	// Finished says whether nothing of a pod is left. Then other pods may get its CPUs.
+	// Finished says whether a pod's containers have ended, and its volumes and cgroup are removed. Other pods may then
+	// get its CPUs.
 	Finished func(types.UID) bool
 }
 
@@ -120,8 +121,8 @@ func (m *Manager) Wake() {
 	}
 }
 
-// Keep drops the CPUs of pods that do not exist. With another policy than Static no grant counts, and a write would
-// bring the file back that Run removes.
+// Keep drops the grants of pods that do not exist. Without the policy Static, Keep does nothing: no grant counts, and a
+// write could recreate the file that Run removes.
 func (m *Manager) Keep(exists func(types.UID) bool) error {
 	if !m.static() {
 		return nil

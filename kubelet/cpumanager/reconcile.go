@@ -21,8 +21,8 @@ import (
 // retryAfter is the pause after an error.
 const retryAfter = 10 * time.Second
 
-// Run gives running containers their CPUs at its start and after each Wake, until ctx ends. With another policy than
-// Static it gives all CPUs back to the containers that an earlier process bound, and returns.
+// Run gives running containers their CPUs at its start and after each Wake, until ctx ends. Without the policy Static,
+// Run gives all CPUs back to the containers that an earlier process bound, and returns.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.all.IsEmpty() {
 		return nil

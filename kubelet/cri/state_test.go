@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// answers is a runtime with nothing but Status.
+// answers is a runtime that implements only Status.
 type answers struct {
 	internalapi.RuntimeService
 	began  time.Time

@@ -20,11 +20,12 @@ type Options struct {
 	Dir string
 	// RootDir is the directory of the files with the grants.
 	RootDir string
-	// Finished says whether nothing of a pod is left. Then other pods may get its devices.
+	// Finished says whether a pod's containers have ended, and its volumes and cgroup are removed. Other pods may then
+	// get its devices.
 	Finished func(types.UID) bool
 	// Changed is called after the devices of a plugin changed. It must not block.
 	Changed func()
-	// Event is called with news about plugins.
+	// Event records an event of the node about a plugin.
 	Event func(warning bool, reason, message string)
 }
 
@@ -143,8 +144,8 @@ func (m *Manager) grant(
 
 func (m *Manager) noPlugin(name v1.ResourceName) error {
 	if m.opts.Dir == "" {
-		return fmt.Errorf("resources.limits[%s]: device plugins are off: give kubelet-core run "+
-			"--device-plugins-dir the directory of their sockets: %w", name, errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("resources.limits[%s]: device plugins are off: set --device-plugins-dir "+
+			"of kubelet-core run to the directory of their sockets: %w", name, errdefs.ErrFailedPrecondition)
 	}
 	return fmt.Errorf("resources.limits[%s]: no device plugin has registered it in %s: %w", name, m.opts.Dir,
 		errdefs.ErrUnavailable)

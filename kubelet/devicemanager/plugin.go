@@ -23,7 +23,7 @@ type plugin struct {
 	options *pluginapi.DevicePluginOptions
 	// number is the number of its registration. A later registration has a higher number.
 	number int
-	// end ends the connection, for a reason.
+	// end ends the connection. Its argument is the reason.
 	end context.CancelCauseFunc
 
 	// devices maps ids to health, and is nil before the first list. gone is the time when the plugin ended.

@@ -33,7 +33,7 @@ func (g *grant) response() (*pluginapi.ContainerAllocateResponse, error) {
 	return &response, protojson.Unmarshal(g.Response, &response)
 }
 
-// records are kept on the disk.
+// records are the manager's files: the grants, and the names of known resources.
 type records struct {
 	grants *grants.Grants[map[v1.ResourceName]grant]
 	// resources are the names of all resources that ever had a plugin. path is their file.

@@ -1,5 +1,6 @@
 // Package events records events of pods and of the node, as API events (the event recorder of client-go's tools/record,
-// and the reasons of pkg/kubelet/events). It keeps the last ones in memory, logs all, and passes each on to a sink.
+// and the reasons of pkg/kubelet/events). It keeps the newest events in memory, logs every event, and passes it to a
+// sink.
 package events
 
 import (
@@ -37,8 +38,8 @@ type Recorder struct {
 // New makes a recorder for the node of that name.
 func New(node string) *Recorder { return &Recorder{node: node} }
 
-// SetSink makes each Record call sink, once per occurrence and with a count of 1. The sink must not block. Nil removes
-// it.
+// SetSink makes Record pass each event to sink, with a count of 1 even if the event is repeated. The sink must not
+// block. Nil removes it.
 func (r *Recorder) SetSink(sink func(v1.Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +69,7 @@ func (r *Recorder) Warn(pod *v1.Pod, reason, message string) {
 }
 
 // WarnFailure records a failure of a pod's container, or of the whole pod if container is empty. It records nothing if
-// ctx has ended: the end of the pod or of the kubelet has then only cut a call off.
+// ctx has ended: the call then failed only because the pod or the kubelet ends.
 func (r *Recorder) WarnFailure(ctx context.Context, pod *v1.Pod, container, reason, message string) {
 	if ctx.Err() == nil {
 		r.Record(Event{Pod: pod, Container: container, Warning: true, Reason: reason, Message: message})
@@ -138,8 +139,8 @@ func logger(object v1.ObjectReference, container string) *log.Entry {
 	return log.L.WithFields(fields)
 }
 
-// repeat counts e in an earlier equal event, if there is one. An event is equal for each version of its object, as for
-// the kubelet. The caller holds mu.
+// repeat counts e in an earlier equal event, if there is one. The object may have another resource version, as in the
+// kubelet. The caller holds mu.
 func (r *Recorder) repeat(object v1.ObjectReference, e Event, now metav1.Time) bool {
 	for i := len(r.events) - 1; i >= 0; i-- {
 		old := &r.events[i]
@@ -159,7 +160,7 @@ func (r *Recorder) repeat(object v1.ObjectReference, e Event, now metav1.Time) b
 }
 
 // object is the object of an event. A container is named by its path in the pod. A node's UID is its name, as in the
-// kubelet's events: kubectl describe looks for that.
+// kubelet's events: kubectl describe finds the events by this UID.
 func (r *Recorder) object(e Event) v1.ObjectReference {
 	if e.Pod == nil {
 		return v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: r.node, UID: types.UID(r.node)}

@@ -37,7 +37,7 @@ type Options struct {
 	// SoftGrace bounds the grace period of a pod that is evicted for a soft threshold, in seconds.
 	SoftGrace int64
 	// Evict begins to end a pod, with a grace period in seconds. It returns false if the pod has ended already. Gone
-	// says that nothing of a pod is left.
+	// says that a pod's containers have ended, and its volumes and cgroup are removed.
 	Evict func(pod *v1.Pod, why model.Failure, grace int64) bool
 	Gone  func(types.UID) bool
 	// Evicted counts an evicted pod by the kubelet's signal.
@@ -161,9 +161,9 @@ func (m *Manager) graceOf(low threshold, pod *v1.Pod) int64 {
 	return max(immediate, min(m.opts.SoftGrace, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, m.opts.SoftGrace)))
 }
 
-// reclaim removes dead containers and unused images. If the removal would hardly help, reclaim removes nothing and
-// returns false, as in the kubelet. The removal frees neither memory nor process ids. If images have their own disk,
-// the removal frees only logs on the pods' disk.
+// reclaim removes dead containers and unused images, and returns true. As in the kubelet, it removes nothing and
+// returns false if the node is short of memory or process ids. It does the same for the pods' disk if images have their
+// own disk: the removal would free only logs there.
 func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bool) bool {
 	onPodsDisk := low == nodefsAvailable || low == nodefsInodesFree
 	if low.condition() != v1.NodeDiskPressure || onPodsDisk && dedicatedImageDisk {

@@ -114,8 +114,9 @@ func (m *Monitor) look(used *int64) shortage {
 	return found
 }
 
-// isBelow reports whether the node is below a threshold. Once the grace period was over, the node stays below until the
-// threshold and t.reclaim together are available, as in the kubelet. Before that nothing is reclaimed.
+// isBelow reports whether the node is below a threshold. After the grace period the node counts as below until the
+// threshold plus t.reclaim is available, as in the kubelet. Within the grace period t.reclaim does not count, because
+// nothing is reclaimed yet.
 func (m *Monitor) isBelow(t threshold, of observation, now time.Time) bool {
 	wanted := t.amount.value(of.capacity)
 	crossed, before := m.below[t]

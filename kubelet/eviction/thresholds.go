@@ -28,7 +28,7 @@ const (
 	pidAvailable      signal = "pid.available"
 )
 
-// signals are the signals of an operator's thresholds, in the order in which they are reclaimed.
+// signals are the signals of an operator's thresholds, in the order in which their resources are reclaimed.
 var signals = []signal{memoryAvailable, nodefsAvailable, nodefsInodesFree, imagefsAvailable, imagefsInodesFree,
 	pidAvailable}
 
@@ -87,7 +87,8 @@ func (a amount) value(capacity int64) int64 {
 type threshold struct {
 	signal signal
 	amount amount
-	// soft gives pods a grace period to end. A soft threshold evicts pods only after the node was below it for grace.
+	// soft gives evicted pods a grace period to end. Evictions for a soft threshold begin only after the node was below
+	// the threshold for the time grace.
 	soft  bool
 	grace time.Duration
 	// reclaim is the amount above the threshold at which the reclaiming ends.

@@ -35,8 +35,8 @@ func Write(path string, content []byte) error {
 // write. A missing file stays missing, because the pod may have ended: Update then returns an fs.ErrNotExist.
 func Update(path string, to func(have []byte) []byte) error { return change(path, 0, to) }
 
-// change opens the file with flags, under a lock on the pod's directory. The file itself is mounted in containers,
-// which could lock it for ever.
+// change opens the file with flags, and rewrites it under a lock on the pod's directory. It does not lock the file
+// itself: a container that has the file mounted could hold that lock for ever.
 func change(path string, flags int, to func(have []byte) []byte) error {
 	directory, err := os.Open(filepath.Dir(path))
 	if err != nil {

@@ -48,7 +48,8 @@ type Cleaner struct {
 func NewCleaner(opts CleanerOptions) *Cleaner { return &Cleaner{opts: opts} }
 
 // Clean ends running pods that no source lists, and forgets pods that are gone. Until all sources have listed their
-// pods and the updates are handled, it only ends earlier versions of static pods: a late source may list a running pod.
+// pods and the updates are handled, Clean ends only earlier versions of static pods. A late source may still list the
+// other running pods.
 func (c *Cleaner) Clean(ctx context.Context) {
 	settled := c.opts.PodConfig.Settled()
 	// Pods may end between the two lists, so stillRuns checks. No pod can be added between them: only this goroutine
@@ -69,7 +70,7 @@ func (c *Cleaner) Clean(ctx context.Context) {
 	}
 	c.opts.Rejections.Keep(c.opts.PodConfig.HasPod)
 	for uid, pod := range running {
-		// An earlier process may have called Forget at the pod's end. Its effect was only in memory.
+		// If an earlier process ended the pod, its call of Forget is lost: Forget changes only memory.
 		if _, ok := known[uid]; !ok && !pod.Running() && !c.opts.PodConfig.HasPod(uid) {
 			c.opts.Workers.Forget(uid)
 		}
@@ -97,8 +98,8 @@ func replacedNames(known map[types.UID]podworkers.Pod) map[string]bool {
 	return names
 }
 
-// Finished says whether the pod's worker is done, so that nothing of the pod is left. A pod without a worker is
-// finished if the node rejected it, and the last list does not show it running.
+// Finished says whether the pod's worker is done: the containers have ended, and volumes and cgroup are removed. A pod
+// without a worker is finished if the node rejected it, and the last list does not show it running.
 func (c *Cleaner) Finished(uid types.UID) bool {
 	if c.opts.Workers.Has(uid) {
 		return c.opts.Workers.Finished(uid)
@@ -128,8 +129,8 @@ func (c *Cleaner) stillRuns(ctx context.Context, uid types.UID) bool {
 }
 
 // clear removes leftovers of one kind, of pods that ended while no kubelet ran. Workers remove them, because that may
-// take long. The leftovers are listed before the check which pods are known: a pod is known before it has volumes or
-// cgroups.
+// take long. clear lists the leftovers before Workers.Clear checks which pods are known: a pod becomes known before it
+// has volumes or cgroups.
 func (c *Cleaner) clear(
 	ctx context.Context, what string, list func() ([]types.UID, error), running map[types.UID]*cri.Pod,
 ) {

@@ -202,7 +202,8 @@ func (c *Collectors) repeat(ctx context.Context, t task) {
 }
 
 // brief returns the text of an event for joined errors: the first line in alphabetical order, and the number of other
-// lines, which are only in the log. The errors of collections come in any order, and equal events are counted as one.
+// lines. The log has all lines. The errors of a collection come in any order. The alphabetical order gives equal
+// failures equal texts, so that their events are counted as one.
 func brief(err error) string {
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) == 1 {

@@ -36,9 +36,9 @@ func Dialer() *net.Dialer {
 	}}
 }
 
-// Client is for one request within the timeout; 0 means only the request's context bounds it. It trusts any
-// certificate, uses no proxy, keeps no connection, does not ask for compression, and follows redirects only on the same
-// host. Over TLS it speaks HTTP/2 if the server does, as the kubelet's client does.
+// Client returns a client for one request. The timeout bounds the request; with 0 only the request's context bounds it.
+// The client trusts any certificate, uses no proxy, and keeps no connection. It does not ask for compression, and
+// follows redirects only on the same host. Over TLS it speaks HTTP/2 if the server does, as the kubelet's client does.
 func Client(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
@@ -47,11 +47,11 @@ func Client(timeout time.Duration) *http.Client {
 				InsecureSkipVerify: true}, //nolint:gosec // it asks a pod of this node, by its address
 			DisableKeepAlives: true, DisableCompression: true,
 			DialContext:       Dialer().DialContext,
-			ForceAttemptHTTP2: true, // over TLS; without it, the own dialer turns HTTP/2 off
+			ForceAttemptHTTP2: true, // over TLS; otherwise a custom DialContext turns HTTP/2 off
 		},
 		CheckRedirect: func(request *http.Request, via []*http.Request) error {
 			if request.URL.Hostname() != via[0].URL.Hostname() {
-				return http.ErrUseLastResponse // a success, as in the kubelet
+				return http.ErrUseLastResponse // the redirect counts as success, as in the kubelet
 			}
 			if len(via) >= maxRedirects {
 				return fmt.Errorf("stopped after %d redirects", maxRedirects)

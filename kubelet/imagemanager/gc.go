@@ -17,7 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Containers lists all containers of a runtime, of all owners: an image in use stays.
+// Containers lists the containers of all owners in a runtime, because an image that any of them uses stays.
 type Containers interface {
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
 	// ContainerStatus has the images that a container mounts; the list does not have them.
@@ -55,7 +55,7 @@ type Collector struct {
 	mounted map[string][]string
 }
 
-// record is when an image was first present and last used. A zero time is unknown.
+// record has the times when an image was first present and last used. A zero time is unknown.
 type record struct {
 	first, used time.Time
 }
@@ -100,7 +100,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 	if err != nil || freed >= excess {
 		return err
 	}
-	// The kubelet has this text in the event here and in the event ImageGCFailed.
+	// As in the kubelet, the event here and the event ImageGCFailed have the same text.
 	text := fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%s used). Failed to free "+
 		"sufficient space by deleting unused images (freed %d bytes). Investigate disk usage, as it could be used by "+
 		"active images, logs, volumes, or other data.", use, freed)

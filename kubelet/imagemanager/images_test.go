@@ -112,7 +112,7 @@ func request(image string, policy v1.PullPolicy) Request {
 	}
 }
 
-// TestImageThatCannotBeInspected: an image has an event if it cannot be looked up. An invalid name reaches no runtime.
+// TestImageThatCannotBeInspected: a failed lookup of an image is an event. An invalid name is not sent to the runtime.
 func TestImageThatCannotBeInspected(t *testing.T) {
 	for name, want := range map[string]string{"no name": model.ReasonInvalidImageName,
 		"Upper:1": model.ReasonInvalidImageName, "image": model.ReasonImageInspectError} {

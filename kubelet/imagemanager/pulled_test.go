@@ -42,7 +42,7 @@ func TestOthersImagesStay(t *testing.T) {
 	testutil.Assert(t, slices.Equal(got, []string{"id-ours"}), "removed %v", got)
 	s.present = slices.DeleteFunc(s.present, func(i *runtimeapi.Image) bool { return i.GetId() == "id-ours" })
 	collect(open())
-	s.present = append(s.present, &runtimeapi.Image{Id: "id-ours"}) // brought by another user now
+	s.present = append(s.present, &runtimeapi.Image{Id: "id-ours"}) // another client pulled it again
 	got = collect(open())
 	testutil.Assert(t, len(got) == 0, "removed %v", got)
 	testutil.Assert(t, len(collect(nil)) != 0, "without a record nothing is removed")

@@ -29,8 +29,8 @@ func Read(path string, value any) (found bool, err error) {
 	return true, json.Unmarshal(raw, value)
 }
 
-// Advise adds a file's path and advice to an error of its content. Advice on the content would be wrong for an error of
-// the file system, which has the path already.
+// Advise adds a file's path and advice to an error of its content. It returns an error of the file system unchanged:
+// the error already names the path, and advice on the content would be wrong.
 func Advise(path string, err error, advice string) error {
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 		return err
@@ -46,7 +46,7 @@ func ReadOrMove(path string, value any) (found bool, err error) {
 	return found, err
 }
 
-// Save is Write with an error that says what the file has.
+// Save is Write. Its error begins with what, a description of the content.
 func Save(path, what string, value any) error {
 	if err := Write(path, value); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -65,7 +65,7 @@ func Write(path string, value any) error {
 		return err
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm() != ownerOnly {
-		if err := os.Chmod(path, ownerOnly); err != nil { // a new file would have the old one's mode
+		if err := os.Chmod(path, ownerOnly); err != nil { // renameio would keep the old file's mode
 			return err
 		}
 	}

@@ -221,7 +221,7 @@ type fieldWalk struct {
 	refused field.ErrorList
 }
 
-// walk visits value. pattern is its name in the list, and path its name in the pod.
+// walk visits value. pattern is the value's name in the list of allowed fields, and path its name in the pod.
 func (w *fieldWalk) walk(pattern, path string, value any) {
 	if w.allowed[pattern] || w.covered(pattern) {
 		return
@@ -250,7 +250,7 @@ func (w *fieldWalk) walk(pattern, path string, value any) {
 	w.refused = append(w.refused, field.Forbidden(field.NewPath(path), "the kubelet core cannot honour this field"))
 }
 
-// covered reports whether the list has the field or a field above it with **.
+// covered reports whether the list has a line with ** for the field or for a field above it.
 func (w *fieldWalk) covered(pattern string) bool {
 	for end := len(pattern); end > 0; end = strings.LastIndexAny(pattern[:end], ".[") {
 		if w.allowed[pattern[:end]+".**"] || w.allowed[strings.TrimSuffix(pattern[:end], "[]")+".**"] {
@@ -260,7 +260,7 @@ func (w *fieldWalk) covered(pattern string) bool {
 	return false
 }
 
-// leads reports whether the list has a field below pattern.
+// leads reports whether the list has pattern or a field below it.
 func (w *fieldWalk) leads(pattern string) bool {
 	if pattern == "" {
 		return true

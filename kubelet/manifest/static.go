@@ -46,7 +46,7 @@ func Static(pod *v1.Pod, origin Origin) error {
 		pod.Name += "-" + strings.ToLower(origin.NodeName)
 	}
 	pod.Spec.NodeName = origin.NodeName
-	delete(pod.Annotations, model.AnnotationConfigMirror) // only mirror pods have it
+	delete(pod.Annotations, model.AnnotationConfigMirror) // only mirror pods have this annotation
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, model.AnnotationConfigHash, string(pod.UID))
 	pod.Annotations[model.AnnotationConfigSource] = origin.Source
 	pod.Annotations[model.AnnotationConfigSeen] = origin.Seen.Format(time.RFC3339Nano)

@@ -250,7 +250,7 @@ func (c *containerCheck) probe(container *v1.Container, name string, probe *v1.P
 		c.add(field.Invalid(at.Child("successThreshold"), probe.SuccessThreshold, "it must be 1"))
 	}
 	if name == "readinessProbe" && probe.TerminationGracePeriodSeconds != nil {
-		c.add(field.Forbidden(at.Child("terminationGracePeriodSeconds"), "a readiness probe ends nothing"))
+		c.add(field.Forbidden(at.Child("terminationGracePeriodSeconds"), "a readiness probe ends no container"))
 	}
 	if probe.Exec != nil && len(probe.Exec.Command) == 0 {
 		c.add(field.Required(at.Child("exec", "command"), ""))
@@ -288,9 +288,9 @@ func (c *containerCheck) security(security *v1.SecurityContext, at *field.Path) 
 	}
 	if security.Privileged != nil && *security.Privileged && security.AllowPrivilegeEscalation != nil &&
 		!*security.AllowPrivilegeEscalation {
-		c.add(field.Invalid(at.Child("allowPrivilegeEscalation"), false, "a privileged container can escalate"))
+		c.add(field.Invalid(at.Child("allowPrivilegeEscalation"), false, "a privileged container can always escalate"))
 	}
 	if security.WindowsOptions != nil {
-		c.add(field.Forbidden(at.Child("windowsOptions"), "this is Linux"))
+		c.add(field.Forbidden(at.Child("windowsOptions"), "the node runs Linux"))
 	}
 }

@@ -19,7 +19,7 @@ func Read(path string) (map[string]int64, error) {
 	for line := range strings.Lines(string(content)) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 || fields[2] != "kB" {
-			continue // a number of pages
+			continue // a count of pages, such as HugePages_Total
 		}
 		kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
 		if err != nil {

@@ -23,7 +23,7 @@ const (
 	ReasonPreempting = "Preempting"
 )
 
-// IsFailure reports whether a pod whose status has that reason ends as failed.
+// IsFailure reports whether a reason in a pod's status means that the pod ends as Failed.
 func IsFailure(reason string) bool {
 	return reason == ReasonEvicted || reason == ReasonDeadlineExceeded || reason == ReasonTerminated ||
 		reason == ReasonPreempting

@@ -73,7 +73,7 @@ type ContainerStatus struct {
 	Annotations map[string]string
 }
 
-// Mount is what a runtime reports of a mount.
+// Mount is a mount as the runtime reports it.
 type Mount struct {
 	// RecursiveReadOnly says that mounts below it are read-only, too.
 	RecursiveReadOnly bool

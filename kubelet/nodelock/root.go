@@ -82,13 +82,13 @@ func LockRoot(dir, owner string) (*Root, error) {
 	for {
 		file, err := lockIn(dir)
 		if errors.Is(err, os.ErrNotExist) && Removed(dir) {
-			continue // RemoveAll of another process removed it after it was made
+			continue // another process's RemoveAll removed dir after lockIn made it
 		}
 		if err != nil {
 			return nil, err
 		}
 		if !stands(file) {
-			file.Close() // RemoveAll of another process removed it after it was opened
+			file.Close() // another process's RemoveAll removed the lock file after lockIn opened it
 			continue
 		}
 		if err := claim(dir, owner); err != nil {
@@ -183,7 +183,8 @@ func removeDir(dir string) error {
 	}
 }
 
-// Removed reports whether RemoveAll has removed a root directory, of which a mount point may be left.
+// Removed reports whether a directory has neither an owner's file nor a lock, as after RemoveAll. An empty mount point
+// may be left.
 func Removed(dir string) bool {
 	return !slices.ContainsFunc([]string{ownerFile, lockFile}, func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))

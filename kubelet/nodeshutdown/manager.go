@@ -37,7 +37,8 @@ const (
 type Node struct {
 	// Pods lists the pods that have not ended.
 	Pods func() []*v1.Pod
-	// End begins to end a pod, with a grace period in seconds. Gone says that nothing of a pod is left.
+	// End begins to end a pod, with a grace period in seconds. Gone says that a pod's containers have ended, and its
+	// volumes and cgroup are removed.
 	End  func(pod *v1.Pod, grace int64, why model.Failure)
 	Gone func(types.UID) bool
 	// Changed is called when a shutdown begins or is cancelled. It must not block.
@@ -207,7 +208,8 @@ func (e *ending) stop() {
 }
 
 // ensureDelay raises logind's delay if it is too short. If logind keeps a shorter delay, ensureDelay only logs that:
-// pods then have less time. It stops waiting for logind when a shutdown begins, which the session has to follow.
+// pods then have less time. It stops waiting for logind when a shutdown begins, because the session must then end the
+// pods.
 func (m *Manager) ensureDelay(ctx context.Context, conn *logind) error {
 	delay, err := conn.maxDelay()
 	if err != nil || delay >= m.grace {

@@ -55,8 +55,8 @@ func (g *Generator) listen(ctx context.Context, streaming chan<- bool) {
 	}
 }
 
-// openStream opens one stream and handles its events until it ends. The stream counts as open from its first event on,
-// because a successful call may not have reached the server yet.
+// openStream opens one stream and passes its events to Run until the stream ends. The stream counts as open from its
+// first event on, because a successful call may not have reached the server yet.
 func (g *Generator) openStream(ctx context.Context, send func(bool)) (opened bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -80,7 +80,7 @@ func (g *Generator) hint(ctx context.Context, response *runtimeapi.ContainerEven
 	sandbox := response.GetPodSandboxStatus()
 	uid := types.UID(sandbox.GetMetadata().GetUid())
 	if uid == "" || !g.opts.Runtime.Owns(sandbox.GetLabels()) {
-		return // its pod is unknown until the next list, or belongs to another kubelet
+		return // the event does not name its pod, or the pod belongs to another kubelet
 	}
 	select {
 	case g.hints <- hint{uid: uid, event: response}:
@@ -107,7 +107,7 @@ func (h hint) applyTo(pod *cri.Pod) *cri.Pod {
 		maps.Copy(after.Containers, pod.Containers)
 	}
 	_, known := after.Containers[id]
-	_, listed := after.Sandboxes[id] // an event of an old sandbox describes the pod's newest one
+	_, listed := after.Sandboxes[id] // the event of an old sandbox has the status of the pod's newest sandbox
 	switch isSandbox := listed || id == sandbox.GetId(); {
 	case kind == runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT:
 		delete(after.Sandboxes, id)

@@ -207,7 +207,7 @@ func (g *Generator) relist(ctx context.Context) error {
 		g.changed(uid, old[uid], pod)
 	}
 	for uid := range g.late {
-		delete(g.late, uid) // set again if it cannot be sent
+		delete(g.late, uid) // send adds it again if the reader is still behind
 		g.send(Event{UID: uid, Kind: Changed})
 	}
 	g.opts.Cache.prune(pods, began)
@@ -218,8 +218,9 @@ func (g *Generator) relist(ctx context.Context) error {
 	return nil
 }
 
-// take applies an event of the runtime to the last list. It returns false for an event from before the list, which
-// would set the pod back. Another list must follow, because the clock may have been set back between list and event.
+// take applies an event of the runtime to the last list. It ignores an event that is older than the list, and returns
+// false: the event would set the pod back. Another list must follow, because the clock may have been set back between
+// list and event.
 func (g *Generator) take(h hint) bool {
 	g.mu.Lock()
 	if at := h.event.GetCreatedAt(); at != 0 && time.Unix(0, at).Before(g.listed) {

@@ -231,7 +231,7 @@ func (r *runtime) evented() (events chan<- *runtimeapi.ContainerEventResponse, b
 	return in, end
 }
 
-// listedBefore runs a generator, which makes its first list, and then the pod a.
+// listedBefore runs a generator until its first list, and then makes the pod a.
 func (r *runtime) listedBefore(t *testing.T) (g *Generator, container, sandbox string) {
 	t.Helper()
 	conn := cri.New(r, nil, "us")
@@ -294,7 +294,7 @@ func TestEvented(t *testing.T) {
 			event *runtimeapi.ContainerEventResponse
 			want  string
 		}{
-			{event("a", sandbox, sandbox, started), ""}, // the list had it
+			{event("a", sandbox, sandbox, started), ""}, // the list had the ready sandbox
 			{event("a", sandbox, container, created), ""},
 			{event("a", sandbox, container, started), ""},
 			{event("a", sandbox, "next", created), "a:Changed"},

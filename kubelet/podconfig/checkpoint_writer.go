@@ -9,8 +9,8 @@ import (
 // writeDelay is the time for which changes are collected before a write: pods change many times while they start.
 const writeDelay = 100 * time.Millisecond
 
-// checkpointWriter combines changes into one write. Its goroutine runs only while there is something to write. It is
-// safe for concurrent use.
+// checkpointWriter combines changes into one write. Its goroutine runs only while a change is unwritten. It is safe for
+// concurrent use.
 type checkpointWriter struct {
 	// save writes the checkpoint. report is called when the outcome of save changes.
 	save   func() error
@@ -48,7 +48,7 @@ func (w *checkpointWriter) run(ctx context.Context) {
 	}
 }
 
-// wanted reports whether there is something to write. If not, the goroutine ends.
+// wanted reports whether a change is unwritten. If not, the goroutine ends.
 func (w *checkpointWriter) wanted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -51,7 +51,7 @@ func change(old, pod *v1.Pod) PodOperation {
 		return Delete
 	case !sameDesired(old, pod):
 		if pod.DeletionTimestamp != nil {
-			return Delete // the pod ends anyway, with its newest specification
+			return Delete // a pod that is being deleted gets a new specification by Delete
 		}
 		return Update
 	case !equality.Semantic.DeepEqual(old.Status, pod.Status), model.Restored(old) && !model.Restored(pod):

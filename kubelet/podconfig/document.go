@@ -55,8 +55,8 @@ func (d *document) keep(pods []*v1.Pod, docs manifest.Documents) {
 	d.objects.Add(docs.Objects)
 }
 
-// report passes on a problem that differs from the last reported one, and nil when the problem is over. Without a
-// problem function, report logs both.
+// report calls problem with an error that differs from the last reported one, and with nil when the error is over. If
+// problem is nil, report logs instead.
 func (d *document) report(ctx context.Context, problem func(where string, err error), where string, err error) {
 	text := ""
 	if err != nil {

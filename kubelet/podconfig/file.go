@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// patience is the limit for delaying a scan because of changes, in multiples of FileOptions.settle.
+// patience bounds how long further changes delay a scan, in multiples of FileOptions.settle.
 const patience = 20
 
 // FileOptions configure a FileSource. Dir is required.

@@ -77,7 +77,7 @@ type reader struct {
 	file    *os.File
 	lines   *bufio.Reader
 	written int64
-	partial [2]bool // by stream: the line goes on
+	partial [2]bool // by stream: whether its last line goes on
 }
 
 func (r *reader) open() error {
@@ -127,8 +127,8 @@ func (r *reader) follow(ctx context.Context) error {
 	}
 }
 
-// reopen opens the file at the path if it is another one, after reading the old one to its end. A truncated file is
-// read from its start.
+// reopen opens the file at the path if it is not the open file, as after a rotation. It first reads the old file to its
+// end. A truncated file is read from its start.
 func (r *reader) reopen(ctx context.Context) (another bool, err error) {
 	there, err := os.Stat(r.opts.Path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,8 +16,8 @@ import (
 // hostsPath is the hosts file on the host and in containers.
 const hostsPath = "/etc/hosts"
 
-// hostsMount writes the pod's hosts file and returns its mount. It returns nil if the container mounts something else
-// at hostsPath, or if the pod has no address yet.
+// hostsMount writes the pod's hosts file and returns its mount. It returns nil if the container mounts a volume at
+// hostsPath, or if the pod has no address yet.
 func (g *Generator) hostsMount(in ContainerInput) (*runtimeapi.Mount, error) {
 	if len(in.PodIPs) == 0 && !in.Pod.Spec.HostNetwork {
 		return nil, nil

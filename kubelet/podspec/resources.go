@@ -32,7 +32,7 @@ func (g *Generator) Resources(
 	if !before.Limits.Memory().IsZero() && out.MemoryLimitInBytes == 0 {
 		out.MemoryLimitInBytes = cgroup.Unlimited
 		if g.opts.Host.Swap && !g.opts.Host.Unified {
-			out.MemorySwapLimitInBytes = cgroup.Unlimited // of memory plus swap
+			out.MemorySwapLimitInBytes = cgroup.Unlimited // this limit counts memory plus swap
 		}
 	}
 	return out

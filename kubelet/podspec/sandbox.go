@@ -110,7 +110,8 @@ func sandboxSecurity(pod *v1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
 	}
 }
 
-// privileged reports whether any container of the pod is privileged. The runtime needs that to create the sandbox.
+// privileged reports whether any container of the pod is privileged. CRI requires a privileged sandbox for a privileged
+// container.
 func privileged(pod *v1.Pod) bool {
 	found := false
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {

@@ -29,8 +29,8 @@ func effectiveUser(in ContainerInput) (user, error) {
 		return image, nil
 	case image.name != "":
 		return user{}, fmt.Errorf(
-			"container has runAsNonRoot and image has non-numeric user (%s): set runAsUser, because nothing says "+
-				"that it is not root: %w",
+			"container has runAsNonRoot and image has non-numeric user (%s): set runAsUser, because the user "+
+				"may be root: %w",
 			image.name, errdefs.ErrInvalidArgument)
 	case *image.id == 0:
 		return user{}, fmt.Errorf("container has runAsNonRoot and image will run as root: set runAsUser: %w",

@@ -88,8 +88,8 @@ func TestStats(t *testing.T) {
 	between(t, "logs without the runtime", stats["uid"].Containers["a"].Logs.Bytes, 2<<20)
 }
 
-// TestSlowVolumes: the wait for a long measurement is bounded. Until its end, the previous one counts, and no other
-// begins.
+// TestSlowVolumes: the wait for a long measurement is bounded. Until the measurement ends, the previous result counts,
+// and no other measurement begins.
 func TestSlowVolumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

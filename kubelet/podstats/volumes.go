@@ -27,7 +27,7 @@ type volumes struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// done is closed when the running measurement has ended. It is nil while none runs.
+	// done is closed when the running measurement has ended. It is nil while no measurement runs.
 	done chan struct{}
 	// next is when another measurement may begin.
 	next  time.Time
@@ -38,7 +38,7 @@ type volumes struct {
 // one.
 func (v *volumes) count(ctx context.Context, pods []*v1.Pod) map[types.UID]map[string]Disk {
 	select {
-	case <-v.begin(ctx, pods): // closed already if none is due
+	case <-v.begin(ctx, pods): // already closed if no measurement is due
 	case <-time.After(volumesWait):
 	case <-ctx.Done():
 	}

@@ -97,7 +97,7 @@ func (s *Syncer) observe(ctx context.Context, uid types.UID) (*model.PodStatus, 
 		return observed, err
 	}
 	if err := s.opts.Runtime.Discard(ctx, observed); err != nil {
-		return nil, fmt.Errorf("the ended pod with this UID: %w", err)
+		return nil, fmt.Errorf("discard the ended pod with this UID: %w", err)
 	}
 	s.mu.Lock()
 	delete(s.forgotten, uid)
@@ -252,7 +252,7 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
 }
 
 // Forget drops the status of a pod that no source names any more. If the same manifest comes back, its pod has the same
-// UID. The old terminal phase would keep it from running, and so would the old containers, see observe.
+// UID. The old terminal phase would keep the pod from running. So would its old containers, which observe removes.
 func (s *Syncer) Forget(uid types.UID) {
 	s.opts.Status.Forget(uid)
 	s.mu.Lock()
@@ -261,7 +261,7 @@ func (s *Syncer) Forget(uid types.UID) {
 	s.forgotten[uid] = true
 }
 
-// stage is the stage of the pod's end. Only a stopped pod's status is final.
+// stage says how far the end of a pod has come. Only the status of a stopped pod is final.
 type stage int
 
 const (

@@ -157,8 +157,8 @@ func (b *bench) running(t *testing.T, pod *v1.Pod) bool {
 	return observed.Running()
 }
 
-// TestNetworkNotReady: pods in the host's network run without the pod network, because one may be the network's own
-// pod. Other pods wait.
+// TestNetworkNotReady: pods in the host's network run without the pod network, because one of them may set up the pod
+// network. Other pods wait.
 func TestNetworkNotReady(t *testing.T) {
 	b := newBench(t)
 	old, pod, host := testPod("old", false), testPod("pod", false), testPod("host", true)

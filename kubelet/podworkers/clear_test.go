@@ -8,7 +8,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestClear: the rest of an unknown pod is removed. A pod that a source names meanwhile runs after that.
+// TestClear: the leftovers of an unknown pod are removed. If a source names the pod meanwhile, the pod runs after the
+// removal.
 func TestClear(t *testing.T) {
 	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		s.terminated = errors.New("its volumes are busy")
@@ -17,7 +18,7 @@ func TestClear(t *testing.T) {
 			tick(0)
 		}
 		want(t, s, "terminated a")
-		testutil.Assert(t, w.Has("a") && len(w.Pods()) == 0 && len(w.Holders()) == 0, "the rest of a pod is a pod")
+		testutil.Assert(t, w.Has("a") && len(w.Pods()) == 0 && len(w.Holders()) == 0, "leftovers count as a pod")
 		w.Update(pod("a", "a", "1"))
 		tick(0)
 		want(t, s)

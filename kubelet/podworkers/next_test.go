@@ -36,8 +36,8 @@ func TestDeletedBeforeItRunsAgain(t *testing.T) {
 	})
 }
 
-// TestDeletedWhileLeftoversAreRemoved: the end of a deleted pod has all its steps, even if the rest of an earlier pod
-// with its UID is being removed.
+// TestDeletedWhileLeftoversAreRemoved: the end of a deleted pod has all its steps, even if leftovers of an earlier pod
+// with its UID are being removed.
 func TestDeletedWhileLeftoversAreRemoved(t *testing.T) {
 	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		s.terminated = errors.New("its volumes are busy")

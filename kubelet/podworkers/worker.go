@@ -26,21 +26,22 @@ type worker struct {
 	state State
 	// termination is set when the pod is to end, and stays set.
 	termination *Termination
-	// next is the pod to run with this UID after this one has ended. nextEnd is set if next is deleted: it only ends.
+	// next is the pod that runs with the same UID after this pod has ended. nextEnd is set if next is deleted
+	// meanwhile: next then only ends.
 	next    *v1.Pod
 	nextEnd *Termination
-	// leftover says that the worker only removes the rest of a pod, see Workers.Clear.
+	// leftover says that the worker only removes leftovers of a pod, see Workers.Clear.
 	leftover bool
 	// cancel cancels the running step. It does nothing if no step runs.
 	cancel context.CancelFunc
 	// backoff has the pause after the next failed step. A successful step resets it.
 	backoff wait.Backoff
-	// signal has a value when there is something to do.
+	// signal has a value while a wake-up is pending.
 	signal chan struct{}
 }
 
-// shown is the pod that callers of Workers see. It is nil while the worker only removes the rest of a pod: pod then has
-// only a UID. The caller holds mu.
+// shown is the pod that callers of Workers see. It is nil while the worker only removes leftovers of a pod: pod then
+// has only a UID. The caller holds mu.
 func (k *worker) shown() *v1.Pod {
 	if k.leftover {
 		return k.next
@@ -55,8 +56,8 @@ func (k *worker) wake() {
 	}
 }
 
-// terminate keeps the request, and cancels a step that it makes pointless. As in the kubelet, a later request can only
-// shorten the grace period. A pod without a period of its own takes the requested one. The caller holds mu.
+// terminate keeps the request, and cancels a step that the request makes pointless. As in the kubelet, a later request
+// can only shorten the grace period. A pod without a period of its own takes the requested one. The caller holds mu.
 func (k *worker) terminate(t Termination) {
 	if k.termination == nil {
 		k.termination = &t
@@ -185,7 +186,7 @@ func (k *worker) step() (more bool) {
 	} else if err == nil {
 		k.locked(func() { k.backoff = retryBackoff })
 	}
-	// A newer request, which has to be handled at once, may have cancelled the step.
+	// If a newer request has cancelled the step, the next step follows at once.
 	return more || ctx.Err() != nil && k.all.ctx.Err() == nil
 }
 

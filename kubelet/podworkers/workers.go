@@ -21,10 +21,10 @@ type PodSyncer interface {
 	SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again time.Duration, err error)
 	// SyncTerminatingPod ends the pod's containers. It returns nil when no container is left.
 	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination) error
-	// SyncTerminatedPod removes the rest of the pod, such as volumes and cgroups.
+	// SyncTerminatedPod removes the leftovers of the pod, such as volumes and cgroups.
 	SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error
-	// Forget drops the state of an ended pod that no source names: another pod with its UID is a new one. Forget must
-	// not block or call Workers.
+	// Forget drops the state of an ended pod that no source names: a later pod with the same UID counts as new. Forget
+	// must not block or call Workers.
 	Forget(uid types.UID)
 }
 
@@ -34,7 +34,7 @@ type Termination struct {
 	Reason string
 	// Grace replaces the pod's termination grace period, in seconds.
 	Grace *int64
-	// Gone says that no source names the pod any more: it is forgotten when it has ended.
+	// Gone says that no source names the pod any more. Workers then forgets the pod when it has ended.
 	Gone bool
 	// Failure is set if the node ends the pod.
 	Failure *model.Failure
@@ -43,8 +43,8 @@ type Termination struct {
 // Options configure Workers. PodSyncer is required.
 type Options struct {
 	PodSyncer PodSyncer
-	// Resync is the shortest time between syncs that nothing else causes; up to half of it is added. Zero means a
-	// minute, as in the kubelet.
+	// Resync is the pause before a sync without another cause. A random time of up to half of Resync is added. Zero
+	// means a minute, as in the kubelet.
 	Resync time.Duration
 	// Retry is the longest pause before a failed step is repeated. The pause begins with half a second and doubles.
 	// Zero means ten seconds, the kubelet's pause.
@@ -55,8 +55,9 @@ type Options struct {
 	// Ended is called for each finished pod, in the pod's goroutine. Workers.Finished is already true for the pod.
 	// Ended must not block. It may be nil.
 	Ended func(pod *v1.Pod)
-	// Again is called for a pod that was named again while an earlier pod with its UID ended: after Ended of the
-	// earlier one, and before the pod's first step. Again must not block or call Workers. It may be nil.
+	// Again is called for a pod that its source named again while an earlier pod with the same UID ended. The call
+	// comes after Ended of the earlier pod, and before the first step of the new pod. Again must not block or call
+	// Workers. It may be nil.
 	Again func(pod *v1.Pod)
 }
 
@@ -96,15 +97,15 @@ func (w *Workers) Update(pod *v1.Pod) {
 	defer w.mu.Unlock()
 	known := w.add(pod)
 	if known.gone() {
-		known.next = pod // the source named it again: it runs again when it has ended
+		known.next = pod // the source named the pod again: it runs when the earlier pod has ended
 		return
 	}
 	known.pod = pod
 	known.wake()
 }
 
-// Refresh takes a newer object of a known pod in which only the status changed. The next step gets it; the worker is
-// not woken. Pods that no source names are ignored.
+// Refresh takes a newer object of a known pod if only the pod's status changed. The next step gets the object; Refresh
+// does not wake the worker. Pods that no source names are ignored.
 func (w *Workers) Refresh(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,8 +119,8 @@ func (w *Workers) Refresh(pod *v1.Pod) {
 }
 
 // Terminate ends the pod. A second call may shorten the grace period, and may add Gone or a Failure. The steps get this
-// pod, with its deletion timestamp, unless no source names it any more. A pod that was named again while it ended, and
-// is deleted before it has ended, ends again instead of running.
+// pod, with its deletion timestamp, unless no source names it any more. If the source names the pod again while it
+// ends, and then deletes it, the pod ends again without running.
 func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,8 +155,8 @@ func (w *Workers) End(uid types.UID, t Termination) bool {
 	return true
 }
 
-// Clear removes the rest of a pod without a worker, such as volumes that an earlier process left. It does nothing for a
-// known pod. A pod that a source names meanwhile runs after that.
+// Clear removes the leftovers of a pod without a worker, such as volumes of an earlier process. It does nothing for a
+// known pod. If a source names the pod meanwhile, the pod runs after the removal.
 func (w *Workers) Clear(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,9 +168,9 @@ func (w *Workers) Clear(uid types.UID) {
 	known.wake()
 }
 
-// Forget drops the state of a pod that has no worker and that no source names, as after its end. If a source names the
-// pod again, the pod runs again, although its ended containers may still be in the runtime. Forget does nothing for a
-// known pod.
+// Forget drops the state of a pod that has no worker and that no source names, as drop does after a pod's end. If a
+// source names the pod again, the pod runs again, although its ended containers may still be in the runtime. Forget
+// does nothing for a known pod.
 func (w *Workers) Forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -197,7 +198,7 @@ func (w *Workers) drop(known *worker) {
 	}
 	delete(w.pods, known.pod.UID)
 	delete(w.due, known.pod.UID)
-	if !known.leftover { // a rejected pod has a state, but no worker
+	if !known.leftover { // leftovers may belong to a rejected pod, whose state stays
 		w.opts.PodSyncer.Forget(known.pod.UID)
 	}
 	if known.next != nil {
@@ -281,7 +282,7 @@ func (w *Workers) Has(uid types.UID) bool {
 	return w.pods[uid] != nil
 }
 
-// Pod returns the latest object of a pod, nil if it is unknown or only its rest is being removed.
+// Pod returns the latest object of a pod, nil if it is unknown or only its leftovers are being removed.
 func (w *Workers) Pod(uid types.UID) *v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -308,8 +309,8 @@ func (w *Workers) Active() []*v1.Pod {
 	return pods
 }
 
-// Finished says whether all steps of a pod are done, so that nothing of it is left. It is false for an unknown pod,
-// whose containers may run.
+// Finished says whether all steps of a pod are done: its containers have ended, and its volumes and cgroup are removed.
+// It is false for an unknown pod, whose containers may run.
 func (w *Workers) Finished(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -340,7 +341,8 @@ func (w *Workers) Holders() []*v1.Pod {
 	return holders
 }
 
-// nameFree says whether known may start: no earlier pod with its full name is left. The caller holds mu.
+// nameFree says whether known may start: no worker and no sandbox of another pod holds its full name. The caller holds
+// mu.
 func (w *Workers) nameFree(known *worker) bool {
 	name := model.FullName(known.pod)
 	for uid, other := range w.pods {

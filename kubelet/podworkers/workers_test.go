@@ -303,7 +303,7 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// TestRemovalWithoutGraceInterrupts: it cancels a graceful termination, and the pod is forgotten.
+// TestRemovalWithoutGraceInterrupts: a removal without grace cancels a graceful termination, and the pod is forgotten.
 func TestRemovalWithoutGraceInterrupts(t *testing.T) {
 	inBubble(t, Options{}, func(s *steps, w *Workers, tick func(time.Duration)) {
 		var graces []int64

@@ -79,7 +79,7 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 	}
 	if old != nil {
 		out.RestartCount, out.LastTerminationState = old.RestartCount, old.LastTerminationState
-		switch { // it starts again; without a termination the pod would be Pending
+		switch { // the container starts again; without a last termination the pod would be Pending
 		case old.State.Terminated != nil:
 			out.LastTerminationState = *old.State.DeepCopy()
 		case old.State.Running != nil && old.LastTerminationState.Terminated == nil:
@@ -95,8 +95,8 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 	return out
 }
 
-// The kubelet's texts for a container that is no longer in the runtime: in its last state if the pod goes on, and in
-// its state if the pod has ended.
+// The kubelet's texts for a container that is no longer in the runtime. lostBeforeRestart is for its last state if the
+// pod goes on, and lostAtEnd for its state if the pod has ended.
 const (
 	lostBeforeRestart = "The container could not be located when the pod was deleted.  The container used to be Running"
 	lostAtEnd         = "The container could not be located when the pod was terminated"

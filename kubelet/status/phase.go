@@ -162,9 +162,9 @@ func anyRuns(status *v1.PodStatus) bool {
 	return slices.ContainsFunc(all, func(c v1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
-// terminateContainers is for a pod that has ended: containers whose end was not observed become terminated. It does so
-// for the init containers up to the last one that was tried, and always for the first one. It includes the app
-// containers if one of them was tried or the pod was initialized. Other containers stay waiting, as in the kubelet.
+// terminateContainers makes containers of an ended pod terminated if their end was not observed. It covers the init
+// containers up to the last one that was tried, and always the first one. It covers the app containers if one of them
+// was tried or the pod was initialized. Other containers stay waiting, as in the kubelet.
 func terminateContainers(status *v1.PodStatus, initialized bool) {
 	tried := func(c *v1.ContainerStatus) bool {
 		return c.State.Waiting == nil || c.LastTerminationState.Terminated != nil

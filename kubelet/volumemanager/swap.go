@@ -27,7 +27,7 @@ import (
 const (
 	dataLink    = "..data"
 	newDataLink = "..data_tmp"
-	// reserved is the prefix of names that are refused for files.
+	// reserved is the prefix that names of files must not have.
 	reserved = ".."
 	// generationTime is the prefix of a generation's name, as in the kubelet.
 	generationTime = "..2006_01_02_15_04_05."
@@ -160,7 +160,7 @@ func tops(want volumekinds.Files) []string {
 	return slices.Compact(names)
 }
 
-// link makes the links for users.
+// link makes the links at the top of the volume, which containers open.
 func link(path string, want volumekinds.Files) error {
 	for _, top := range tops(want) {
 		target := filepath.Join(dataLink, top)
@@ -189,7 +189,7 @@ func sweep(path, current string, want volumekinds.Files) error {
 			stale = target == filepath.Join(dataLink, name)
 		}
 		if !stale {
-			continue // a container made it
+			continue // a container made this file
 		}
 		if err := os.RemoveAll(filepath.Join(path, name)); err != nil {
 			return err
