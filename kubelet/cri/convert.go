@@ -60,7 +60,7 @@ func containerStatus(ctx context.Context, sandboxID string, s *runtimeapi.Contai
 	return out
 }
 
-// containerUser converts the user of a container, nil if it is not reported.
+// containerUser converts the user of a container. It returns nil if the runtime reports no user.
 func containerUser(user *runtimeapi.ContainerUser) *v1.ContainerUser {
 	linux := user.GetLinux()
 	if linux == nil {
@@ -71,8 +71,8 @@ func containerUser(user *runtimeapi.ContainerUser) *v1.ContainerUser {
 	}}
 }
 
-// stopSignal converts a signal, nil if it is not reported. Protocol buffer names have no + and -: SIGRTMIN+3 is
-// SIGRTMINPLUS3.
+// stopSignal converts a signal. It returns nil if the runtime reports no signal. Protocol buffer names have no + and -:
+// SIGRTMIN+3 is SIGRTMINPLUS3.
 func stopSignal(signal runtimeapi.Signal) *v1.Signal {
 	if signal == runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
 		return nil

@@ -56,7 +56,7 @@ func tail(path string, limit int64) string {
 	return string(buffer[:n])
 }
 
-// logEnd is the end of a container's log, both streams. Read errors are ignored.
+// logEnd returns the end of a container's log, with both streams. It ignores read errors.
 func logEnd(ctx context.Context, path string) string {
 	var end lastBytes
 	_ = podlogs.Read(ctx, podlogs.Options{Path: path, Tail: maxLogLines, Limit: -1, Stdout: &end, Stderr: &end})

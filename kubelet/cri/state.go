@@ -77,11 +77,11 @@ func (s *State) Run(ctx context.Context, period time.Duration, changed func()) {
 
 func (s *State) logReadiness(ctx context.Context) {
 	if err := s.Runtime(); err != nil {
-		log.G(ctx).WithError(err).Warn("container runtime is not ready; until it is, pods run on unchanged")
+		log.G(ctx).WithError(err).Warn("container runtime is not ready; until it is ready, pods run on unchanged")
 		return
 	}
 	if err := s.Network(); err != nil {
-		log.G(ctx).WithError(err).Warn("container runtime network is not ready; pods that need it wait until it is")
+		log.G(ctx).WithError(err).Warn("container runtime network is not ready; pods that need the pod network wait")
 		return
 	}
 	log.G(ctx).Info("container runtime is ready")

@@ -34,7 +34,7 @@ func (m *Manager) Apply(ctx context.Context, pod *v1.Pod, c *v1.Container, confi
 	return nil
 }
 
-// merge adds a plugin's response. Variables and annotations of the pod win.
+// merge adds a plugin's response. The pod's own variables and annotations take precedence.
 func merge(config *runtimeapi.ContainerConfig, response *pluginapi.ContainerAllocateResponse) {
 	var envs []*runtimeapi.KeyValue
 	for _, key := range slices.Sorted(maps.Keys(response.GetEnvs())) {

@@ -56,7 +56,7 @@ func (m *Manager) serve(ctx context.Context, listener net.Listener) error {
 	pluginapi.RegisterRegistrationServer(server, r)
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
-	err := server.Serve(listener) // it removes the socket
+	err := server.Serve(listener) // Serve removes the socket
 	server.Stop()                 // waits for each Register, which may add to running
 	end()
 	r.running.Wait()

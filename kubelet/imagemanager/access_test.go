@@ -143,7 +143,7 @@ func TestPrivateImagesStayPrivate(t *testing.T) {
 	testutil.Equal(t, n.use(v1.PullIfNotPresent, "bad"), "present", "after a pull without credentials")
 
 	testutil.Must(t, n.Puller.opts.Access.keep(func(string) bool { return false }, time.Now()))
-	testutil.Equal(t, n.use(v1.PullIfNotPresent), "present", "an image that another user brought back")
+	testutil.Equal(t, n.use(v1.PullIfNotPresent), "present", "an image that another client pulled again")
 }
 
 // slowContainers has the containers of a runtime. Its ListContainers calls meanwhile before it lists them.
@@ -256,8 +256,8 @@ func TestPullThatIsCutOffLater(t *testing.T) {
 	testutil.Equal(t, n.use(v1.PullIfNotPresent), model.ReasonErrImagePull, "use without the secret")
 }
 
-// TestPullWithoutStatus: the runtime pulls an image, and fails to describe it or lacks it for a moment. The image does
-// not count as preloaded afterwards.
+// TestPullWithoutStatus: after a pull, the runtime fails to describe the image, or lacks it for a moment. The image
+// does not count as preloaded afterwards.
 func TestPullWithoutStatus(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("out of memory")} {
 		n := newAccessNode(t)

@@ -51,7 +51,7 @@ type Collector struct {
 
 	mu    sync.Mutex
 	known map[string]record // nil before the first look
-	// mounted are the images that each container mounts, by its id. They never change.
+	// mounted are the images that each container mounts, by the container's id. A container's mounts never change.
 	mounted map[string][]string
 }
 

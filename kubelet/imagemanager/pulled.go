@@ -53,8 +53,8 @@ func (p *Pulled) add(id string) error {
 	return p.save()
 }
 
-// keep forgets images that are gone: another user may bring them back. present is from a list that was requested at the
-// time listed. Images that were added later may be missing there, so they stay.
+// keep forgets images that are gone, because another client may pull them again. present is from a list that was
+// requested at the time listed. Images that were added later may be missing there, so they stay.
 func (p *Pulled) keep(present func(id string) bool, listed time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

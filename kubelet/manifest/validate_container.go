@@ -202,7 +202,7 @@ func (c *containerCheck) probes(container *v1.Container, kind model.Kind, at *fi
 		if kind == model.Init {
 			c.add(
 				field.Forbidden(at.Child(name),
-					"an init container runs to its end; one with restartPolicy Always may be probed"))
+					"only an init container with restartPolicy Always can have probes"))
 		}
 		c.probe(container, name, probe, at.Child(name))
 	}
@@ -212,7 +212,7 @@ func (c *containerCheck) probes(container *v1.Container, kind model.Kind, at *fi
 	if kind == model.Init {
 		c.add(
 			field.Forbidden(at.Child("lifecycle"),
-				"an init container has no hooks; one with restartPolicy Always may have them"))
+				"only an init container with restartPolicy Always can have hooks"))
 	}
 	for name, hook := range map[string]*v1.LifecycleHandler{"postStart": container.Lifecycle.PostStart,
 		"preStop": container.Lifecycle.PreStop} {

@@ -47,7 +47,7 @@ func (p *measuredPods) begin(pod *v1.Pod, now time.Time) string {
 	}
 	p.known[pod.UID] = true
 	if pod.Status.Phase != "" && pod.Status.Phase != v1.PodPending {
-		return "sync" // an earlier process started it
+		return "sync" // an earlier process started the pod
 	}
 	p.starting[pod.UID] = now
 	p.m.startedPods.Inc()

@@ -71,8 +71,8 @@ func IsStatic(pod *v1.Pod) bool {
 	return ok && source != SourceAPI
 }
 
-// Restored reports whether the pod is an API server's pod that came from a checkpoint, and that the server has not
-// confirmed yet. Only pods that the server sent have a resource version.
+// Restored reports whether the pod is an API server's pod from a checkpoint that the server has not confirmed yet. Only
+// pods that the server sent have a resource version.
 func Restored(pod *v1.Pod) bool {
 	return pod.Annotations[AnnotationConfigSource] == SourceAPI && pod.ResourceVersion == ""
 }

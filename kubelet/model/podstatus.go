@@ -75,7 +75,7 @@ type ContainerStatus struct {
 
 // Mount is a mount as the runtime reports it.
 type Mount struct {
-	// RecursiveReadOnly says that mounts below it are read-only, too.
+	// RecursiveReadOnly says that mounts below this mount are read-only, too.
 	RecursiveReadOnly bool
 	// ImageRef is the reference of a mounted image, empty for other mounts.
 	ImageRef string
@@ -109,8 +109,8 @@ func (s *PodStatus) ReadySandbox() *SandboxStatus {
 }
 
 // UsableSandbox returns the pod's sandbox, or nil and the reason why it must be replaced (PodSandboxChanged of
-// pkg/kubelet/kuberuntime/util). It must be the only ready one and have the pod's network mode. Without the host's
-// network, it must have an address.
+// pkg/kubelet/kuberuntime/util). A usable sandbox is the only ready one, and has the pod's network mode. Without the
+// host's network, it has an address.
 func UsableSandbox(pod *v1.Pod, status *PodStatus) (sandbox *SandboxStatus, problem string) {
 	ready := 0
 	for i := range status.Sandboxes {

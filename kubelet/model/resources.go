@@ -46,7 +46,8 @@ func podLevel(pod *v1.Pod) v1.ResourceRequirements {
 	return ptr.Deref(pod.Spec.Resources, v1.ResourceRequirements{})
 }
 
-// ContainerResources returns a container's resources. A limit that it lacks is the pod's own (KEP-2837).
+// ContainerResources returns a container's resources. The pod's own limit (KEP-2837) replaces a limit that the
+// container lacks.
 func ContainerResources(pod *v1.Pod, c *v1.Container) v1.ResourceRequirements {
 	own := podLevel(pod).Limits
 	if len(own) == 0 {

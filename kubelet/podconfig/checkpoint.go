@@ -15,7 +15,7 @@ import (
 
 // Checkpoint is the file with the accepted pods, both static pods and pods of the API server. It is a PodList in JSON,
 // which people can read, too. It has statuses, because an ended pod must not start again after a restart without the
-// server. It never has secrets and config maps. Only the file's owner may read it, because it has values of the pods'
+// server. It never has secrets or config maps. Only the file's owner may read it, because it has values of the pods'
 // environments.
 type Checkpoint struct {
 	// Path is the path of the file. A missing directory is created.

@@ -167,7 +167,7 @@ func TestReadyWhileTheReaderIsBehind(t *testing.T) {
 	go func() {
 		defer close(done)
 		for i := 0; ctx.Err() == nil; i++ {
-			_ = m.Set(ctx, "a", []*v1.Pod{pod(fmt.Sprint(i), "one", "")}) // it ends with ctx
+			_ = m.Set(ctx, "a", []*v1.Pod{pod(fmt.Sprint(i), "one", "")}) // Set ends with ctx
 		}
 	}()
 	for len(m.Updates()) < cap(m.Updates()) {

@@ -76,8 +76,8 @@ func sameServer(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// Run requests the URL and sets its pods until ctx ends, and then returns ctx's error. The URL's pods of the checkpoint
-// run on until it answers. So PodConfig.Restore must be called before Run.
+// Run requests the URL and sets its pods until ctx ends, and then returns ctx's error. The URL's pods from the
+// checkpoint run on until the URL answers. So PodConfig.Restore must be called before Run.
 func (u *URLSource) Run(ctx context.Context) error {
 	defer u.opts.client.CloseIdleConnections()
 	u.known.pods = u.config.acceptedFrom(model.SourceHTTP, u.shownURL())

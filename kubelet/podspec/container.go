@@ -14,9 +14,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Container returns the configuration of one container. Its files on disk (hosts file, termination message, subPaths)
-// exist when it returns. The error becomes the container's CreateContainerConfigError, so it names the field, config
-// map, key or path. The files stay until the pod is gone, because a restarted container mounts them.
+// Container returns the configuration of one container. The container's files on disk (hosts file, termination message,
+// subPaths) exist when Container returns. The error becomes the container's CreateContainerConfigError, so it names the
+// field, config map, key or path. The files stay until the pod is gone, because a restarted container mounts them.
 func (g *Generator) Container(ctx context.Context, in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

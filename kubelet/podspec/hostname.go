@@ -20,7 +20,7 @@ type hostName struct {
 	kernel string
 }
 
-// hostName uses the pod's name, hostname, subdomain, setHostnameAsFQDN and hostnameOverride.
+// hostName derives the names from the pod's name, hostname, subdomain, setHostnameAsFQDN and hostnameOverride.
 func (g *Generator) hostName(pod *v1.Pod) (hostName, error) {
 	spec := &pod.Spec
 	if spec.HostnameOverride != nil {

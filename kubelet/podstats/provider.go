@@ -140,7 +140,7 @@ func (p *Provider) addRuntime(ctx context.Context, stats map[types.UID]Pod) erro
 		if !ok {
 			continue
 		}
-		// While a sandbox is replaced there are two: the pod's memory is their sum.
+		// While a sandbox is replaced, the pod has two sandboxes. Its memory is the sum over both sandboxes.
 		of.Memory = plus(of.Memory, workingSet(sandbox.GetLinux().GetMemory()))
 		of.Processes += int64(sandbox.GetLinux().GetProcess().GetProcessCount().GetValue())
 		for _, c := range sandbox.GetLinux().GetContainers() {

@@ -159,7 +159,7 @@ func TestResyncRetryAndAgain(t *testing.T) {
 		want(t, s, "sync a ", "sync a ", "sync a ")
 		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 61 * time.Second, nil }
 		w.Wake("a")
-		tick(62 * time.Second) // the jitter of Resync delays no time that SyncPod gave
+		tick(62 * time.Second) // the jitter of Resync does not delay the time that SyncPod returned
 		want(t, s, "sync a ", "sync a ")
 		s.sync = failing
 		w.Wake("a")

@@ -15,7 +15,7 @@ const (
 	// Length is the number of ids of a pod: 0 to 65535, as processes expect.
 	Length = 1 << 16
 	// first is the first id of pods, above the host's own ids. ranges is the number of ranges in 32 bits, without the
-	// first and the last one. The last one has the id that means "no id".
+	// first and the last one. The last range contains the id that means "no id".
 	first, ranges = Length, 1<<16 - 2
 )
 
@@ -24,7 +24,7 @@ type Manager struct {
 	path string
 
 	mu   sync.Mutex
-	pods map[types.UID]uint32 // the first id of each
+	pods map[types.UID]uint32 // the first id of each pod's range
 }
 
 // Open reads the ranges of pods; a missing file has none. An unreadable file is an error: with new ranges, running pods

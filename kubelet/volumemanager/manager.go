@@ -131,13 +131,14 @@ func writeFiles(path string, files volumekinds.Files, inMemory bool, group *int6
 
 // Mounted is a volume for containers.
 type Mounted struct {
-	// Path is its path on the host, empty for an image.
+	// Path is the volume's path on the host, empty for an image.
 	Path string
 	// Image is the image, nil for any other kind.
 	Image *v1.ImageVolumeSource
-	// ReadOnly says that containers must not write to it.
+	// ReadOnly says that containers must not write to the volume.
 	ReadOnly bool
-	// Managed says that the kubelet made it and may relabel it. A hostPath and a persistent volume are not managed.
+	// Managed says that the kubelet made the volume and may relabel it. A hostPath and a persistent volume are not
+	// managed.
 	Managed bool
 }
 

@@ -17,7 +17,7 @@ import (
 // SubPathRequest is a path in a volume that a container mounts.
 type SubPathRequest struct {
 	Pod *v1.Pod
-	// Container is the container's name, Index the mount's index in it. The bind mount's path has them as its parts.
+	// Container is the container's name, Index the mount's index in it. The bind mount's path ends in Container/Index.
 	Container string
 	Index     int
 	// Volume is the volume's name, Path the path in the volume. Missing directories are made.
