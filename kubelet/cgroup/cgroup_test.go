@@ -120,7 +120,7 @@ func TestPodsGetWhatTheyAskedFor(t *testing.T) {
 		{podOf("b2", "cpu=2", "memory=32Mi"), top + "/burstable/podb2"},
 		{podOf("n", "", ""), top + "/besteffort/podn"},
 	} {
-		for range 2 { // it may be repeated
+		for range 2 { // Ensure may be repeated
 			if got, err := m.Ensure(ctx, c.pod); err != nil || got != c.want || m.Parent(c.pod) != c.want {
 				t.Fatalf("got %s, %v; want %s", got, err, c.want)
 			}

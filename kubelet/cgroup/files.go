@@ -252,7 +252,7 @@ func dirs(top string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it was removed meanwhile
+			return nil // the cgroup was removed meanwhile
 		}
 		if err == nil && entry.IsDir() {
 			found = append(found, path)

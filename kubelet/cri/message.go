@@ -52,7 +52,7 @@ func tail(path string, limit int64) string {
 		return ""
 	}
 	buffer := make([]byte, min(limit, info.Size()))
-	n, _ := file.ReadAt(buffer, max(0, info.Size()-limit)) // an error leaves the bytes that were read
+	n, _ := file.ReadAt(buffer, max(0, info.Size()-limit)) // after an error, the bytes read so far count
 	return string(buffer[:n])
 }
 

@@ -36,8 +36,7 @@ type Monitor struct {
 	errs  map[v1.NodeConditionType]error
 }
 
-// crossing is a threshold that the node is below, since a time. met says that the grace period was over at the last
-// look.
+// crossing records since when the node is below a threshold. met says that the grace period was over at the last look.
 type crossing struct {
 	since time.Time
 	met   bool

@@ -56,7 +56,7 @@ func TestSoftThreshold(t *testing.T) {
 			short, evicts bool
 		}{
 			{0, 400, false, false}, {10 * time.Second, 200, true, false}, {50 * time.Second, 200, true, false},
-			{5 * time.Second, 400, true, false}, // it recovers, so the grace period begins anew
+			{5 * time.Second, 400, true, false}, // the node recovers, so the grace period begins anew
 			{5 * time.Second, 200, true, false}, {59 * time.Second, 200, true, false},
 			{time.Second, 200, true, true},
 		} {

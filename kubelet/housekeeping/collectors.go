@@ -72,7 +72,7 @@ type LogOptions struct {
 type CollectorsOptions struct {
 	Runtime    *cri.Runtime
 	Cache      *pleg.Cache
-	RuntimeErr func() error // why the runtime cannot be used
+	RuntimeErr func() error // why the runtime cannot be used, or nil
 	PodConfig  PodConfig
 	Workers    *podworkers.Workers
 	PodLogsDir string

@@ -71,7 +71,7 @@ func Request(
 		return nil, err
 	}
 	target, err := url.Parse(get.Path)
-	if err != nil || target.Opaque != "" { // not a URL, so all of it is the path
+	if err != nil || target.Opaque != "" { // the text is no URL, so the whole text is the path
 		target = &url.URL{Path: get.Path}
 	}
 	host := cmp.Or(get.Host, ip)

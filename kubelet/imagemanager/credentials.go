@@ -157,7 +157,8 @@ func parseSecret(secret *v1.Secret) ([]login, error) {
 	return logins, nil
 }
 
-// login converts an entry. server is its name in the file: a host, or a URL as older Docker versions wrote it.
+// login converts an entry. server is the registry's name in the file: a host, or a URL as older Docker versions wrote
+// it.
 func (e entry) login(server string) (login, error) {
 	if !strings.HasPrefix(server, "https://") && !strings.HasPrefix(server, "http://") {
 		server = "https://" + server

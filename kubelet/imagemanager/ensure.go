@@ -246,7 +246,7 @@ func cutOff(err error) bool {
 	return code == codes.Canceled || code == codes.DeadlineExceeded || code == codes.Unavailable
 }
 
-// transferred pulls an image.
+// transferred pulls an image, and gets the pulled image's status.
 func (p *Puller) transferred(ctx context.Context, r Request, credentials []credential) outcome {
 	ref, used, errs := p.transfer(ctx, r, credentials)
 	if len(errs) > 0 {

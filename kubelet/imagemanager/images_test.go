@@ -318,7 +318,7 @@ func TestCollect(t *testing.T) {
 	collect(false, "old")
 	s.present = slices.DeleteFunc(s.present, func(i *runtimeapi.Image) bool { return i.GetId() == "old" })
 	free = 0
-	collect(true, "newer") // and the freed space is not enough
+	collect(true, "newer") // the freed space is not enough
 	testutil.Assert(t, slices.Equal(events, []string{"FreeDiskSpaceFailed: Insufficient free disk space on the " +
 		"node's image filesystem (100% of 100 B used). Failed to free sufficient space by deleting unused images " +
 		"(freed 10 bytes). Investigate disk usage, as it could be used by active images, logs, volumes, or other " +

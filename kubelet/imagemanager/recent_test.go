@@ -25,7 +25,7 @@ func (s *slowLists) ListImages(
 	return images, err
 }
 
-// TestRecentOfTwoLists makes a list while another one is under way. The later one stays.
+// TestRecentOfTwoLists makes a list while another list is under way. The later list stays cached.
 func TestRecentOfTwoLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowLists{service: &service{}}

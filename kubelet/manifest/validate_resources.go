@@ -62,7 +62,8 @@ func validateDevices(
 	}
 	limit, limited := r.Limits[name]
 	if request, ok := r.Requests[name]; !limited || ok && request.Cmp(limit) != 0 {
-		errs = append(errs, field.Invalid(at, quantity.String(), "devices need a limit, and a request must equal the limit"))
+		errs = append(errs,
+			field.Invalid(at, quantity.String(), "devices need a limit, and a request must equal the limit"))
 	}
 	return errs
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // PodField returns the value of a field that the downward API has for volumes and environments: metadata.name,
-// .namespace, .uid, .labels and .annotations. The last two may be whole or one key, as in metadata.labels['app']; a
-// missing key is empty. Another field is an errdefs.ErrInvalidArgument.
+// .namespace, .uid, .labels and .annotations. Labels and annotations may be whole, or one key as in
+// metadata.labels['app']. A missing key has an empty value. Another field is an errdefs.ErrInvalidArgument.
 func PodField(pod *v1.Pod, path string) (string, error) {
 	if field, key, ok := subscript(path); ok {
 		return podKey(pod, field, key)

@@ -17,7 +17,7 @@ func RestartPolicyOf(spec *v1.PodSpec, c *v1.Container) v1.ContainerRestartPolic
 // successful init container does not restart.
 func RestartsAfter(spec *v1.PodSpec, c *v1.Container, exitCode int32) bool {
 	if ruleFor(c, exitCode) != nil {
-		return true // every action restarts it
+		return true // every action restarts the container
 	}
 	switch RestartPolicyOf(spec, c) {
 	case v1.ContainerRestartPolicyNever:

@@ -35,7 +35,7 @@ func TestRootHasOneProcessAndOneOwner(t *testing.T) {
 }
 
 // TestLockOfARemovedDirectory: a lock counts only while its file has a path. Otherwise a process that opened the file
-// before RemoveAll would share the directory with the next one.
+// before RemoveAll would share the directory with the next process.
 func TestLockOfARemovedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	file, err := lockIn(dir)
@@ -51,7 +51,7 @@ func TestLockOfARemovedDirectory(t *testing.T) {
 	testutil.Must(t, root.Release())
 }
 
-// TestRootThatIsAMountPoint: the mount is the user's, and stays.
+// TestRootThatIsAMountPoint: RemoveAll leaves a mount point of the user in place.
 func TestRootThatIsAMountPoint(t *testing.T) {
 	if testutil.AsRoot(t) {
 		return

@@ -312,8 +312,8 @@ func TestDelayIsRaisedAfterShutdown(t *testing.T) {
 	testutil.Until(t, "a reload of logind", func() bool { return reloads.Load() > 0 })
 }
 
-// TestShutdownBeginsWhileDelayStays: a shutdown is delayed, and pods end, although logind's delay stays short. It
-// begins while the manager waits for the raised delay, after another shutdown was cancelled.
+// TestShutdownBeginsWhileDelayStays: a shutdown is delayed, and pods end, although logind's delay stays short. The
+// shutdown begins while the manager waits for the raised delay, after another shutdown was cancelled.
 func TestShutdownBeginsWhileDelayStays(t *testing.T) {
 	n := &node{pods: []*v1.Pod{pod("plain", 0, 600)}}
 	service := login1.Start(t, time.Second)

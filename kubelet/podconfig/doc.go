@@ -20,10 +20,10 @@
 //	REMOVE      its source no longer lists it; a new UID under an old name is REMOVE and then ADD
 //	RECONCILE   only its status changed; for a static pod: its mirror pod changed, or the first list came
 //
-// A pod's name belongs to the place that has it: a manifest, a URL or the API server. A pod of that name from another
-// place is refused, and its refusal is reported once. It is accepted as soon as the first place releases the name.
-// Mirror pods are not in the stream, but in PodConfig.MirrorPods: they are the API server's copies of static pods, and
-// never run.
+// A pod's name belongs to the place that lists it first: a manifest, a URL or the API server. A pod of that name from
+// another place is refused, and its refusal is reported once. The pod is accepted as soon as the first place releases
+// the name. Mirror pods are not in the stream, but in PodConfig.MirrorPods: they are the API server's copies of static
+// pods, and never run.
 //
 // # After a restart
 //

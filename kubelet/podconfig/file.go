@@ -131,7 +131,7 @@ func (f *FileSource) scan(ctx context.Context) error {
 		pods = append(pods, f.files[path].pods...)
 		objects.Append(f.files[path].objects)
 	}
-	f.objects.replace(objects) // first: the pods may need them
+	f.objects.replace(objects) // objects first, because the pods may need them
 	return f.config.Set(ctx, model.SourceFile, pods)
 }
 

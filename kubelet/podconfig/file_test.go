@@ -273,8 +273,8 @@ func TestFileWatches(t *testing.T) {
 	testutil.Assert(t, slices.Equal(ops, []PodOperation{Add, Remove}), "received %v", ops)
 }
 
-// TestFileIsReadWithoutNotices: the slow scan finds a directory that was created later, and the content of one that
-// replaced it.
+// TestFileIsReadWithoutNotices: the slow scan finds a directory that was created later, and the content of a directory
+// that replaced it.
 func TestFileIsReadWithoutNotices(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "manifests")

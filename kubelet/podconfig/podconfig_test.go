@@ -112,7 +112,7 @@ func TestPodConfigReady(t *testing.T) {
 	testutil.Assert(t, m.Settled(), "not settled after the pod of b is received")
 }
 
-// TestPodConfigNames: a name belongs to the place that had it first.
+// TestPodConfigNames: a name belongs to the first place that lists it.
 func TestPodConfigNames(t *testing.T) {
 	var refused []string
 	m := New(Options{Refused: func(r Refusal) { refused = append(refused, string(r.Pod.UID)) }})

@@ -134,7 +134,7 @@ func (u *URLSource) get(ctx context.Context) (content []byte, etag string, err e
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	if host := u.opts.Header.Get("Host"); host != "" {
-		request.Host = host // net/http ignores the header
+		request.Host = host // net/http ignores the Host header
 	}
 	if u.etag != "" {
 		request.Header.Set("If-None-Match", u.etag)

@@ -308,7 +308,7 @@ func TestHTTP(t *testing.T) {
 		server *httptest.Server
 		path   string
 		scheme v1.URIScheme
-		want   string // part of why it failed
+		want   string // part of the failure
 		warned string // part of the warning
 	}{
 		{plain, "/ok", v1.URISchemeHTTP, "", ""},

@@ -4,7 +4,7 @@
 //
 // # A new kind
 //
-// Add a file with its Kind. In kinds.go, add the Kind to Kinds and remove its field from the refused ones. TestKinds
-// fails for a field of v1.VolumeSource that is neither listed nor refused, and for an incomplete Kind.
-// TestKindsListsEveryKind fails for a Kind that Kinds does not return.
+// Add a file with its Kind. In kinds.go, add the Kind to Kinds and remove its field from refused. TestKinds fails for a
+// field of v1.VolumeSource that is neither listed nor refused, and for an incomplete Kind. TestKindsListsEveryKind
+// fails for a Kind that Kinds does not return.
 package volumekinds

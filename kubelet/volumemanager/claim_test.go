@@ -65,7 +65,7 @@ func TestClaimOutlivesItsPod(t *testing.T) {
 	testutil.Assert(t, err == nil && found.ReadOnly, "a read-only claim: %+v, %v", found, err)
 }
 
-// TestClaimStaysBound: a claim keeps its volume without the volume's manifest, and takes no other.
+// TestClaimStaysBound: a claim keeps its volume without the volume's manifest, and cannot be bound to another volume.
 func TestClaimStaysBound(t *testing.T) {
 	disk, other := t.TempDir(), t.TempDir()
 	bound := claims{"ns/data": localVolume(disk)}

@@ -12,10 +12,11 @@ import (
 )
 
 // RemoveClaim removes a claim of ClaimsDir with its files. The files stay if the claim is bound to a persistent volume:
-// its entry is a link. The link is removed even while the volume is mounted: a local volume is often a disk, which the
-// node itself keeps mounted. A claim without a persistent volume stays while it is mounted anywhere on the machine,
-// whole or in part. The error is then an errdefs.ErrFailedPrecondition. A missing claim is not an error. A name that is
-// not a valid directory name is an errdefs.ErrInvalidArgument, because the path could be a directory of other claims.
+// the claim's entry is then a link. The link is removed even while the volume is mounted: a local volume is often a
+// disk, which the node itself keeps mounted. A claim without a persistent volume stays while it is mounted anywhere on
+// the machine, whole or in part. The error is then an errdefs.ErrFailedPrecondition. A missing claim is not an error. A
+// name that is not a valid directory name is an errdefs.ErrInvalidArgument, because the path could be a directory of
+// other claims.
 func RemoveClaim(claimsDir, namespace, name string) error {
 	if err := claimElements(namespace, name); err != nil {
 		return err

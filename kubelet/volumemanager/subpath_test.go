@@ -93,7 +93,7 @@ func TestSubPathOfAnUpdatedConfigMap(t *testing.T) {
 	wantFile(t, got, "1") // a container sees the file that it was started with
 	got, err = m.SubPath(request)
 	testutil.Must(t, err)
-	wantFile(t, got, "2") // its restart sees the new one
+	wantFile(t, got, "2") // the restarted container sees the new file
 	points, err := mountPoints(got)
 	testutil.Assert(t, err == nil && len(points) == 1, "mounts at %s: %v, %v; want one", got, points, err)
 }
