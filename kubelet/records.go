@@ -52,6 +52,6 @@ func (k *Kubelet) openRecords(recorder *events.Recorder) (kept records, err erro
 	return kept, err
 }
 
-// finished reports whether no part of a pod is left to run. It reads k.workers at each call, because the pod workers
-// are made after its callers.
+// finished reports whether a known pod has ended and its volumes and cgroup are removed. It reads k.workers at each
+// call, because the pod workers are made after its callers.
 func (k *Kubelet) finished(uid types.UID) bool { return k.workers.Finished(uid) }

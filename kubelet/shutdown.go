@@ -32,5 +32,5 @@ func (k *Kubelet) runShutdown(ctx context.Context) error {
 	})
 }
 
-// gone reports whether nothing of a pod is left.
+// gone reports whether a pod is unknown, or has ended and its volumes and cgroup are removed.
 func (k *Kubelet) gone(uid types.UID) bool { return !k.workers.Has(uid) || k.workers.Finished(uid) }

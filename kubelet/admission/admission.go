@@ -40,8 +40,8 @@ type input struct {
 	Running []*v1.Pod
 	// Pod is the pod to decide on. Static pods have no defaults yet.
 	Pod *v1.Pod
-	// Admitted says that an earlier process admitted the pod. check then skips the node's pressure, labels and taints.
-	// It also skips new fields of the pod, such as from kubectl debug.
+	// Admitted says that an earlier process admitted the pod. check then ignores the node's pressure, features, labels
+	// and taints. It also ignores unsupported fields: kubectl debug may have added them since.
 	Admitted bool
 	// AllowedSysctls is Options.AllowedUnsafeSysctls.
 	AllowedSysctls []string

@@ -8,9 +8,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// actual derives a container's requests and limits from the limits that the runtime reports. The runtime rounds limits,
-// so actual keeps a wanted amount that rounds to the reported limit. It also keeps a memory request, which sets no
-// limit, unless the request equals the limit.
+// actual derives a container's requests and limits from the limits that the runtime reports. Reported limits are
+// rounded, so actual keeps a wanted amount that rounds to the reported limit. It also keeps a memory request, which
+// sets no limit, unless the request equals the limit.
 func actual(wanted v1.ResourceRequirements, now *model.ActualLimits) v1.ResourceRequirements {
 	out := resizable(wanted)
 	request, ok := wanted.Requests[v1.ResourceCPU]

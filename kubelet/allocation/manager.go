@@ -186,8 +186,8 @@ func (m *Manager) AllPending() []types.UID {
 }
 
 // Actuated returns the resources that the runtime has confirmed for a container: from SetActuated, or from its
-// creation. A container of an earlier kubelet-core version has neither record. Then its actual limits count, and spec
-// supplies amounts that the runtime does not report. Known is false if there are no actual limits either.
+// creation. A container that an earlier kubelet-core version created has neither record. Then its actual limits count,
+// and spec supplies amounts that the runtime does not report. Known is false if there are no actual limits either.
 func (m *Manager) Actuated(
 	uid types.UID, spec *v1.Container, container *model.ContainerStatus,
 ) (resources v1.ResourceRequirements, known bool) {

@@ -78,8 +78,8 @@ func (b *Backoff) Fail(key string, failed time.Time) {
 	b.entries[key] = e
 }
 
-// expired says that a key had no failure for twice the longest pause before this one. Its earlier failures then no
-// longer count.
+// expired says that more than twice the longest pause lies between the last call of Fail and a new failure. Earlier
+// failures then no longer count.
 func (b *Backoff) expired(e entry, failed time.Time) bool {
 	return failed.Sub(e.update) > 2*b.opts.Max
 }

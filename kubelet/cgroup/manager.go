@@ -94,7 +94,7 @@ type Manager struct {
 }
 
 // New makes the cgroups of the QoS classes. If New cannot write cgroups, it logs the error. The returned manager then
-// does nothing, and the runtime alone makes the cgroups of pods.
+// does nothing: pods run in cgroups that the runtime alone makes.
 func New(ctx context.Context, opts Options) *Manager {
 	if opts.Unthrottled == nil {
 		opts.Unthrottled = func(*v1.Pod) bool { return false }

@@ -26,7 +26,8 @@ func newSlices(ctx context.Context, mount string) (*sliceTree, error) {
 		return nil, err
 	}
 	if !files.unified {
-		return nil, fmt.Errorf("the systemd cgroup driver needs cgroup v2: %w", errdefs.ErrNotImplemented)
+		return nil, fmt.Errorf("the kubelet core supports the systemd cgroup driver only with cgroup v2: %w",
+			errdefs.ErrNotImplemented)
 	}
 	s := &sliceTree{files: files, systemd: &connection{dial: func(ctx context.Context) (units, error) {
 		return systemd.NewSystemConnectionContext(ctx)

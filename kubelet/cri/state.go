@@ -92,7 +92,7 @@ func (s *State) ask(ctx context.Context) (turned bool, err error) {
 	within, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	answer, err := s.runtime.Status(within, false)
-	if ctx.Err() != nil { // Run's end cancelled the call, so its error does not concern the runtime
+	if ctx.Err() != nil { // the end of Run cancelled the call: err says nothing about the runtime
 		return false, ctx.Err()
 	}
 	if err != nil {

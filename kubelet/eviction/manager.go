@@ -162,8 +162,8 @@ func (m *Manager) graceOf(low threshold, pod *v1.Pod) int64 {
 }
 
 // reclaim removes dead containers and unused images, and returns true. As in the kubelet, it removes nothing and
-// returns false if the node is short of memory or process ids. It does the same for the pods' disk if images have their
-// own disk: the removal would free only logs there.
+// returns false for a signal of memory or process ids, which the removal does not free. It does the same for the pods'
+// disk if images have their own disk: the removal would free only logs there.
 func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bool) bool {
 	onPodsDisk := low == nodefsAvailable || low == nodefsInodesFree
 	if low.condition() != v1.NodeDiskPressure || onPodsDisk && dedicatedImageDisk {

@@ -88,7 +88,7 @@ type threshold struct {
 	signal signal
 	amount amount
 	// soft gives evicted pods a grace period to end. Evictions for a soft threshold begin only after the node was below
-	// the threshold for the time grace.
+	// the threshold for the duration grace.
 	soft  bool
 	grace time.Duration
 	// reclaim is the amount above the threshold at which the reclaiming ends.

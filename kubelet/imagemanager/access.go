@@ -148,7 +148,7 @@ func (a *Access) end(name string) {
 	}
 }
 
-// repositoryOf returns an image's name without tag and digest. It returns a text that is not an image's name unchanged.
+// repositoryOf returns an image's name without tag and digest. It returns any other text unchanged.
 func repositoryOf(name string) string {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {

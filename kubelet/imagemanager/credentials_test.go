@@ -97,7 +97,7 @@ func TestCredentialsByRegistry(t *testing.T) {
 }
 
 // TestPullTriesCredentialsInOrder: a missing secret and a secret of another type are left out. The first login's base64
-// is padded and ends in a newline. The second login's has neither.
+// is padded and ends in a newline. The second login has neither padding nor newline.
 func TestPullTriesCredentialsInOrder(t *testing.T) {
 	encoded := base64.RawStdEncoding.EncodeToString([]byte("old:secret:words"))
 	padded := base64.StdEncoding.EncodeToString([]byte("new:pwd"))

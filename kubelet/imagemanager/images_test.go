@@ -112,7 +112,8 @@ func request(image string, policy v1.PullPolicy) Request {
 	}
 }
 
-// TestImageThatCannotBeInspected: a failed lookup of an image is an event. An invalid name is not sent to the runtime.
+// TestImageThatCannotBeInspected: a failed lookup of an image is recorded as an event. An invalid name is not sent to
+// the runtime.
 func TestImageThatCannotBeInspected(t *testing.T) {
 	for name, want := range map[string]string{"no name": model.ReasonInvalidImageName,
 		"Upper:1": model.ReasonInvalidImageName, "image": model.ReasonImageInspectError} {

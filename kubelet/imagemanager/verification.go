@@ -49,7 +49,7 @@ func prefixOf(entry string) (string, error) {
 	if !wild {
 		return "", fmt.Errorf("%q does not end with /*", entry)
 	}
-	// below has two elements, because docker.io/x would become docker.io/library/x.
+	// below has two elements: with one element, docker.io/x would become docker.io/library/x.
 	const below = "x/x"
 	named, err := reference.ParseNormalizedNamed(prefix + "/" + below)
 	if err != nil {

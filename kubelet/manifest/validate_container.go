@@ -202,7 +202,7 @@ func (c *containerCheck) probes(container *v1.Container, kind model.Kind, at *fi
 		if kind == model.Init {
 			c.add(
 				field.Forbidden(at.Child(name),
-					"only an init container with restartPolicy Always can have probes"))
+					"an init container can have probes only with restartPolicy Always"))
 		}
 		c.probe(container, name, probe, at.Child(name))
 	}
@@ -212,7 +212,7 @@ func (c *containerCheck) probes(container *v1.Container, kind model.Kind, at *fi
 	if kind == model.Init {
 		c.add(
 			field.Forbidden(at.Child("lifecycle"),
-				"only an init container with restartPolicy Always can have hooks"))
+				"an init container can have hooks only with restartPolicy Always"))
 	}
 	for name, hook := range map[string]*v1.LifecycleHandler{"postStart": container.Lifecycle.PostStart,
 		"preStop": container.Lifecycle.PreStop} {

@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Runtime returns a runtime service whose calls are measured, except GetContainerEvents.
+// Runtime returns a runtime service that measures each call of the kubelet core, except GetContainerEvents.
 func (m *Metrics) Runtime(of internalapi.RuntimeService) internalapi.RuntimeService {
 	return measuredRuntime{of, m}
 }

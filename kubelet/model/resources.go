@@ -46,8 +46,8 @@ func podLevel(pod *v1.Pod) v1.ResourceRequirements {
 	return ptr.Deref(pod.Spec.Resources, v1.ResourceRequirements{})
 }
 
-// ContainerResources returns a container's resources. The pod's own limit (KEP-2837) replaces a limit that the
-// container lacks.
+// ContainerResources returns a container's resources. For a limit that the container lacks, they have the pod's own
+// limit (KEP-2837).
 func ContainerResources(pod *v1.Pod, c *v1.Container) v1.ResourceRequirements {
 	own := podLevel(pod).Limits
 	if len(own) == 0 {

@@ -13,8 +13,8 @@ func RestartPolicyOf(spec *v1.PodSpec, c *v1.Container) v1.ContainerRestartPolic
 }
 
 // RestartsAfter reports whether an app or init container restarts after an exit code. The first of its
-// restartPolicyRules that matches decides (KEP-5307), or else its restart policy. The caller must check that a
-// successful init container does not restart.
+// restartPolicyRules that matches decides (KEP-5307), or else its restart policy. A successful init container never
+// restarts: the caller must check for its success first.
 func RestartsAfter(spec *v1.PodSpec, c *v1.Container, exitCode int32) bool {
 	if ruleFor(c, exitCode) != nil {
 		return true // every action restarts the container

@@ -80,7 +80,7 @@ func (g *Generator) hint(ctx context.Context, response *runtimeapi.ContainerEven
 	sandbox := response.GetPodSandboxStatus()
 	uid := types.UID(sandbox.GetMetadata().GetUid())
 	if uid == "" || !g.opts.Runtime.Owns(sandbox.GetLabels()) {
-		return // the event does not name its pod, or the pod belongs to another kubelet
+		return // the pod is unknown until the next list, or belongs to another kubelet
 	}
 	select {
 	case g.hints <- hint{uid: uid, event: response}:

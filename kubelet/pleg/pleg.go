@@ -104,7 +104,7 @@ func (g *Generator) Run(ctx context.Context) {
 				soon = true
 			}
 		case <-timer.C:
-			pause := g.opts.Relist // also after a failure, because only the missed list may show a change
+			pause := g.opts.Relist // also after a failure: the missed list may have a change that no event has
 			if err := g.relist(ctx); err == nil {
 				pause = g.pause()
 			} else if ctx.Err() == nil {

@@ -231,7 +231,7 @@ func (r *runtime) evented() (events chan<- *runtimeapi.ContainerEventResponse, b
 	return in, end
 }
 
-// listedBefore runs a generator until its first list, and then makes the pod a.
+// listedBefore starts a generator, waits for its first list, and then makes the pod a.
 func (r *runtime) listedBefore(t *testing.T) (g *Generator, container, sandbox string) {
 	t.Helper()
 	conn := cri.New(r, nil, "us")

@@ -32,7 +32,7 @@ type Objects struct {
 // NewObjects makes an empty store.
 func NewObjects() *Objects { return &Objects{changes: volumekinds.NewChanges()} }
 
-// Changed returns a channel that receives new, changed and removed objects.
+// Changed returns a channel that delivers new, changed and removed objects.
 func (o *Objects) Changed() <-chan map[volumekinds.Object]bool { return o.changes.Wait() }
 
 // replace sets all objects. Of objects with the same name the last one counts.

@@ -104,8 +104,8 @@ func (w *Workers) Update(pod *v1.Pod) {
 	known.wake()
 }
 
-// Refresh takes a newer object of a known pod if only the pod's status changed. The next step gets the object; Refresh
-// does not wake the worker. Pods that no source names are ignored.
+// Refresh takes a newer object of a known pod. Only the pod's status may have changed. The next step gets the object;
+// Refresh does not wake the worker. Pods that no source names are ignored.
 func (w *Workers) Refresh(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -341,8 +341,8 @@ func (w *Workers) Holders() []*v1.Pod {
 	return holders
 }
 
-// nameFree says whether known may start: no worker and no sandbox of another pod holds its full name. The caller holds
-// mu.
+// nameFree says whether known may start: no other worker holds its full name, and the runtime runs no other pod of that
+// name. The caller holds mu.
 func (w *Workers) nameFree(known *worker) bool {
 	name := model.FullName(known.pod)
 	for uid, other := range w.pods {

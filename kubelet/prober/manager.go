@@ -82,7 +82,7 @@ func New(ctx context.Context, opts Options) *Manager {
 // Wait returns when all probes have ended, after the end of New's context.
 func (m *Manager) Wait() { m.wg.Wait() }
 
-// Changed returns a channel that receives the UIDs of pods with a changed result. The channel has one reader.
+// Changed returns a channel that delivers the UIDs of pods with a changed result. The channel has one reader.
 func (m *Manager) Changed() <-chan types.UID { return m.changed }
 
 // Update starts the probes of running containers, and stops the probes of the others. While the pod is ending, only

@@ -37,7 +37,7 @@ type Kind struct {
 	references func(source *v1.VolumeSource) []reference
 	// Files is the current content of a volume that is a directory of files. A kind has either Files or Mount.
 	Files func(ctx context.Context, in Input, source *v1.VolumeSource) (Files, error)
-	// Mount makes a volume without Files at path. It may be repeated, and never changes existing content.
+	// Mount makes the volume at path, for a kind without Files. It may be repeated, and never changes existing content.
 	Mount func(host Host, path string, pod *v1.Pod, source *v1.VolumeSource) error
 	// describe describes the volume for users.
 	describe func(source *v1.VolumeSource) string

@@ -84,5 +84,5 @@ func (c *Changes) Add(changed Object) {
 	c.waiting <- all
 }
 
-// Wait returns a channel that receives all objects added since the last receive.
+// Wait returns a channel that delivers all objects added since the last receive.
 func (c *Changes) Wait() <-chan map[Object]bool { return c.waiting }
