@@ -196,7 +196,7 @@ func (p *Puller) pull(
 	if before != nil && !before[image.GetId()] {
 		if err := p.opts.Pulled.add(image.GetId()); err != nil {
 			log.G(ctx).WithError(err).WithField("image", name).
-				Warn("pulled image could not be recorded, so garbage collection will keep it")
+				Warn("pulled image could not be recorded, so garbage collection may keep it after a restart")
 		}
 	}
 	r.Record("Pulled", fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.",

@@ -18,6 +18,8 @@ type Pulled struct {
 	mu sync.Mutex
 	// ids have the time when this process added them, zero for ids of earlier processes.
 	ids map[string]time.Time
+	// dirty says that the last write failed.
+	dirty bool
 }
 
 // OpenPulled reads the file at path, a list in JSON. A missing file is an empty list.
@@ -42,12 +44,14 @@ func (p *Pulled) has(id string) bool {
 	return has
 }
 
+// add records an image. After an error, only this process knows the image, and the next add writes the file again. A
+// full disk may have caused the error, so garbage collection must be able to remove the image.
 func (p *Pulled) add(id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, has := p.ids[id]
 	p.ids[id] = time.Now()
-	if has {
+	if has && !p.dirty {
 		return nil
 	}
 	return p.save()
@@ -68,5 +72,7 @@ func (p *Pulled) keep(present func(id string) bool, listed time.Time) error {
 
 // save replaces the file. The caller holds mu.
 func (p *Pulled) save() error {
-	return jsonfile.Save(p.path, "pulled images", slices.Sorted(maps.Keys(p.ids)))
+	err := jsonfile.Save(p.path, "pulled images", slices.Sorted(maps.Keys(p.ids)))
+	p.dirty = err != nil
+	return err
 }

@@ -76,6 +76,21 @@ func TestPullsShareAList(t *testing.T) {
 	})
 }
 
+// TestFailedRecordIsWrittenLater: an image counts as pulled even if the file cannot be written. The next add writes it.
+func TestFailedRecordIsWrittenLater(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "later")
+	path := filepath.Join(dir, "pulled.json")
+	pulled, err := OpenPulled(path)
+	testutil.Must(t, err)
+	testutil.Assert(t, pulled.add("a") != nil, "a file in a missing directory was written")
+	testutil.Assert(t, pulled.has("a"), "a pulled image does not count as pulled")
+	testutil.Must(t, os.Mkdir(dir, 0o700))
+	testutil.Must(t, pulled.add("a"))
+	again, err := OpenPulled(path)
+	testutil.Must(t, err)
+	testutil.Assert(t, again.has("a"), "the file lacks the pulled image")
+}
+
 func TestPulledFileIsBroken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pulled.json")
 	testutil.Must(t, os.WriteFile(path, []byte("{"), 0o600))
