@@ -121,32 +121,56 @@ func parseFile(path string) ([]login, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseSecret(
-		&v1.Secret{Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{v1.DockerConfigJsonKey: text}})
+	return parseConfig(text)
 }
 
 // parseSecret reads the logins of a secret in one of Docker's two formats, the most specific first. Errors do not quote
 // secret data.
 func parseSecret(secret *v1.Secret) ([]login, error) {
+	key, parse := v1.DockerConfigJsonKey, parseConfig
+	if secret.Type == v1.SecretTypeDockercfg {
+		key, parse = v1.DockerConfigKey, parseOldConfig
+	}
+	logins, err := parse(secret.Data[key])
+	if err != nil {
+		return nil, fmt.Errorf("data[%s]: %w", key, err)
+	}
+	return logins, nil
+}
+
+// errNoConfig replaces the error of package json, which may quote secret data.
+var errNoConfig = fmt.Errorf("it is not a Docker configuration in JSON: %w", errdefs.ErrInvalidArgument)
+
+// parseConfig reads the text of Docker's configuration file.
+func parseConfig(text []byte) ([]login, error) {
 	var file struct {
 		Auths map[string]entry `json:"auths"`
 	}
-	key, into := v1.DockerConfigJsonKey, any(&file)
-	if secret.Type == v1.SecretTypeDockercfg {
-		key, into = v1.DockerConfigKey, &file.Auths
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, errNoConfig
 	}
-	if err := json.Unmarshal(secret.Data[key], into); err != nil {
-		return nil, fmt.Errorf("data[%s]: it is not a Docker configuration in JSON: %w", key,
-			errdefs.ErrInvalidArgument)
+	return parseEntries(file.Auths)
+}
+
+// parseOldConfig reads the text of Docker's old configuration file, .dockercfg.
+func parseOldConfig(text []byte) ([]login, error) {
+	var entries map[string]entry
+	if err := json.Unmarshal(text, &entries); err != nil {
+		return nil, errNoConfig
 	}
+	return parseEntries(entries)
+}
+
+// parseEntries converts entries by the registry's name, the most specific first.
+func parseEntries(entries map[string]entry) ([]login, error) {
 	var logins []login
-	for _, server := range slices.Sorted(maps.Keys(file.Auths)) {
-		if file.Auths[server] == (entry{}) {
+	for _, server := range slices.Sorted(maps.Keys(entries)) {
+		if entries[server] == (entry{}) {
 			continue // a credential helper has the login
 		}
-		login, err := file.Auths[server].login(server)
+		login, err := entries[server].login(server)
 		if err != nil {
-			return nil, fmt.Errorf("data[%s]: registry %q: %w: %w", key, server, err, errdefs.ErrInvalidArgument)
+			return nil, fmt.Errorf("registry %q: %w: %w", server, err, errdefs.ErrInvalidArgument)
 		}
 		logins = append(logins, login)
 	}

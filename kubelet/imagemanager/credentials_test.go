@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +130,23 @@ func TestPullTriesCredentialsInOrder(t *testing.T) {
 	var reason *model.ReasonError
 	testutil.Assert(t, errors.As(err, &reason) && reason.Reason == model.ReasonErrImagePull && len(tried) == 2 &&
 		strings.Contains(err.Error(), "access denied"), "tried %v, %v", tried, err)
+}
+
+// TestFilesThatCannotBeRead: the event about a file of the node has its path. It names no field of a secret.
+func TestFilesThatCannotBeRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.json")
+	for content, want := range map[string]string{
+		"s3cr3t": path + ", pulling without them: it is not a Docker configuration in JSON",
+		`{"auths":{"example.org":{"auth":"s3cr3t!"}}}`: path + `, pulling without them: registry "example.org": auth`,
+	} {
+		testutil.WriteFile(t, path, content)
+		r, recorded := request("example.org/image", v1.PullAlways), ""
+		r.Record = func(reason, message string) { recorded += reason + ": " + message }
+		found, err := New(Options{Files: []string{path}}).credentials(r)
+		testutil.Assert(t, err == nil && len(found) == 0, "found %v, %v", found, err)
+		testutil.Assert(t, strings.HasPrefix(recorded, "FailedToReadImagePullCredentials: ") &&
+			strings.Contains(recorded, want) && !strings.Contains(recorded, "s3cr3t"), "recorded %q", recorded)
+	}
 }
 
 func TestSecretsThatCannotBeRead(t *testing.T) {
