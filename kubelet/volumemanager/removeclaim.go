@@ -9,14 +9,15 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 )
 
 // RemoveClaim removes a claim of ClaimsDir with its files. The files stay if the claim is bound to a persistent volume:
 // the claim's entry is then a link. The link is removed even while the volume is mounted: a local volume is often a
 // disk, which the node itself keeps mounted. A claim without a persistent volume stays while it is mounted anywhere on
-// the machine, whole or in part. The error is then an errdefs.ErrFailedPrecondition. A missing claim is not an error. A
-// name that is not a valid directory name is an errdefs.ErrInvalidArgument, because the path could be a directory of
-// other claims.
+// the machine, whole or in part. The error is then an errdefs.ErrFailedPrecondition. The claim also stays if the mounts
+// of a process cannot be read. A missing claim is not an error. A name that is not a valid directory name is an
+// errdefs.ErrInvalidArgument, because the path could be a directory of other claims.
 func RemoveClaim(claimsDir, namespace, name string) error {
 	if err := claimElements(namespace, name); err != nil {
 		return err
@@ -36,7 +37,8 @@ func RemoveClaim(claimsDir, namespace, name string) error {
 }
 
 // checkUnmounted returns an error if a file system is mounted in the directory, because its files are not the claim's.
-// It also returns an error if the directory, or a part of it, is mounted in the mount namespace of any process.
+// It also returns an error if the directory, or a part of it, is mounted in the mount namespace of any process. If the
+// mounts of a process cannot be read, the directory counts as mounted.
 func checkUnmounted(dir string) error {
 	points, err := mountPoints(dir)
 	if err != nil {
@@ -54,7 +56,11 @@ func checkUnmounted(dir string) error {
 		return err
 	}
 	for _, process := range processes {
-		for _, mount := range mountsOf(process) {
+		mounts, err := mountsOf(process)
+		if err != nil {
+			return fmt.Errorf("mounts of process %s: %w", filepath.Base(process), err)
+		}
+		for _, mount := range mounts {
 			if deviceOf(mount) == device && within(mount.Root, root) {
 				return fmt.Errorf("process %s has it mounted at %s: %w", filepath.Base(process), mount.Mountpoint,
 					errdefs.ErrFailedPrecondition)
@@ -65,14 +71,16 @@ func checkUnmounted(dir string) error {
 }
 
 // mountsOf returns the mounts of a process's mount namespace, or none if the process has ended.
-func mountsOf(process string) []*mountinfo.Info {
+func mountsOf(process string) ([]*mountinfo.Info, error) {
 	file, err := os.Open(filepath.Join(process, "mountinfo"))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
+		return nil, nil // EINVAL: the process has ended, and its parent has not waited for it yet
+	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer file.Close()
-	mounts, _ := mountinfo.GetMountsFromReader(file, nil)
-	return mounts
+	return mountinfo.GetMountsFromReader(file, nil)
 }
 
 // inFileSystem returns the device of a directory's file system, and the directory's path from the file system's root.

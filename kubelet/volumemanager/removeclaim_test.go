@@ -1,8 +1,10 @@
 package volumemanager
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -53,6 +55,26 @@ func TestRemoveMountedClaim(t *testing.T) {
 	}
 	testutil.Exists(t, file)
 	testutil.Must(t, RemoveClaim(claims, "ns", "own"))
+}
+
+// TestMountsOfAProcess: only an ended process has no mounts. Any other error is returned, because a mounted claim could
+// be missed.
+func TestMountsOfAProcess(t *testing.T) {
+	mounts, err := mountsOf("/proc/self")
+	testutil.Assert(t, err == nil && len(mounts) > 0, "this process: %v, %v", mounts, err)
+	pid, _ := testutil.StartProcess(t, 0)
+	testutil.Must(t, unix.Kill(pid, unix.SIGKILL)) // the process stays a zombie until the end of the test
+	testutil.Until(t, "a killed process without mounts", func() bool {
+		mounts, err := mountsOf(filepath.Join("/proc", strconv.Itoa(pid)))
+		testutil.Must(t, err)
+		return len(mounts) == 0
+	})
+	unreadable := t.TempDir()
+	mounts, err = mountsOf(unreadable)
+	testutil.Assert(t, err == nil && len(mounts) == 0, "a process without the file: %v, %v", mounts, err)
+	testutil.Must(t, os.Symlink("mountinfo", filepath.Join(unreadable, "mountinfo")))
+	_, err = mountsOf(unreadable)
+	testutil.Assert(t, errors.Is(err, unix.ELOOP), "mounts that cannot be read: %v", err)
 }
 
 // A file system that is mounted in a claim has files that are not the claim's.
