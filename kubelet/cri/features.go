@@ -2,6 +2,7 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/containerd/log"
@@ -43,7 +44,10 @@ func (r *Runtime) features(ctx context.Context, handler string) (*runtimeapi.Run
 // ImageDirectory is the directory where the runtime keeps images, empty if it reports none.
 func (r *Runtime) ImageDirectory(ctx context.Context) string {
 	info, err := r.ImageFsInfo(ctx)
-	if err != nil || len(info.GetImageFilesystems()) == 0 {
+	if err == nil && len(info.GetImageFilesystems()) == 0 {
+		err = errors.New("ImageFsInfo has no image file system")
+	}
+	if err != nil {
 		log.G(ctx).WithError(err).
 			Info("container runtime does not report the directory of its images: eviction uses the pods' disk instead")
 		return ""
