@@ -43,14 +43,15 @@ func (g *Grants[T]) Set(uid types.UID, container string, value T) error {
 	return g.replace(pods)
 }
 
-// Keep drops the grants of pods that do not exist. It returns whether it dropped any.
+// Keep drops the grants of pods that do not exist. It returns whether it dropped any. After an error, all grants stay.
 func (g *Grants[T]) Keep(exists func(types.UID) bool) (dropped bool, err error) {
 	pods := maps.Clone(g.pods)
 	maps.DeleteFunc(pods, func(uid types.UID, _ map[string]T) bool { return !exists(uid) })
 	if len(pods) == len(g.pods) {
 		return false, nil
 	}
-	return true, g.replace(pods)
+	err = g.replace(pods)
+	return err == nil, err
 }
 
 // replace writes the file before the grants change.
