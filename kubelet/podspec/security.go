@@ -2,8 +2,7 @@ package podspec
 
 import (
 	"cmp"
-	"fmt"
-	"os"
+	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -84,15 +83,14 @@ func procPaths(mount *v1.ProcMountType) (masked, readOnly []string) {
 		"/proc/timer_list",
 		"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
 	}
-	// Like interrupts, throttling counters reveal the load of other containers.
-	for cpu := 0; ; cpu++ {
-		dir := fmt.Sprintf("/sys/devices/system/cpu/cpu%d", cpu)
-		if _, err := os.Stat(dir); err != nil {
-			break
-		}
-		if _, err := os.Stat(dir + "/thermal_throttle"); err == nil {
-			masked = append(masked, dir+"/thermal_throttle")
-		}
-	}
+	masked = append(masked, throttling("/")...)
 	return masked, []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+}
+
+// throttling returns the directories of the CPUs' throttling counters. Like interrupts, these reveal the load of other
+// containers. root is the directory with sys. A removed CPU leaves a gap in the numbers.
+func throttling(root string) []string {
+	// The only error is of an invalid pattern.
+	found, _ := filepath.Glob(filepath.Join(root, "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle"))
+	return found
 }

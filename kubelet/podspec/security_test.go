@@ -2,6 +2,8 @@ package podspec
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +131,19 @@ func TestProcMount(t *testing.T) {
 	testutil.Assert(t, unmasked.MaskedPaths != nil && unmasked.ReadonlyPaths != nil &&
 		len(unmasked.MaskedPaths)+len(unmasked.ReadonlyPaths) == 0, "masked %v, read-only %v; want two empty lists",
 		unmasked.MaskedPaths, unmasked.ReadonlyPaths)
+}
+
+// TestThrottlingOfAllCPUs: a removed CPU or one without counters does not hide the counters of later CPUs.
+func TestThrottlingOfAllCPUs(t *testing.T) {
+	root := t.TempDir()
+	cpus := filepath.Join(root, "sys/devices/system/cpu")
+	for _, path := range []string{"cpu0/thermal_throttle", "cpu2", "cpu10/thermal_throttle",
+		"cpufreq/thermal_throttle"} {
+		testutil.Must(t, os.MkdirAll(filepath.Join(cpus, path), 0o755))
+	}
+	got := throttling(root)
+	testutil.Assert(t, slices.Equal(got, []string{filepath.Join(cpus, "cpu0/thermal_throttle"),
+		filepath.Join(cpus, "cpu10/thermal_throttle")}), "got %v", got)
 }
 
 func TestUser(t *testing.T) {
