@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A rig that compiles another checkout replaces the cached binary, and leaves the one that runs.
+// A rig that compiles another checkout replaces the cached binary. The binary of a running test stays as it is.
 func TestLinkedBinaryOutlivesItsReplacement(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir, err := binariesDir(testOptions{})

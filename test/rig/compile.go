@@ -20,12 +20,12 @@ import (
 
 // testBinary is a compiled test package.
 type testBinary struct {
-	Package string // import path without the module's, "." for the module's root
+	Package string // import path below the module's, "." for the module's root
 	Dir     string // the package's directory, where its tests run
 	Path    string // the binary
 	System  bool   // has tests for the installed engine
 	Engine  bool   // has tests that use an engine
-	Only    string // the one test to run; empty runs the plan's
+	Only    string // the only test to run; empty means all tests of the plan
 }
 
 // goPackage is the part of `go list -json` that the rig reads.

@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// insideMain is the rig's half in the namespaces: args is the scratch directory.
+// insideMain is the main function of the second process in the namespaces. args has the path of the scratch directory.
 func insideMain(args []string) int {
 	code, err := inside(args[0])
 	if err != nil {

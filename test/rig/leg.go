@@ -28,9 +28,9 @@ type leg struct {
 	env      rigenv.Env
 	binaries []testBinary
 
-	mu     sync.Mutex // of the fields below, while both halves run
+	mu     sync.Mutex // guards the fields below while both halves run
 	tests  []results.Test
-	second []func() error // runs of the tests that failed
+	second []func() error // second runs of failed tests
 }
 
 // suffix names the leg in its lines, if there are several.
@@ -83,8 +83,8 @@ func furnishLegs(ctx context.Context, legs []*leg, linked string, opts testOptio
 	return nil
 }
 
-// run runs the leg's tests. The tests on the installed engine run beside the others, which are in namespaces and mostly
-// wait. On a slow machine, and with a given number of packages at once, they run after the others.
+// run runs the leg's tests. The tests on the installed engine run beside the tests in namespaces, which mostly wait. On
+// a slow machine, or with -p, the tests on the installed engine run last.
 func (l *leg) run(ctx context.Context, opts testOptions) error {
 	var halves errgroup.Group
 	if l.slow || opts.parallel > 0 {
@@ -220,8 +220,8 @@ func (l *leg) runSystem(ctx context.Context, opts testOptions) error {
 	})
 }
 
-// verdict prints what is wrong with the outcomes, and the count. It returns the exit code. With several legs, a leg
-// without test binaries succeeds, because no package uses an engine.
+// verdict prints unexpected outcomes, and the count. It returns the exit code. With several legs, a leg without test
+// binaries succeeds, because no package uses an engine.
 func (l *leg) verdict(w io.Writer, skips *results.Skips, opts testOptions) int {
 	if l.several && len(l.binaries) == 0 && len(l.tests) == 0 {
 		return 0

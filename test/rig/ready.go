@@ -57,8 +57,8 @@ func hasCompiler(ctx context.Context) error {
 	return nil
 }
 
-// fetchModules brings all modules of the tree into the module cache. Inside, tests that build programs or list packages
-// read more modules than were compiled for the tests at hand.
+// fetchModules brings all modules of the tree into the module cache. In the namespaces, tests that build programs or
+// list packages need more modules than the compilation of the tests has fetched.
 func fetchModules(ctx context.Context) error {
 	root, err := gomod.Root(ctx)
 	if err != nil {

@@ -14,10 +14,11 @@ func TestHasCompiler(t *testing.T) {
 	t.Setenv("CC", "no-such-compiler")
 	err := hasCompiler(t.Context())
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "apt-get install gcc"),
-		"got %v, want what to install", err)
+		"got %v, want the package to install", err)
 }
 
-// A module that is neither cached nor available is refused, and the error says what to do.
+// fetchModules fails for a module that is neither cached nor available. The error names the module and the command that
+// fetches it.
 func TestModulesThatCannotBeFetched(t *testing.T) {
 	dir := t.TempDir()
 	text := "module example\n\ngo 1.26\n\nrequire example.com/missing v1.0.0\n"
@@ -28,7 +29,7 @@ func TestModulesThatCannotBeFetched(t *testing.T) {
 	err := fetchModules(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "run `go mod download`") ||
 		!strings.Contains(err.Error(), "example.com/missing") {
-		t.Errorf("got %v, want the module, and what to do", err)
+		t.Errorf("got %v, want the missing module and the command that fetches it", err)
 	}
 }
 
@@ -42,6 +43,6 @@ func TestReadyEngine(t *testing.T) {
 	testutil.Check(t, readyEngine(t.Context(), []goPackage{none}))
 	err := readyEngine(t.Context(), []goPackage{none, some})
 	if err == nil || !strings.Contains(err.Error(), "start it") || !strings.Contains(err.Error(), "HALF=private") {
-		t.Errorf("got %v, want what to do", err)
+		t.Errorf("got %v, want the advice to start the engine or to set HALF=private", err)
 	}
 }

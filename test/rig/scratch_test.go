@@ -25,9 +25,9 @@ func TestSweepLeavesLockedDirectories(t *testing.T) {
 	if err := killed.lock.Close(); err != nil { // as the kernel does for a killed process
 		t.Fatal(err)
 	}
-	begun := filepath.Join(temp, scratchPrefix+"begun") // another run has made its directory, and no lock so far
+	begun := filepath.Join(temp, scratchPrefix+"begun") // another run has made its directory, but no lock yet
 	testutil.Must(t, os.Mkdir(begun, 0o755))
-	old := filepath.Join(temp, scratchPrefix+"old") // and another run was killed then
+	old := filepath.Join(temp, scratchPrefix+"old") // a run was killed before it made a lock
 	testutil.Must(t, os.Mkdir(old, 0o755))
 	then := time.Now().Add(-2 * time.Hour)
 	testutil.Must(t, os.Chtimes(old, then, then))
@@ -48,7 +48,8 @@ func TestSweepLeavesLockedDirectories(t *testing.T) {
 	}
 }
 
-// TestScratchesBeginTogether begins many runs at once. None takes the directory of another for a killed run's.
+// TestScratchesBeginTogether begins many runs at once. No run takes another run's directory for the directory of a
+// killed run.
 func TestScratchesBeginTogether(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var runs sync.WaitGroup

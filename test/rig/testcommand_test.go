@@ -45,7 +45,7 @@ func TestWhichRunsIncludeTheInstalledEngine(t *testing.T) {
 		{testOptions{bench: "."}, false},
 		{testOptions{run: "TestSystemEngine"}, true},
 		{testOptions{run: "^TestSystem"}, true},
-		{testOptions{run: "TestRegistry"}, false}, // it would only be skipped there
+		{testOptions{run: "TestRegistry"}, false}, // on the installed engine, it would only be skipped
 	} {
 		testutil.Equal(t, test.opts.system(), test.want, "%+v", test.opts)
 	}
@@ -92,7 +92,7 @@ func TestWithoutControllers(t *testing.T) {
 	}
 }
 
-// skipRecorder keeps what a test is skipped with.
+// skipRecorder keeps the message of a skip.
 type skipRecorder struct {
 	testing.TB
 	text *string

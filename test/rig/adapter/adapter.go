@@ -32,7 +32,7 @@ const (
 type Options struct {
 	// Env is the rig that the server runs in, see rigenv.Require.
 	Env rigenv.Env
-	// Flags come after the ones that New chooses and win over them.
+	// Flags follow New's own flags on the command line, and override them.
 	Flags []string
 	// Environ is added to the environment, as NAME=value.
 	Environ []string
@@ -40,7 +40,7 @@ type Options struct {
 
 // Server is one criadapter with its directories. Its methods must not be called concurrently.
 type Server struct {
-	// Dir holds all files of this server, on a shared mount; tests may put their own beside them. Close removes it.
+	// Dir has all files of this server, on a shared mount. Tests may add files to it. Close removes it.
 	Dir string
 	// Endpoint is the address of the CRI socket, unix:///….
 	Endpoint string
@@ -59,7 +59,7 @@ type Server struct {
 
 	opts    Options
 	network network
-	front   *front // nil without clients that need it
+	front   *front // nil until Clients starts it
 	process *process.Process
 }
 
@@ -120,7 +120,7 @@ func (s *Server) prepare() error {
 // CNIConfig is the path of the one CNI configuration in CNIConfDir: bridge, host-local and portmap.
 func (s *Server) CNIConfig() string { return filepath.Join(s.CNIConfDir, "10-test.conflist") }
 
-// flags is the command line.
+// flags are all flags of the program. Options.Flags come last, so they win.
 func (s *Server) flags() []string {
 	return slices.Concat([]string{
 		"--container-runtime-endpoint=" + s.Endpoint,
@@ -222,7 +222,7 @@ func (s *Server) Stop(ctx context.Context) error {
 		err = s.process.Exit()
 	}
 	if err != nil {
-		return fmt.Errorf("adapter: the end of criadapter: %w; the end of its log:\n%s", err, s.LogTail())
+		return fmt.Errorf("adapter: stop criadapter: %w; the end of its log:\n%s", err, s.LogTail())
 	}
 	return nil
 }
@@ -234,8 +234,8 @@ func (s *Server) Kill() {
 	}
 }
 
-// Close stops the program, closes the connections, and removes the server's network and directories. It does not touch
-// pods and images. Callers remove them first, because others use the engine too.
+// Close stops the program, closes the connections, and removes the server's network and directories. It leaves pods and
+// images in the engine, because other servers may use the same engine. Callers remove their own pods first.
 func (s *Server) Close(ctx context.Context) error {
 	return errors.Join(s.Stop(ctx), s.disconnect(ctx), s.remove())
 }

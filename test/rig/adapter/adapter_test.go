@@ -19,12 +19,12 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// roleVar makes the test binary play the server's program, in one of the roles below.
+// roleVar is the environment variable that makes the test binary stand in for criadapter, in one of the roles below.
 const roleVar = "ADAPTER_TEST_ROLE"
 
 const (
 	roleServe    = "serve"    // answers, ends with status 0 on SIGTERM
-	roleRefuse   = "refuse"   // says why and exits at once
+	roleRefuse   = "refuse"   // prints a reason and exits at once
 	roleStubborn = "stubborn" // answers, ignores SIGTERM
 	roleDirty    = "dirty"    // answers, ends with status 3 on SIGTERM
 )
@@ -48,7 +48,7 @@ func play(role string, flags []string) int {
 			endpoint = value
 		}
 	}
-	os.Remove(endpoint) // a killed predecessor leaves it
+	os.Remove(endpoint) // a killed predecessor leaves its socket
 	socket, err := net.Listen("unix", endpoint)
 	if err != nil {
 		fmt.Println(err)
@@ -128,7 +128,7 @@ func TestRestart(t *testing.T) {
 	version()
 }
 
-// A program that refuses to start is reported at once, with what it said.
+// Start returns at once if the program refuses to start, and its error has the output of the program.
 func TestStartRefused(t *testing.T) {
 	s := NewForTest(t, playOptions(t, roleRefuse))
 	begin := time.Now()

@@ -12,7 +12,7 @@ import (
 // Answers fails unless a pod's address works: the pod's network stack must refuse a connection to port 1. No program in
 // the pod may listen on that port.
 func Answers(ip string) error {
-	if _, err := netip.ParseAddr(ip); err != nil { // an empty address would be this machine's
+	if _, err := netip.ParseAddr(ip); err != nil { // with an empty address, DialTimeout would reach this machine
 		return fmt.Errorf("the pod has no address: %w", err)
 	}
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second)

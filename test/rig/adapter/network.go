@@ -16,7 +16,7 @@ import (
 // which only one server can do.
 type network struct {
 	number int
-	// claim is that directory, or empty if there is none to give back.
+	// claim is the path of that directory, or empty if this network has claimed no number.
 	claim string
 }
 

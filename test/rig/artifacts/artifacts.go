@@ -18,8 +18,8 @@ import (
 // Empty is the media type of an artifact without a configuration.
 const Empty types.MediaType = "application/vnd.oci.empty.v1+json"
 
-// New returns an artifact whose configuration has this type. The files are given as names, each followed by its
-// content.
+// New returns an artifact whose configuration has the media type config. files are names, each followed by the content
+// of the file.
 func New(t testing.TB, config types.MediaType, files ...string) v1.Image {
 	t.Helper()
 	artifact := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), config)

@@ -23,8 +23,8 @@ type Plugins struct {
 	Dir string
 }
 
-// Files of the directory. realPlugins leads to the real plugins. orderFile exists between Begin and End. callsFile has
-// a line for each call between Begin and End, and a later Begin adds to it.
+// Files in Plugins.Dir. realPlugins is a link to the directory of the real plugins. orderFile exists between Begin and
+// End. callsFile has a line for each call between Begin and End. A later Begin adds to callsFile.
 const (
 	realPlugins = "real"
 	orderFile   = "order"
@@ -48,7 +48,7 @@ const (
 // Faults returns all faults.
 func Faults() []string { return []string{CrashBefore, CrashAfter, Garbage, ErrorAfter, Hang, Twice} }
 
-// order says how calls go wrong.
+// order is the content of orderFile. Percent of the calls go wrong, each with one of Faults.
 type order struct {
 	Seed    uint64
 	Percent int
@@ -82,7 +82,7 @@ func (p Plugins) Begin(seed uint64, percent int, faults ...string) error {
 	if err != nil {
 		return err
 	}
-	// Renamed into place: a plugin must not read half of it.
+	// A rename makes the whole file appear at once, because a plugin may read it at any time.
 	temporary := filepath.Join(p.Dir, orderFile+".new")
 	if err := os.WriteFile(temporary, text, 0o644); err != nil {
 		return err

@@ -24,7 +24,7 @@ func TestDraw(t *testing.T) {
 		testutil.Must(t, err)
 		if bad := made[Hang] + made[Garbage]; bad+made["none"] != calls || bad < 30 || bad > 90 || made[Hang] == 0 ||
 			made[Garbage] == 0 {
-			t.Errorf("of %d calls, 30%% of which go wrong: %v", calls, made)
+			t.Errorf("%d calls, of which 30%% should go wrong: %v", calls, made)
 		}
 		testutil.Must(t, plugins.End())
 		fault, err := plugins.draw()

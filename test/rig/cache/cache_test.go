@@ -53,7 +53,7 @@ func TestFillAtOnceAgrees(t *testing.T) {
 		done.Go(func() {
 			_, err := Fill(t.Context(), "tool", func(_ context.Context, dir string) error {
 				together.Done()
-				together.Wait() // all make the entry before the first is finished
+				together.Wait() // all calls write before the first call returns
 				return os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o644)
 			})
 			testutil.Check(t, err)

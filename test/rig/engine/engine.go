@@ -57,7 +57,8 @@ type Engine struct {
 // maxDir is the longest Dir: the kernel allows 107 characters for a socket's path, including the engine's longest name.
 const maxDir = 107 - len("/exec/containerd/containerd.sock.ttrpc")
 
-// These times end steps of an engine that hangs. A step that works takes a few seconds, and a minute on a slow machine.
+// These timeouts bound the steps of an engine that hangs. A step usually takes a few seconds, and a minute on a slow
+// machine.
 const (
 	startTimeout  = 5 * time.Minute
 	removeTimeout = 5 * time.Minute

@@ -116,8 +116,9 @@ func TestFailedStartShowsTheLog(t *testing.T) {
 	env := rigenv.Require(t)
 	e := newEngine(t, env, map[string]any{"storage-driver": "none-such"})
 	err := e.Start(t.Context())
-	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "none-such"), "error %v, want one with the log", err)
-	testutil.Assert(t, e.PID() == 0, "it still has a process")
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "none-such"),
+		"error %v, want the engine's log in it", err)
+	testutil.Assert(t, e.PID() == 0, "the engine still has a process")
 }
 
 func TestStartEndsWithItsContext(t *testing.T) {
@@ -127,7 +128,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	cancel()
 	err := e.Start(ctx)
 	testutil.Assert(t, err != nil, "started under a cancelled context")
-	testutil.Assert(t, e.PID() == 0, "it still has a process")
+	testutil.Assert(t, e.PID() == 0, "the engine still has a process")
 }
 
 // TestSignalWithoutDockerd sends nothing, in particular not to the test's own process group.
@@ -139,15 +140,15 @@ func TestSignalWithoutDockerd(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	env := rigenv.Env{Dockerd: "/bin/true"}
 	_, err := New(Options{Env: env})
-	testutil.Assert(t, err != nil, "accepted without a directory")
+	testutil.Assert(t, err != nil, "New accepts Options without a directory")
 	_, err = New(Options{Env: env, Dir: "/tmp/" + strings.Repeat("x", maxDir)})
-	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "TMPDIR"), "with a long path: %v, want what to do",
-		err)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "TMPDIR"),
+		"with a long path: %v, want the advice to set TMPDIR", err)
 	_, err = New(Options{Dir: t.TempDir(), Env: rigenv.Env{Dockerd: "/nowhere/dockerd"}})
-	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "install"), "without a dockerd: %v, want what to do",
-		err)
+	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "install"),
+		"without a dockerd: %v, want the advice to install an engine", err)
 	env.Engine = "30-nonesuch"
 	_, err = New(Options{Dir: t.TempDir(), Env: env})
 	testutil.Assert(t, err != nil && strings.Contains(err.Error(), "29-containerd"),
-		"another name: %v, want the names there are", err)
+		"unknown engine: %v, want the names of all engines", err)
 }

@@ -19,7 +19,7 @@ const Installed = "installed"
 type Variant struct {
 	// Name is its name in ENGINE.
 	Name string
-	// CgroupV2 says that it runs where only cgroup v2 is mounted.
+	// CgroupV2 says that the engine runs where only cgroup v2 is mounted.
 	CgroupV2 bool
 	// release is the build of its programs, nil for the installed ones.
 	release func() build.Release

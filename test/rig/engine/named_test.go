@@ -22,7 +22,7 @@ func TestNamed(t *testing.T) {
 	}
 	for _, name := range []string{"29", "system", "x/dockerd"} {
 		if v, err := Named(name); err == nil || !strings.Contains(err.Error(), "29-overlay2") {
-			t.Errorf("%q: %+v, %v; want an error with the names that there are", name, v, err)
+			t.Errorf("%q: %+v, %v; want an error with the names of all engines", name, v, err)
 		}
 	}
 }
@@ -70,6 +70,6 @@ func TestEngineIsTheNamedOne(t *testing.T) {
 	testutil.Assert(t, contentStore == snapshotter, "images in containerd: %v, want %v", snapshotter, contentStore)
 	_, err = os.Stat("/sys/fs/cgroup/cgroup.controllers")
 	if v2 := err == nil; variant.CgroupV2 && (!v2 || answer.Info.CgroupVersion != "2") {
-		t.Errorf("version 2 alone is mounted: %v; the engine says version %s", v2, answer.Info.CgroupVersion)
+		t.Errorf("cgroup v2 alone is mounted: %v; the engine reports cgroup version %s", v2, answer.Info.CgroupVersion)
 	}
 }

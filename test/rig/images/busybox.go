@@ -36,7 +36,7 @@ nogroup:x:65534:
 )
 
 // readUserland returns the files of a small root file system with a shell: busybox with its applets as hard links (so
-// that hiding /bin/ls hides only ls), pgrep, ipcs, and the libraries of the three. Installs what the host lacks, see
+// that hiding /bin/ls hides only ls), pgrep, ipcs, and the libraries of the three. It installs missing tools, see
 // Packages.
 func (h Host) readUserland(ctx context.Context) ([]entry, error) {
 	tools, err := h.programs(ctx)
@@ -54,8 +54,8 @@ func (h Host) readUserland(ctx context.Context) ([]entry, error) {
 	}, tools, applets), nil
 }
 
-// readTools returns programs of the host, which are put into bin, with the libraries of them all. Installs what the
-// host lacks, see Packages.
+// readTools returns programs of the host, for the directory bin of an image, and all libraries of these programs. It
+// installs missing tools, see Packages.
 func readTools(ctx context.Context, tools []Tool) ([]entry, error) {
 	if err := Packages(ctx, tools...); err != nil {
 		return nil, err

@@ -93,7 +93,7 @@ func openOrMake(cacheDir, key string, make func() (map[string]v1.Image, error)) 
 	if err := os.Rename(temp, dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	// ErrExist: another process was faster, and what it made is the same.
+	// ErrExist means that another process has made the same layout meanwhile.
 	return open(dir)
 }
 

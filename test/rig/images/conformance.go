@@ -140,7 +140,7 @@ func (k *kitchen) specs() error {
 	return nil
 }
 
-// pause takes the sandbox image that is built into criadapter: a program that waits, and ends when it is asked to.
+// pause takes the sandbox image that is built into criadapter. Its program waits for a signal to end.
 func (k *kitchen) pause() error {
 	archive, err := pause.Archive(k.architecture)
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"slices"
 )
 
-// errStatic is the error for a program without libraries. Such a program is of no use in an image in which tests hide
-// single programs.
+// errStatic is the error for a static program. The shell of a static busybox would run applets that a test has hidden.
 var errStatic = errors.New("is static")
 
 // hostProgram is a dynamically linked program of the host with all that it needs to run elsewhere.

@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// madeAt is the time that every file and image carries: one content, one digest, on every machine and day.
+// madeAt is the time of every file and image. With a fixed time, equal content has the same digest on every machine and
+// day.
 var madeAt = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // entry is one file of a layer: its tar header, and the content of a regular file.

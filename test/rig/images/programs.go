@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 )
 
-// sources are this package's own files: the programs to compile, and the recipes, whose change makes a cache stale.
+// sources are this package's own files: the programs to compile, and the recipes. A change of any of them makes cached
+// images stale.
 //
 //go:embed *.go program/*/main.go
 var sources embed.FS

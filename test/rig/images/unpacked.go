@@ -76,7 +76,7 @@ func hostRelease() string {
 	return release
 }
 
-// unpackPackage puts the files of a Debian package into dir, without its scripts being run.
+// unpackPackage puts the files of a Debian package into dir, without running the package's scripts.
 func unpackPackage(ctx context.Context, name, dir string) error {
 	temp, err := os.MkdirTemp("", "debian-package-")
 	if err != nil {

@@ -32,7 +32,7 @@ func engine(t *testing.T, device string) (host string) {
 			w.WriteHeader(http.StatusNotFound)
 			answer = map[string]any{"message": "network bridge not found"}
 		}
-		_ = json.NewEncoder(w).Encode(answer) // the client reports what is missing
+		_ = json.NewEncoder(w).Encode(answer) // the client reports an incomplete answer
 	})}
 	t.Cleanup(func() { server.Close() })
 	go func() { _ = server.Serve(listener) }() // ends with Close

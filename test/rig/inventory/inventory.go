@@ -73,7 +73,7 @@ func LeftByContainerd(env rigenv.Env) func(kind, name string) bool {
 
 func (i Inventory) add(kind, name string) { i[kind] = append(i[kind], name) }
 
-// Kinds are all kinds of two inventories.
+// Kinds returns the kinds of both inventories in alphabetical order.
 func Kinds(a, b Inventory) []string {
 	both := maps.Clone(a)
 	maps.Copy(both, b)

@@ -35,7 +35,7 @@ func (o object) set(name string, value any) error {
 }
 
 // editSpec removes from an OCI runtime spec (config.json) all that needs CAP_SYS_RESOURCE. It removes the time
-// namespace if the runtime does not support it; knowsTime is only called for a spec with one.
+// namespace if the runtime does not support it; knowsTime is only called for a spec with a time namespace.
 func editSpec(data []byte, knowsTime func() bool) ([]byte, error) {
 	var spec, process, linux object
 	if err := json.Unmarshal(data, &spec); err != nil {

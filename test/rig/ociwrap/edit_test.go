@@ -44,7 +44,7 @@ func TestEditSpec(t *testing.T) {
 }
 
 func TestEditSpecAsksForTimeOnlyWhenNeeded(t *testing.T) {
-	ask := func() bool { t.Error("runc was asked, at a few milliseconds a container"); return true }
+	ask := func() bool { t.Error("editSpec runs runc, which takes milliseconds for each container"); return true }
 	_, err := editSpec([]byte(`{"linux":{"namespaces":[{"type":"pid"}]}}`), ask)
 	testutil.Must(t, err)
 }
@@ -53,7 +53,7 @@ func TestEditSpecRefuses(t *testing.T) {
 	for _, spec := range []string{``, `[]`, `{"process":[]}`, `{"process":{"oomScoreAdj":"x"}}`,
 		`{"linux":{"namespaces":{}}}`} {
 		got, err := editSpec([]byte(spec), knows)
-		testutil.Assert(t, err != nil, "%q: made %s of it", spec, got)
+		testutil.Assert(t, err != nil, "%q is accepted and becomes %s", spec, got)
 	}
 }
 
@@ -64,9 +64,10 @@ func TestEditProcess(t *testing.T) {
 }
 
 func TestHasTimeNamespace(t *testing.T) {
-	testutil.Assert(t, hasTimeNamespace([]byte(`{"linux":{"namespaces":["pid","time"]}}`)), "a runc that lists it")
+	testutil.Assert(t, hasTimeNamespace([]byte(`{"linux":{"namespaces":["pid","time"]}}`)),
+		"a runc with time namespaces is taken for one without")
 	if hasTimeNamespace([]byte(`{"linux":{"namespaces":["pid"]}}`)) || hasTimeNamespace([]byte("unknown command")) {
-		t.Error("a runc that does not")
+		t.Error("a runc without time namespaces is taken for one with them")
 	}
 }
 

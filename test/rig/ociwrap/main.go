@@ -61,7 +61,7 @@ func nextOnPath(name string) (string, error) {
 	return "", fmt.Errorf("no %s on PATH besides this program", name)
 }
 
-// rewrite replaces a file's content with what edit makes of it, keeping its mode.
+// rewrite passes a file's content through edit, and writes the result back with the same mode.
 func rewrite(path string, edit func([]byte) ([]byte, error)) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

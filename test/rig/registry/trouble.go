@@ -116,7 +116,7 @@ type corruptWriter struct {
 	begun bool
 }
 
-// Write passes data on, changed once.
+// Write passes data on, and flips a bit in the first byte of the body.
 func (c *corruptWriter) Write(data []byte) (int, error) {
 	if !c.begun && len(data) > 0 {
 		c.begun = true

@@ -10,7 +10,7 @@ import (
 const maxAgain = 10
 
 // maxFlaky is the number of flaky tests of one engine in a run that may still succeed. More tests do not fail by
-// chance. On a slow machine, programs are often late, and maxAgain counts instead.
+// chance. On a slow machine, programs are often late, so maxAgain is the limit.
 const maxFlaky = 3
 
 // Again returns, by package, the failed top-level tests that run a second time, alone, at most maxAgain. A flaky test

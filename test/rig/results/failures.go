@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The part of a test's failures that a summary shows: the lines of a long output, such as a server's log, stay away.
+// The limits of a test's failures in a summary, which omits further lines of a long output, such as a server's log.
 const (
 	maxFailureLines  = 12
 	maxMessageLines  = 3

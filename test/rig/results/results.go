@@ -77,7 +77,7 @@ func (p *Package) Read(events io.Reader, output io.Writer) error {
 	for lines := bufio.NewReader(events); ; {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
-			_, _ = io.WriteString(output, p.Line(line)) // the results do not depend on it
+			_, _ = io.WriteString(output, p.Line(line)) // a failed write does not change the results
 		}
 		if err == io.EOF {
 			return nil

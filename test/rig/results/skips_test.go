@@ -51,7 +51,7 @@ func FuzzParseSkips(f *testing.F) {
 		for _, key := range skips.Stale(nil) {
 			pkg, name, ok := strings.Cut(key, " ")
 			testutil.Assert(t, ok && len(skips.Unlisted([]Test{{Package: pkg, Name: name, Outcome: Skip}})) <= 0,
-				"entry %q does not stand for its test", key)
+				"the list does not allow the skip that its entry %q names", key)
 		}
 	})
 }

@@ -103,7 +103,7 @@ type Env struct {
 	// program.
 	Mode string
 	// Registration says how private engines know the OCI runtime: RegistrationShim, RegistrationDaemonJSON, or empty,
-	// which means RegistrationDaemonJSON. A test for one of the two sets it for an engine of its own.
+	// which means RegistrationDaemonJSON. A test that needs a certain registration sets it for an engine of its own.
 	Registration string
 	// DockerHost is the engine's address, unix:///….
 	DockerHost string
@@ -112,8 +112,8 @@ type Env struct {
 	// Dockerd is the engine's program. RuntimeWrapper is the OCI runtime that this machine's engines need to start
 	// privileged containers; empty where plain runc works. Package test/rig/engine uses both.
 	Dockerd, RuntimeWrapper string
-	// OCIRuntime is the program criadapter-oci, a runtime of the private engine. Its directory and
-	// ../libexec/criadapter have its other names, as a package installs them. Empty on the installed engine.
+	// OCIRuntime is the program criadapter-oci, a runtime of the private engine. Links with its other names are beside
+	// it and in ../libexec/criadapter, as in an installed package. Empty on the installed engine.
 	OCIRuntime string
 	// NegativeOOM says that a negative oom_score_adj takes effect in a container. It is false without CAP_SYS_RESOURCE.
 	// The private engine then accepts a negative value and the container gets 0. The installed engine fails to start

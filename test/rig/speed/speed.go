@@ -41,8 +41,8 @@ func medianOf(measure func() (time.Duration, error)) (time.Duration, error) {
 	return took[len(took)/2], nil
 }
 
-// Check fails the test if something took longer than limit, which is for a usual machine. If the start of a program
-// takes longer than usual at present, the limit is as many times longer. Call it right after what it judges.
+// Check fails the test if took exceeds limit, which is for a usual machine. If the start of a program takes longer than
+// usual at present, the limit grows by the same factor. Call Check right after the measured operation.
 func Check(t testing.TB, what string, took, limit time.Duration) {
 	t.Helper()
 	if took <= limit {
@@ -57,7 +57,7 @@ func Check(t testing.TB, what string, took, limit time.Duration) {
 	}
 }
 
-// scale returns a limit for a machine on which the start of a program takes that long.
+// scale returns a limit for a machine on which the start of a program takes the time start.
 func scale(limit, start time.Duration) time.Duration {
 	return max(limit, time.Duration(float64(limit)*float64(start)/float64(usualStart)))
 }

@@ -25,14 +25,15 @@ func TestCPUTimeIsWhatAProcessUses(t *testing.T) {
 	used, err := CPUTime([]int{idle.Process.Pid})
 	testutil.Assert(t, err == nil && used <= time.Second, "a sleeping process used %v, %v", used, err)
 	both, err := CPUTime([]int{os.Getpid(), idle.Process.Pid})
-	testutil.Assert(t, err == nil && both >= after, "both used %v, %v, one of them %v", both, err, after)
+	testutil.Assert(t, err == nil && both >= after,
+		"both processes used %v, %v; this process alone used %v", both, err, after)
 }
 
 func TestMemoryOf(t *testing.T) {
 	got, err := MemoryOf([]int{os.Getpid()})
 	testutil.Assert(t, err == nil && got.RSSAnon > 0 && got.RSS >= got.RSSAnon, "got %+v, %v", got, err)
 	twice, err := MemoryOf([]int{os.Getpid(), os.Getpid()})
-	testutil.Assert(t, err == nil && twice.RSS >= got.RSS*3/2, "twice that is %+v, %v", twice, err)
+	testutil.Assert(t, err == nil && twice.RSS >= got.RSS*3/2, "one process counted twice is %+v, %v", twice, err)
 }
 
 // Engine finds a child only if both its name and its parent match.

@@ -1,5 +1,5 @@
 // Package build builds Docker Engines by module name and keeps their programs in the cache (see package
-// test/rig/cache). A distribution has packages of only one engine, and an old one.
+// test/rig/cache). A distribution has packages of only one version of the engine, often an old one.
 package build
 
 import (
@@ -21,7 +21,7 @@ import (
 type Release struct {
 	// version is the version that the engine reports.
 	version string
-	// programs are in the order in which they are built. Other programs that the engine needs are the installed ones.
+	// programs are in the order of their builds. The engine takes all other programs that it needs from this machine.
 	programs []program
 }
 
@@ -100,7 +100,7 @@ func (r Release) Build(ctx context.Context, progress io.Writer) (string, error) 
 	})
 }
 
-// key names the release's cache entry, by all its programs.
+// key names the release's cache entry by the versions of all its programs.
 func (r Release) key() string {
 	parts := []string{"engine", r.version}
 	for _, p := range r.programs {

@@ -19,8 +19,8 @@ type Stress struct {
 
 const stressName = "containerd-stress"
 
-// The program raises its limit of open files to this number when it starts. Without CAP_SYS_RESOURCE, it panics. It
-// needs only a few open files, so the build asks for none.
+// containerd-stress raises its limit of open files to this number when it starts, and panics without CAP_SYS_RESOURCE.
+// It needs only a few open files. So the build sets the number to 0, and the limit stays as it is.
 const openFiles, noOpenFiles = "rlimit := uint64(100000)", "rlimit := uint64(0)"
 
 // NewStress returns containerd-stress. The first call needs the Go module proxy.
