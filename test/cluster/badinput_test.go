@@ -39,7 +39,7 @@ func unknownVolume(s *scene) {
 	s.nothingRuns()
 }
 
-// rejected waits until a pod has failed for a reason, with about in its message.
+// rejected waits until a pod has failed with this reason, and with about in its message.
 func (s *scene) rejected(name, reason, about string) {
 	s.Helper()
 	s.until(name, func(pod *v1.Pod) error {
@@ -97,7 +97,7 @@ spec:
 	s.nothingRuns()
 }
 
-// badURL shows that a misbehaving manifest URL does no harm: its own pods stay as they are, and other pods run.
+// badURL shows that a misbehaving manifest URL does no harm: the URL's pods stay as they are, and other pods run.
 func badURL(s *scene) {
 	const hang, garbage, good = 0, 1, 2
 	var mood atomic.Int32

@@ -148,7 +148,7 @@ func (s *scene) event(object, reason string) v1.Event {
 			}
 			seen = append(seen, event.Reason)
 		}
-		return fmt.Errorf("there are only %v", seen)
+		return fmt.Errorf("the only events are %v", seen)
 	})
 	return found
 }

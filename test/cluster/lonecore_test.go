@@ -15,8 +15,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/adapter"
 )
 
-// loneCore is a kubelet core beside the node's kubelet core and on the same criadapter: a core leaves the pods of
-// others alone.
+// loneCore is a second kubelet core on the criadapter of the node. Neither kubelet core touches the other's pods.
 type loneCore struct {
 	scene *scene
 	// owner is the owner label of its pods. It is also the node's name, unless flags set another.
@@ -89,7 +88,7 @@ func (c *loneCore) containers() map[string]string {
 // runs fails unless the static pod with this name runs.
 func (c *loneCore) runs(pod string) error {
 	if now := c.containers(); now[pod+"-"+c.owner] == "" {
-		return fmt.Errorf("there are only %v", now)
+		return fmt.Errorf("only these pods run: %v", now)
 	}
 	return nil
 }

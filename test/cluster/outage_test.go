@@ -128,7 +128,8 @@ func (s *scene) running() map[string]string {
 	return containers
 }
 
-// sameContainers checks that the containers of before still run. Containers of other pods may have been added.
+// sameContainers checks that the containers in before still run, without a restart. Containers of other pods may have
+// been added.
 func (s *scene) sameContainers(before map[string]string) {
 	s.Helper()
 	now := s.running()

@@ -64,7 +64,7 @@ spec:
 	s.ready("pod/shell")
 	s.prints("from the other", "logs", "shell", "-c", "other")
 	_, err := s.run(s.Context(), nil, "logs", "--previous", "shell", "-c", "other")
-	testutil.Assert(s, err != nil, "a log of a container that never was")
+	testutil.Assert(s, err != nil, "logs --previous succeeds for a container without an earlier attempt")
 }
 
 func execAndCopy(s *scene) {
@@ -123,7 +123,7 @@ func runShortCommands(s *scene) {
 			return nil
 		})
 	}
-	_ = group.Wait() // each has reported for itself
+	_ = group.Wait() // each call has reported its own error
 }
 
 // tooLate is in criadapter's error for a container that ends between the kubelet's check and the attach.

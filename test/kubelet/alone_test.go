@@ -11,7 +11,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// refused starts a second kubelet core on the node's runtime. That core must end by itself with an error that has want.
+// refused starts a second kubelet core on the node's runtime. That core must end by itself with an error that contains
+// want.
 func (n *node) refused(want string, flags ...string) {
 	n.t.Helper()
 	args := append([]string{

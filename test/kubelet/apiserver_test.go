@@ -116,7 +116,7 @@ func (c *clusterNode) end(pod *v1.Pod) {
 	})
 }
 
-// conditionOf is a condition of a pod, nil where it has none of that type.
+// conditionOf returns the condition of this type, or nil if the pod has none.
 func conditionOf(pod *v1.Pod, kind v1.PodConditionType) *v1.PodCondition {
 	return model.FindCondition(pod.Status.Conditions, kind)
 }

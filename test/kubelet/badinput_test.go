@@ -68,7 +68,7 @@ func TestSeveralDocuments(t *testing.T) {
 	}
 }
 
-// TestTwoPodsOfOneName runs the first and refuses the second until the first is gone.
+// TestTwoPodsOfOneName runs the first pod, and refuses the second until the first is gone.
 func TestTwoPodsOfOneName(t *testing.T) {
 	n := newNode(t)
 	n.write("m.yaml", simple("twin", "echo first; sleep 1000"))

@@ -38,7 +38,7 @@ func (n *node) command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, n.program, args...)
 }
 
-// person runs a command to its end.
+// person runs a kubelet-core command to its end, with stdin as its input.
 func (n *node) person(stdin string, args ...string) (stdout, stderr string, code int) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
@@ -250,7 +250,7 @@ func TestExecTerminal(t *testing.T) {
 	sized("44 122")
 	typed("sleep 1000\n")
 	time.Sleep(300 * time.Millisecond)
-	typed("\x03exit 5\n") // the interrupt goes to the container's terminal, not to us
+	typed("\x03exit 5\n") // the interrupt goes to the container's terminal, not to this process
 	ended := testutil.Go(cmd.Wait)
 	select {
 	case err := <-ended:

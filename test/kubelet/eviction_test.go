@@ -30,7 +30,7 @@ spec:
     volumeMounts: [{name: scratch, mountPath: /scratch}]
 `
 
-// bindHungry gives the node such a pod.
+// bindHungry gives the node a hungry pod.
 func (c *clusterNode) bindHungry(name, does, volume, limits string) *v1.Pod {
 	return c.bind(strings.NewReplacer("NAME", name, "DOES", does, "VOLUME", volume, "LIMITS", limits).Replace(hungry))
 }
@@ -188,7 +188,7 @@ spec:
 	second := n.evicts(modest, low)
 	a, b := status(first, "main").State.Terminated.FinishedAt, status(second, "main").State.Terminated.FinishedAt
 	testutil.Assert(t, !b.Before(&a),
-		"the pod that uses no more than it requested ended at %v, before the other at %v", b, a)
+		"the pod within its requests ended at %v, before the other pod, which ended at %v", b, a)
 	event := n.eventOf(n.name, "EvictionThresholdMet")
 	testutil.Assert(t, event.Message == "Attempting to reclaim memory", "event %q", event.Message)
 	n.showsRefused(pod("refused", "0", ""), "The node had condition: [MemoryPressure].")

@@ -52,9 +52,9 @@ type node struct {
 	name, manifests, logs, root string
 	// ip is the kubelet's --node-ip.
 	ip string
-	// flags are added to the kubelet's.
+	// flags are further flags of the kubelet.
 	flags []string
-	// environment is added to the kubelet's.
+	// environment has further variables of the kubelet, NAME=value.
 	environment []string
 
 	program string
@@ -88,7 +88,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// newNode starts a node with short periods. Flags are added to the kubelet's.
+// newNode starts a node with short periods. flags are further flags of the kubelet.
 func newNode(t *testing.T, flags ...string) *node {
 	t.Helper()
 	n := prepareNode(t, flags...)
@@ -328,7 +328,7 @@ func (n *node) find(name string) (*v1.Pod, error) {
 	return nil, fmt.Errorf("there is no pod %s", name)
 }
 
-// replaced waits until the node has one pod, which is not the given one any more and is ready. It returns that pod.
+// replaced waits until the node has a single pod, which is ready and is not old. It returns that pod.
 func (n *node) replaced(old *v1.Pod) *v1.Pod {
 	n.t.Helper()
 	var found *v1.Pod
@@ -405,7 +405,7 @@ func (n *node) eventOf(pod, reason string) v1.Event {
 			}
 			seen = append(seen, event.Reason)
 		}
-		return fmt.Errorf("there are only %v", seen)
+		return fmt.Errorf("the only events are %v", seen)
 	})
 	return found
 }

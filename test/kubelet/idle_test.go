@@ -41,7 +41,7 @@ func TestIdlePodCostsListsAlone(t *testing.T) {
 				}
 			}
 			testutil.Assert(t, after["StreamPodSandboxes"] != before["StreamPodSandboxes"],
-				"the garbage collection, each two seconds, lists nothing: %v", after)
+				"the garbage collection, which runs every two seconds, lists nothing: %v", after)
 			n.killContainers(id(pod, "main"))
 			n.restarted("pod", "main", 1)
 		})

@@ -21,7 +21,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestPullPolicies pulls a present image again, or not, as the policy says.
+// TestPullPolicies: the pull policy decides whether a present image is pulled again.
 func TestPullPolicies(t *testing.T) {
 	n := newNode(t)
 	n.run("first", "sleep 1000")
@@ -88,7 +88,7 @@ func TestPrivateImages(t *testing.T) {
 	testutil.Assert(t, strings.Contains(event.Message, "already present"), "last: %q", event.Message)
 }
 
-// some is a runtime that lists only some images, so that the images of other tests stay.
+// some is a runtime that lists only the named images, so that the images of other tests stay.
 type some struct {
 	internalapi.ImageManagerService
 	names []string
@@ -101,7 +101,8 @@ func (s some) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([
 	}), err
 }
 
-// TestImagesAreCollected removes an unused image from the runtime when the disk is full, and keeps one that a pod uses.
+// TestImagesAreCollected removes an unused image from the runtime when the disk is full, and keeps an image that a pod
+// uses.
 func TestImagesAreCollected(t *testing.T) {
 	n := newNode(t)
 	n.run("pod", "sleep 1000")
@@ -125,7 +126,7 @@ func TestImagesAreCollected(t *testing.T) {
 		Disk: full,
 	})
 	if err := collector.Collect(t.Context()); err == nil || !strings.Contains(err.Error(), "deleting unused images") {
-		t.Errorf("one small image does not empty a disk, but the collector says %v", err)
+		t.Errorf("one small image cannot make room on a full disk, but the collector returns %v", err)
 	}
 	for name, want := range map[string]bool{used: true, unused: false} {
 		answer, err := runtime.Images.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: name}, false)

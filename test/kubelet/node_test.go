@@ -34,10 +34,11 @@ func TestNodeLimits(t *testing.T) {
 	_, err = fmt.Sscanf(string(text), "MemTotal: %d kB", &total)
 	testutil.Must(t, err)
 	got = n.podCgroup("/kubepods", memoryLimit)
-	testutil.Assert(t, got == fmt.Sprint((total-1<<20)<<10), "all pods may have %s bytes of %d kB", got, total)
+	testutil.Assert(t, got == fmt.Sprint((total-1<<20)<<10),
+		"the memory limit of all pods is %s bytes, and the machine has %d kB", got, total)
 }
 
-// TestCredentialFile pulls with the credentials in the node's own file, and not without.
+// TestCredentialFile: a pull succeeds only with the credentials in the node's own file.
 func TestCredentialFile(t *testing.T) {
 	n := newNode(t)
 	testutil.Require(t, n.env.AuthRegistry != "", "the rig has no registry that asks for credentials")
@@ -52,7 +53,8 @@ func TestCredentialFile(t *testing.T) {
 	n.ready("pod")
 }
 
-// TestRuntimeClass runs a pod with the handler that it names, and refuses one that the runtime does not have.
+// TestRuntimeClass runs a pod with the handler that it names, and refuses a pod whose handler the runtime does not
+// have.
 func TestRuntimeClass(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000", "runtimeClassName: runc"))

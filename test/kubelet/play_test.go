@@ -31,7 +31,7 @@ func (n *node) playArgs(command string, args ...string) []string {
 	}, args...)
 }
 
-// playFile writes the file of a play.
+// playFile writes the manifests of a play to a file, and returns its path.
 func (n *node) playFile(text string) string {
 	n.t.Helper()
 	file := filepath.Join(n.dir, "play.yaml")
@@ -39,7 +39,7 @@ func (n *node) playFile(text string) string {
 	return file
 }
 
-// play begins a play of a text.
+// play begins a play of the manifests in text.
 func (n *node) play(text string, args ...string) (*output, *exec.Cmd, <-chan error) {
 	n.t.Helper()
 	return n.playFiles(append(args, n.playFile(text))...)

@@ -29,7 +29,7 @@ func TestPodmanManifests(t *testing.T) {
 	rows, err := podman.Report("../../docs/reports/podman-manifests.md")
 	testutil.Must(t, err)
 	for name := range rows {
-		testutil.Assert(t, manifests[name] != "", "the report has %s, and podman's tests have not", name)
+		testutil.Assert(t, manifests[name] != "", "the report has the manifest %s, which podman's tests lack", name)
 	}
 	for name, text := range manifests {
 		row, known := rows[name]

@@ -14,7 +14,7 @@ func (n *node) evented(want int) {
 }
 
 // TestRuntimeEvents follows the runtime's event stream. Without the stream the kubelet falls back to lists, and it uses
-// the stream again when that is back.
+// the stream again when the stream is back.
 func TestRuntimeEvents(t *testing.T) {
 	criadapterOnly(t)
 	n := newNode(t)
@@ -28,7 +28,7 @@ func TestRuntimeEvents(t *testing.T) {
 	n.evented(1)
 }
 
-// TestNoRuntimeEvents notices a dead container without events, by lists.
+// TestNoRuntimeEvents: without events, the kubelet notices a dead container in its lists.
 func TestNoRuntimeEvents(t *testing.T) {
 	n := newNode(t, "--no-runtime-events")
 	pod := n.run("pod", "sleep 1000")

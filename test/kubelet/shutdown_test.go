@@ -14,8 +14,9 @@ import (
 	"github.com/criadapter/criadapter/test/login1"
 )
 
-// TestNodeShutdown ends pods when logind announces a shutdown, critical ones last. The shutdown goes on after that.
-// Meanwhile the node is not ready, and it takes no pods until the shutdown is cancelled. The bus is a real one.
+// TestNodeShutdown ends pods when logind announces a shutdown, critical ones last. The shutdown goes on when all pods
+// have ended. Meanwhile the node is not ready, and it takes no pods until the shutdown is cancelled. The D-Bus is a
+// real one.
 func TestNodeShutdown(t *testing.T) {
 	n := prepareClusterNode(t, "--shutdown-grace-period", "10m", "--shutdown-grace-period-critical-pods", "5m")
 	machine := login1.Start(t, time.Hour)

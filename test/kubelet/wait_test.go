@@ -24,7 +24,7 @@ func eventually(t testing.TB, what string, check func() error) {
 	testutil.EventuallyWithin(t, patience, what, check)
 }
 
-// wantText wants a text to have a part.
+// wantText returns an error unless text contains part.
 func wantText(text, part string) error {
 	if !strings.Contains(text, part) {
 		return fmt.Errorf("it lacks %q:\n%s", part, text)
@@ -44,7 +44,7 @@ func fileHas(t testing.TB, path, want string) {
 	})
 }
 
-// stays checks for a while that nothing changes.
+// stays repeats check for the time during, and fails the test at the first error.
 func stays(t testing.TB, what string, during time.Duration, check func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(during); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {

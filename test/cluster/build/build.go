@@ -52,7 +52,7 @@ const (
 	etcd       = "go.etcd.io/etcd/server/v3"
 )
 
-// kubelet is the name of the program that has several releases.
+// kubelet is the name of the program that can be built in several releases.
 const kubelet = "kubelet"
 
 // program is a program to build: its name, its module's directory in test/cluster/tools, its import path, linker flags
@@ -84,14 +84,14 @@ func programs() []program {
 }
 
 // stamps returns the linker flags that set the version of a Kubernetes program. The programs of a cluster check each
-// other's version. The commit is made up, because a module does not have it.
+// other's version. The commit is made up, because a module does not contain its commit.
 func stamps(version string) string {
 	const variable = "k8s.io/component-base/version."
 	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	values := [][2]string{
 		{"gitVersion", version}, {"gitMajor", numbers[0]}, {"gitMinor", numbers[1]},
 		{"gitCommit", "module-" + version}, {"gitTreeState", "clean"},
-		{"buildDate", "1970-01-01T00:00:00Z"}, // the same program whenever it is built
+		{"buildDate", "1970-01-01T00:00:00Z"}, // a fixed date, so that each build makes the same program
 	}
 	var flags strings.Builder
 	for _, value := range values {

@@ -7,7 +7,7 @@ type Calico struct {
 	Node, MountNS, Plugin, Installer, Controllers, CheckStatus string
 	// Portmap and Bandwidth are plugins that Calico's image has beside its own.
 	Portmap, Bandwidth string
-	// Module is the directory of the module. The programs leave it empty, and CalicoModule returns it.
+	// Module is the directory of Calico's module. WithKubeadm leaves it empty, see CalicoModule.
 	Module string
 }
 

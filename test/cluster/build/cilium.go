@@ -5,7 +5,7 @@ import "context"
 // Cilium are the paths of Cilium's programs, of the program that fills the templates of its chart, and of its module.
 type Cilium struct {
 	Agent, Debug, Health, Plugin, Mount, Sysctls, Operator, Helm string
-	// Module is the directory of the module. The programs leave it empty, and CiliumModule returns it.
+	// Module is the directory of Cilium's module. WithKubeadm leaves it empty, see CiliumModule.
 	Module string
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // The modules of the add-ons, and their versions. CoreDNS has the version that kubeadm of Version installs, and
-// Flannel's version is in test/cluster/tools/flannel. Flannel's own plugin is not served as a module. So the plugin is
-// from the last containernetworking/plugins that had it.
+// Flannel's version is in test/cluster/tools/flannel. Flannel's own plugin is not served as a module. The plugin here
+// is from the last release of containernetworking/plugins that had a plugin for Flannel.
 const (
 	coreDNS         = "github.com/coredns/coredns"
 	coreDNSVersion  = "v1.14.2"

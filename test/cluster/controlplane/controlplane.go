@@ -219,8 +219,8 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	return c.startControllers(ctx)
 }
 
-// KillAPIServer ends the API server as a crash would. It also ends the scheduler and the controllers, which would end
-// without an API server.
+// KillAPIServer ends the API server as a crash would. It also ends the scheduler and the controllers, because they
+// would end by themselves without an API server.
 func (c *ControlPlane) KillAPIServer() {
 	for _, one := range []*process.Process{c.apiServer, c.scheduler, c.controllers} {
 		one.Kill()
@@ -285,7 +285,7 @@ func (c *ControlPlane) get(ctx context.Context, url string) error {
 	return nil
 }
 
-// Failure returns an error for each program that has ended, programs that KillAPIServer ended included. It returns nil
+// Failure returns an error for each program that has ended, including programs that KillAPIServer ended. It returns nil
 // if all run.
 func (c *ControlPlane) Failure() error {
 	var errs []error

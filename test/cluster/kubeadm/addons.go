@@ -50,9 +50,9 @@ func (t *trial) applyAddon(ctx context.Context, name string, daemonSets ...strin
 	return nil
 }
 
-// tryAddon applies an add-on, and runs a script in each pod of its DaemonSet user in the namespace default. drivers are
-// the add-on's other DaemonSets, each NAMESPACE/NAME. tryAddon deletes the pods of user first, so that the drivers can
-// still unmount volumes and release claims.
+// tryAddon applies an add-on, and runs a script in each pod of the DaemonSet user, which the add-on has in the
+// namespace default. drivers are the add-on's other DaemonSets, each NAMESPACE/NAME. tryAddon deletes the pods of user
+// first, so that the drivers can still unmount volumes and release claims.
 func (t *trial) tryAddon(ctx context.Context, name, user, script string, drivers ...string) error {
 	if err := t.applyAddon(ctx, name, append(drivers, "default/"+user)...); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (t *trial) networkPolicy(ctx context.Context) error {
 	return t.removeAddon(ctx, networkRouter)
 }
 
-// onEach runs a script in the pods of a DaemonSet of the namespace default. It must succeed on both nodes.
+// onEach runs a script in the pods of a DaemonSet of the namespace default. The script must succeed on both nodes.
 func (t *trial) onEach(ctx context.Context, app, script string) error {
 	_, err := t.each(ctx, "app="+app, "sh", "-ec", script)
 	return err

@@ -57,8 +57,8 @@ func each(networks []network, part func(network) string) string {
 	return strings.Join(parts, ",")
 }
 
-// configure returns shell commands that give a machine its addresses and routes in these networks. Duplicate addresses
-// are not looked for, so that an address can be used at once.
+// configure returns shell commands that give a machine its addresses and routes in these networks. Duplicate address
+// detection is off, so that an address can be used at once.
 func configure(networks []network, ip func(network) string) string {
 	var script strings.Builder
 	script.WriteString("ip link set eth0 up\n")

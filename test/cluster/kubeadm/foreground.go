@@ -83,13 +83,13 @@ func startKeeper(ctx context.Context) error {
 	if err = errors.Join(err, lines.Close()); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // fails only when it has ended
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // fails if the keeper has ended
 	defer stop()
 	if _, err := io.Copy(os.Stdout, progress); err != nil {
 		return err
 	}
 	if _, err := os.Stat(kubeconfigFile); err != nil {
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // the keeper's log says how it ended
 		return fmt.Errorf("the cluster did not come up: %s has more, and the nodes' logs are beside it", logFile)
 	}
 	return cmd.Process.Release()
@@ -159,7 +159,7 @@ func removeLeft() error {
 	return errors.Join(append(errs, removeState(p.Dir))...)
 }
 
-// welcome says what to type.
+// welcome prints the commands with which a user reaches the cluster.
 func welcome() error {
 	machines, err := runningNodes()
 	if err != nil {

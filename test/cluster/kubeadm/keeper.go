@@ -39,7 +39,7 @@ type keeper struct {
 // keep brings the cluster of the plan up, keeps it until ctx ends, and removes it.
 func keep(ctx context.Context) error {
 	for _, fd := range []int{fdListener, fdProgress} {
-		unix.CloseOnExec(fd) // the machines must not have them
+		unix.CloseOnExec(fd) // the machines must not inherit the descriptor
 	}
 	lock, err := takeLock()
 	if err != nil {
@@ -135,7 +135,7 @@ func (k *keeper) boot(ctx context.Context) error {
 	return nil
 }
 
-// openAPI forwards the port of 127.0.0.1 to the API server, and writes the files that people need.
+// openAPI forwards the port of 127.0.0.1 to the API server, and writes the files for the cluster's users.
 func (k *keeper) openAPI(ctx context.Context) error {
 	listener, err := net.FileListener(os.NewFile(fdListener, "listener"))
 	if err != nil {
@@ -188,7 +188,7 @@ func keepJournals(ctx context.Context, machines map[string]*debian.Machine) {
 	}
 }
 
-// keepLogs is keepJournals for the cluster that runs.
+// keepLogs is keepJournals for the running cluster.
 func keepLogs(ctx context.Context) error {
 	machines, err := runningNodes()
 	if err == nil {
@@ -197,7 +197,7 @@ func keepLogs(ctx context.Context) error {
 	return err
 }
 
-// runningNodes returns the machines of the cluster that runs.
+// runningNodes returns the machines of the running cluster.
 func runningNodes() (map[string]*debian.Machine, error) {
 	pids, err := program.ReadJSON[map[string]int](nodesFile)
 	if err != nil {

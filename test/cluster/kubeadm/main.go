@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// keepFlag makes the process the keeper. It is not for people.
+// keepFlag makes the process the keeper. Only startKeeper sets it.
 const keepFlag = "keep"
 
 // options are the command line.
@@ -31,7 +31,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.BoolVar(&o.keep, keepFlag, false, "for the program itself")
+	flag.BoolVar(&o.keep, keepFlag, false, "internal: be the keeper of a cluster")
 	flag.BoolVar(&o.down, "down", false, "remove the cluster")
 	flag.BoolVar(&o.check, "check", false, "bring a cluster up, try it step by step, and remove it")
 	flag.BoolVar(&o.certified, "certified", false,
@@ -102,7 +102,7 @@ func run(ctx context.Context, o options) error {
 	return removeAll(ctx)
 }
 
-// extras are the programs that not every cluster has.
+// extras are the programs that only some clusters need.
 func (o options) extras() (build.Extras, error) {
 	network, err := podNetworkOf(o.network, o.family)
 	extras := network.extras
@@ -171,7 +171,7 @@ func (o options) steps() ([]step, error) {
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("-run %q: no step of such a cluster has such a name", o.run)
+		return nil, fmt.Errorf("-run %q: this cluster has no step of that name", o.run)
 	}
 	return chosen, nil
 }

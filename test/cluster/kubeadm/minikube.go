@@ -10,8 +10,8 @@ import (
 )
 
 // minikubeStart has minikube make a cluster of the machine itself. minikube finds the programs in its cache and
-// downloads none. --force makes it accept a newer Kubernetes than it knows. The settings of kubelet and kubeadm let
-// them run on cgroup v1.
+// downloads none. --force makes it accept a newer Kubernetes than it knows. With the values of --extra-config, the
+// kubelet and kubeadm run on cgroup v1.
 const minikubeStart = "/mnt/minikube start --driver=none --container-runtime=docker --force" +
 	" --install-addons=false --kubernetes-version=" + build.Version + " --image-repository=" + registryAddress +
 	" --wait=all --extra-config=kubelet.fail-cgroupv1=false" +

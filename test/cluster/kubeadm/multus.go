@@ -42,7 +42,7 @@ func (t *trial) multus(ctx context.Context) error {
 	return t.eachMachine(ctx, "test ! -e "+multusConfig)
 }
 
-// multusManifest takes the image from the registry, and has Multus remove its configuration in the end.
+// multusManifest takes the image from the registry, and has Multus remove its configuration when it ends.
 func multusManifest(text string) string {
 	text = imageOf(text, "multus-cni")
 	return regexp.MustCompile(`(?m)^( +- )"--multus-conf-file=auto"`).

@@ -29,7 +29,7 @@ type podNetwork struct {
 	daemon []string
 	// families are the families of addresses that it can have here.
 	families []string
-	// enforces says that it enforces NetworkPolicies. In clusters of the other add-ons, kube-router's firewall enforces
+	// enforces says that the add-on enforces NetworkPolicies. With any other add-on, kube-router's firewall enforces
 	// them.
 	enforces bool
 	// extras are its programs. parts are the cache keys of everything else that it needs.
@@ -83,7 +83,7 @@ var podNetworks = map[string]podNetwork{
 // podNetworkNames lists the names for texts.
 func podNetworkNames() string { return strings.Join(slices.Sorted(maps.Keys(podNetworks)), " or ") }
 
-// podNetworkOf returns an add-on for a family of addresses. The default is Flannel if it can have the family, and else
+// podNetworkOf returns an add-on for a family of addresses. The default is Flannel for IPv4 alone, and otherwise
 // kube-router.
 func podNetworkOf(name, family string) (podNetwork, error) {
 	usual := networkFlannel
@@ -122,7 +122,7 @@ func flannelManifest(_ context.Context, p plan) (string, error) {
 }
 
 // adaptFlannel takes the images from the registry. The plugin is an older one (see package test/cluster/build) and
-// knows version 0.4.0 of CNI.
+// supports at most version 0.4.0 of CNI.
 func adaptFlannel(text string) string {
 	text = imageOf(text, "flannel[a-z-]*")
 	return strings.ReplaceAll(text, `"cniVersion": "1.0.0"`, `"cniVersion": "0.4.0"`)

@@ -29,7 +29,7 @@ const stepNetworkPolicy = "NetworkPolicy"
 // programs in a node's kernel. minikube's own network has IPv4 alone.
 const stepMinikube = "Minikube"
 
-// leavesOut reports whether a step is not for the options' cluster.
+// leavesOut reports whether a cluster with these options cannot run a step.
 func (o options) leavesOut(step string) bool {
 	switch step {
 	case stepNetworkPolicy:
@@ -260,7 +260,7 @@ func (t *trial) addresses(ctx context.Context) error {
 	return nil
 }
 
-// isFrom checks that there is one address in each of the cluster's pod networks, in the order of the networks.
+// isFrom checks that addresses has one address from each of the cluster's pod networks, in the order of the networks.
 func (t *trial) isFrom(addresses string) error {
 	all, networks := strings.Fields(addresses), t.plan.networks()
 	if len(all) != len(networks) {

@@ -87,7 +87,7 @@ func Start(ctx context.Context, opts Options) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// path makes a new directory in the cluster's own.
+// path makes a new directory in the cluster's directory.
 func (c *Cluster) path(name string) (string, error) {
 	path := filepath.Join(c.dir, name)
 	return path, os.Mkdir(path, 0o755)

@@ -21,7 +21,7 @@ const (
 // group is a set of tests that do not pass on a runtime for the same cause.
 type group struct {
 	Runtime string `json:"runtime"`
-	// Cause is why, in one sentence.
+	// Cause says in one sentence why the tests do not pass.
 	Cause   string   `json:"cause"`
 	Outcome outcome  `json:"outcome"`
 	Tests   []string `json:"tests"`
@@ -58,7 +58,8 @@ func parseList(text []byte) (list, error) {
 	return all, nil
 }
 
-// expected returns the outcome that a test should have on a runtime, and the cause if it is not to pass.
+// expected returns the outcome that a test should have on a runtime, and the listed cause of an outcome other than a
+// pass.
 func (l list) expected(runtime, test string) (outcome, string) {
 	for _, g := range l {
 		for _, name := range g.Tests {

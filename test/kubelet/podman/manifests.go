@@ -1,5 +1,5 @@
-// Package podman reads the manifests of podman's own tests of `podman kube play`. It also reads the report of what
-// `kubelet-core play` does with them. The manifests are string variables in a Go file of podman's module.
+// Package podman reads the manifests of podman's own tests of `podman kube play`. It also reads the report of how
+// `kubelet-core play` runs them. The manifests are string variables in a Go file of podman's module.
 package podman
 
 import (

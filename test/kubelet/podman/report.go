@@ -12,7 +12,7 @@ const Module = "github.com/containers/podman/v5"
 
 // Row is a line of the report.
 type Row struct {
-	// With are manifests that are played together with the manifest.
+	// With names other manifests, which are played together with the row's manifest.
 	With []string
 	// Outcome begins with "runs", "waits" or "refused".
 	Outcome string
@@ -23,8 +23,9 @@ type Row struct {
 // code matches the text between backquotes.
 var code = regexp.MustCompile("`([^`]+)`")
 
-// Report reads the rows of the report, by name of manifest. The columns are the manifest, others that are played with
-// it, podman's outcome and kubelet-core's. Text between backquotes in the last column must be in the output.
+// Report reads the rows of the report, by name of manifest. The columns are the manifest, the other manifests that are
+// played with it, the outcome in podman, and the outcome in kubelet-core. Text between backquotes in the last column
+// must be in the output.
 func Report(path string) (map[string]Row, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
