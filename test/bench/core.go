@@ -31,7 +31,7 @@ type core struct {
 
 	cancel context.CancelFunc
 	ended  chan struct{}
-	err    error // of Run, to be read after ended
+	err    error // the error of Run; read it only after ended is closed
 }
 
 // startCore starts a kubelet core with its defaults, but without a crash back-off and with a quick garbage collection.

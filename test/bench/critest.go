@@ -32,7 +32,7 @@ func critestFiles() []string {
 		"image_listing_benchmark_data.json"}
 }
 
-// critestData is the content of such a file.
+// critestData is the content of a file that a benchmark writes.
 type critestData struct {
 	OperationsNames []string
 	Datapoints      []struct {

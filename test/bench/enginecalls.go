@@ -28,8 +28,8 @@ func (c *engineCalls) print(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w,
-		"A start with %d pods of two containers took %d engine calls, and all were listed %.2f s after the "+
-			"engine had listed them; engine calls of %d relists and statuses: %d %v, of as many "+
+		"A start with %d pods of two containers took %d engine calls. criadapter listed all pods %.2f s after the "+
+			"engine had listed them. Engine calls of %d relists with statuses: %d %v, of as many "+
 			"ListContainerStats: %d %v.\n\n",
 		allPods, c.Start, c.Ready, relistsCounted, sum(c.Relist), c.Relist, sum(c.Stats), c.Stats)
 }
@@ -90,7 +90,7 @@ func (b *bench) restartBehind(ctx context.Context, engine string) error {
 	return s.waitRelist(ctx, allPods)
 }
 
-// byName counts the calls since the last look, by method and path.
+// byName counts the calls since the last Take, by method and path.
 func byName(p *enginecalls.Proxy) map[string]int {
 	count := map[string]int{}
 	calls, _ := p.Take()

@@ -12,7 +12,7 @@ import (
 // execsAtOnce is the number of containers that each run a command at the same time, like the probes of a full node.
 const execsAtOnce = 8
 
-// rowExecs is the row of these commands.
+// rowExecs is the row of the commands that run at the same time.
 var rowExecs = fmt.Sprintf("%s, %d containers at once", callExec, execsAtOnce)
 
 // measureExec compares ExecSync over the CRI socket with its engine calls in the same container: create exec, attach,

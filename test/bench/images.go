@@ -12,7 +12,7 @@ const (
 	rowPullPresent = "PullImage of an image that is there"
 )
 
-// measureImages times what a kubelet asks about images, without pods.
+// measureImages times the requests of a kubelet about images, without pods.
 func (b *bench) measureImages(ctx context.Context) error {
 	var crowds []*crowd
 	for _, s := range b.servers {

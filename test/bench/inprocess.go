@@ -12,15 +12,15 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// How large the lists in process are, and how often each is asked for.
+// The numbers of containers in the lists in process, and the number of measured requests for each list.
 const (
 	smallList  = 1000
 	largeList  = 10000
 	listRounds = 25
 )
 
-// measureInProcess times lists of many containers without gRPC, each after a write, as on a node where something
-// happens between two relists.
+// measureInProcess times lists of many containers without gRPC, each after a write, as on a node where a container
+// changes between two relists.
 func (b *bench) measureInProcess(ctx context.Context) error {
 	sizes := []int{smallList, largeList}
 	servers := make([]*inProcess, len(sizes))

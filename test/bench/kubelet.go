@@ -119,7 +119,7 @@ func (b *bench) measureDeaths(ctx context.Context) (err error) {
 	})
 }
 
-// death kills the container of the only pod and returns how long nothing ran.
+// death kills the container of the only pod and returns how long no container ran.
 func (c *core) death(ctx context.Context) (time.Duration, error) {
 	// The death may come at any time between two lists.
 	time.Sleep(rand.N(listPeriod))

@@ -77,7 +77,7 @@ func timed(f func() error) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// relist is what the kubelet asks each second.
+// relist sends the two list requests that a kubelet sends each second, and checks the number of pods and containers.
 func (s *criServer) relist(ctx context.Context, pods int) error {
 	sandboxes, err := s.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {

@@ -42,7 +42,7 @@ func (b *bench) measureLogs(ctx context.Context) error {
 	var wall, serverCPU, allCPU [2]samples
 	err := turns(1+b.plan.logs, len(servers), func(round, i int) error {
 		took, server, engine, err := servers[i].writeLog(ctx)
-		if round > 0 { // the first is to warm up
+		if round > 0 { // the first round only warms up
 			wall[i], serverCPU[i], allCPU[i] = append(wall[i], took), append(serverCPU[i], server), append(allCPU[i],
 				server+engine)
 		}

@@ -47,7 +47,7 @@ func (c *crowd) grow(ctx context.Context, n, workers int) (time.Duration, error)
 	return took, err
 }
 
-// double gives each pod that has one container a second one.
+// double gives each pod that has one container a second container.
 func (c *crowd) double(ctx context.Context) error {
 	var group errgroup.Group
 	group.SetLimit(4)
@@ -131,7 +131,7 @@ func (b *bench) judgeMany() {
 
 // growAndList leaves each crowd with n pods of two containers, and measures lists.
 func (b *bench) growAndList(ctx context.Context, crowds []*crowd, n int) error {
-	// This is not measured, so all crowds grow at once.
+	// The growth is not measured, so all crowds grow at once.
 	group, growing := errgroup.WithContext(ctx)
 	for _, c := range crowds {
 		group.Go(func() error {

@@ -106,7 +106,8 @@ const scalePart = "scale"
 
 // namedParts returns the parts that run only if -parts names them, because they take long.
 func namedParts() []part {
-	return append(suiteParts(), part{scalePart, "large numbers of one thing", (*bench).measureScale, nil})
+	return append(suiteParts(), part{scalePart, "many sessions, pods, images or dead containers",
+		(*bench).measureScale, nil})
 }
 
 func partNames() string {
@@ -117,7 +118,8 @@ func partNames() string {
 	return strings.Join(names, ",")
 }
 
-// chosen returns the parts that a comma-separated list names. An empty list means the parts of parts.
+// chosen returns the parts that a comma-separated list names. For an empty list, it returns the same as the function
+// parts.
 func chosen(names string) ([]part, error) {
 	if names == "" {
 		return parts(), nil

@@ -91,7 +91,7 @@ func (r *raw) cycle(ctx context.Context, name string, tell clock) (err error) {
 	return nil
 }
 
-// run is create, start, inspect and CNI ADD.
+// run creates, starts and inspects the sandbox container, and calls CNI ADD.
 func (r *raw) run(ctx context.Context, p *rawPod, name string) error {
 	created, err := r.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name:   name,

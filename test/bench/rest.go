@@ -14,8 +14,8 @@ import (
 	procs "github.com/criadapter/criadapter/test/rig/usage"
 )
 
-// rest is the cost of pods that run and do not change. A client asks what a kubelet asks: lists each second, stats
-// every tenth second.
+// rest is the cost of pods that run and do not change. A client sends the requests of a kubelet: lists each second,
+// stats every tenth second.
 type rest struct {
 	Pods int `json:"pods"`
 	// Quiet has the pods that write nothing. Lines has the same pods, each with two lines a second.
@@ -101,7 +101,7 @@ func (c *crowd) restCost(ctx context.Context) (cost restCost, err error) {
 	}, err
 }
 
-// askFor asks a kubelet's questions for the time d.
+// askFor sends the requests of a kubelet for the time d.
 func (c *crowd) askFor(ctx context.Context, d time.Duration) error {
 	for second := range int(d / time.Second) {
 		if err := pace.Sleep(ctx, time.Second); err != nil {

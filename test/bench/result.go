@@ -50,7 +50,8 @@ type ratio struct {
 	Met   bool    `json:"met"`
 }
 
-// goal limits how long one server takes compared to another, in one row of a table. The median of the turns counts.
+// goal limits how long one server takes compared to another, in one row of a table. The median of the turns' ratios
+// counts.
 type goal struct {
 	name, row, other string
 	most             float64

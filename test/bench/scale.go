@@ -15,7 +15,7 @@ import (
 	procs "github.com/criadapter/criadapter/test/rig/usage"
 )
 
-// scaleStep has the times and the memory of servers on a node with a large number of one thing.
+// scaleStep has the times and the memory of servers on a node with many objects of one kind.
 type scaleStep struct {
 	// With says what the node has, such as "10000 dead containers".
 	With  string `json:"with"`
@@ -28,7 +28,7 @@ type scaleStep struct {
 const (
 	// rowStart is a restart of the server: from its start until it is ready.
 	rowStart = "start of the server"
-	// rowEngineList is the engine's own list of the things that the server has to know after its start.
+	// rowEngineList is the engine's own list of the objects that the server must learn of at its start.
 	rowEngineList = "list of the engine"
 )
 
@@ -61,7 +61,7 @@ func (b *bench) beginStep(ctx context.Context, with string, crowds []*crowd) (*s
 	return step, nil
 }
 
-// time does f on one server after the other, and adds how long each of the n things took.
+// time calls f on one server after the other, and adds the time of f divided by n to the row.
 func (s *scaleStep) time(crowds []*crowd, row string, n int, f func(*crowd) error) error {
 	for _, c := range crowds {
 		took, err := timed(func() error { return f(c) })
@@ -109,7 +109,7 @@ func (s *scaleStep) timeRemoval(ctx context.Context, crowds []*crowd) error {
 	return s.time(crowds, "all pods removed", 1, func(c *crowd) error { return c.shrink(ctx, 0) })
 }
 
-// measureStarts restarts each server, and compares criadapter's start with its engine's list of the same things.
+// measureStarts restarts each server, and compares criadapter's start with its engine's list of the same objects.
 func (b *bench) measureStarts(
 	ctx context.Context, step *scaleStep, crowds []*crowd, engineList func(context.Context, *client.Client) error,
 ) error {

@@ -13,7 +13,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// measureManyImages has each server pull many images, which differ in a label, and measures what a kubelet asks.
+// measureManyImages has each server pull many images, which differ in a label, and measures the requests of a kubelet
+// about images.
 func (b *bench) measureManyImages(ctx context.Context, crowds []*crowd) error {
 	n := b.plan.images
 	step, err := b.beginStep(ctx, fmt.Sprintf("%d images", n), crowds)

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// echoPort is where the pod sends each connection's input back.
+	// echoPort is the pod's port that sends the input of each connection back.
 	echoPort = 9000
 	// answerTime bounds the wait for the first output of a session, and for the pod's answer.
 	answerTime = 30 * time.Second
@@ -75,7 +75,7 @@ func (c *crowd) measureSessions(ctx context.Context, step *scaleStep, n int) (er
 	})
 }
 
-// openSessions opens n sessions, weighs the server, and ends them.
+// openSessions opens n sessions, measures the server's memory, and ends them.
 func (c *crowd) openSessions(ctx context.Context, step *scaleStep, p *pod, n int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var open sessions
@@ -112,7 +112,7 @@ func (c *crowd) openSessions(ctx context.Context, step *scaleStep, p *pod, n int
 // sessions are open sessions.
 type sessions struct {
 	group sync.WaitGroup
-	// early counts the sessions that ended before their context.
+	// early counts the sessions that ended before their context was cancelled.
 	early atomic.Int32
 }
 

@@ -16,8 +16,8 @@ import (
 	procs "github.com/criadapter/criadapter/test/rig/usage"
 )
 
-// startCriadapter starts the server under measurement on the rig's engine. It reaches the engine through a symbolic
-// link, so that a counting proxy can replace the engine's socket.
+// startCriadapter starts criadapter on the rig's engine. criadapter reaches the engine through a symbolic link, so that
+// a counting proxy can replace the engine's socket.
 func (b *bench) startCriadapter(ctx context.Context) (*criServer, error) {
 	b.engineLink = filepath.Join(b.dir, "engine.sock")
 	if err := os.Symlink(strings.TrimPrefix(b.env.DockerHost, "unix://"), b.engineLink); err != nil {

@@ -27,7 +27,7 @@ type suites struct {
 
 // suite is a suite that ran on criadapter and its peers in turns.
 type suite struct {
-	// Name has the suite's version. What says what its rows are.
+	// Name has the suite's version. What describes its rows.
 	Name string     `json:"name"`
 	What string     `json:"what"`
 	Rows []suiteRow `json:"rows"`
@@ -138,7 +138,7 @@ func (s *criServer) removeLeft(ctx context.Context, before []string) (reasons []
 	return reasons, err
 }
 
-// conclude makes the rows.
+// conclude computes the rows from the durations of all turns.
 func (s *suite) conclude() {
 	for _, name := range s.times.rows {
 		row := suiteRow{Name: name, Median: map[string]float64{}, Ratios: map[string]float64{}}
@@ -147,7 +147,7 @@ func (s *suite) conclude() {
 			row.Median[server] = milliseconds(times.quantile(0.5))
 		}
 		for _, peer := range suitePeers() {
-			// A failed run adds no times. Without them, the same index is not the same turn on both servers.
+			// A failed run adds no times. After it, an index no longer means the same turn on both servers.
 			if len(cells[nameCriadapter]) == s.samples && len(cells[peer]) == s.samples {
 				row.Ratios[peer] = s.times.ratio(name, nameCriadapter, peer)
 			}

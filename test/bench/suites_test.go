@@ -17,7 +17,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A suite fails if something failed on criadapter. What failed on a peer is printed beside the figures.
+// A suite fails if something failed on criadapter. A failure on a peer is only printed beside the figures.
 func TestSuiteIsComparedAndReported(t *testing.T) {
 	t.Chdir(t.TempDir())
 	one := &suite{Name: "suite v1", What: "one call, ms", Failed: map[string][]string{nameContainerd: {"it was slow"}},

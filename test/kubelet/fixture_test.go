@@ -371,7 +371,7 @@ func (n *node) nothingOf(fullName string) error {
 	return nil
 }
 
-// event waits for an event of the pod with that reason; the pod's name is the one in its manifest.
+// event waits for an event with this reason about the pod whose manifest has this name.
 func (n *node) event(pod, reason string) v1.Event {
 	n.t.Helper()
 	if pod != "" {

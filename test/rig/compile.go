@@ -74,7 +74,7 @@ func (p goPackage) testsSystem() (bool, error) {
 
 // compile vets the packages of opts and puts the compiled tests of packages into dir. It links them in the directory
 // linked, where they stay: the go command keeps a binary whose inputs are the same, which saves most of the time.
-// failed has an entry for each package that does not compile, and one if vetting fails.
+// failed has an entry for each package that does not compile, and one more if vetting fails.
 func compile(
 	ctx context.Context, linked, dir string, packages []goPackage, opts testOptions,
 ) (binaries []testBinary, failed []results.Test, err error) {

@@ -21,8 +21,8 @@ const (
 // kubeletName is the version of a real kubelet, or the name of the kubelet core, which sorts after all versions.
 func (r specsResult) kubeletName() string { return strings.TrimPrefix(r.Kubelet, "v") }
 
-// callsTable has a row for each CRI method and a column for each kubelet. It has the calls of those runs of the fast
-// set that differ only in the kubelet.
+// callsTable has a row for each CRI method and a column for each kubelet. It has only runs of the fast set on
+// criadapter with the installed engine.
 func callsTable(results []specsResult) string {
 	runs := slices.DeleteFunc(slices.Clone(results), func(r specsResult) bool {
 		return r.Set != "fast" || r.Server != "criadapter" || r.Engine != "installed" || r.Mode != "" ||

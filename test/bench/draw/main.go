@@ -121,7 +121,8 @@ func replaceBetween(text []byte, file, begin, content string) ([]byte, error) {
 	return bytes.Join([][]byte{before, []byte(begin), []byte(content), []byte(end), after}, nil), nil
 }
 
-// redraw writes a document and its picture again, as draw makes them. Without a picture the old one stays.
+// redraw writes a document and its picture again, as draw makes them. If draw returns no picture, the old picture
+// stays.
 func redraw(document, picture string, draw func(text []byte) (_ []byte, svg string, err error)) error {
 	text, err := os.ReadFile(document)
 	if err != nil {
@@ -137,7 +138,8 @@ func redraw(document, picture string, draw func(text []byte) (_ []byte, svg stri
 	return errors.Join(err, os.WriteFile(document, text, 0o644))
 }
 
-// keep copies a new result from a directory to figures, if check allows it. Without a new one, the kept result stays.
+// keep copies a new result from a directory to figures, if check allows it. If the directory has no new result, the
+// kept result stays.
 func keep(from, name, kept string, check func(text []byte) error) error {
 	if from == "" {
 		return nil

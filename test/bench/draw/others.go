@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ratio is a figure of the bench with the largest value that is good enough.
+// ratio is a figure of the bench with its goal, the largest acceptable value.
 type ratio struct {
 	Name        string
 	Value, Goal float64

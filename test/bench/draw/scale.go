@@ -48,7 +48,8 @@ func drawScale(text []byte) (_ []byte, svg string, err error) {
 	return text, svg, err
 }
 
-// compared returns a result that has only the measured servers, for the methods that write tables.
+// compared returns a result that has only the versions of the measured servers. The methods that write tables read the
+// versions.
 func (s scaleResult) compared() *result {
 	versions := map[string]string{}
 	for _, name := range []string{"criadapter-oci", "containerd"} {

@@ -35,7 +35,8 @@ func (c column) title() string {
 	return c.engine
 }
 
-// order sorts columns: ours before others', the installed engine before others.
+// order is the key by which columns are sorted: criadapter before other servers, the installed engine before other
+// engines.
 func (c column) order() string {
 	return fmt.Sprint(c.server != "criadapter", c.server, c.engine != "installed", c.engine, c.mode)
 }

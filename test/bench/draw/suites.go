@@ -58,7 +58,8 @@ func checkSuites(text []byte) error {
 	var r suitesResult
 	err := json.Unmarshal(text, &r)
 	if err == nil && len(r.Suites) != allSuites {
-		err = fmt.Errorf("it has %d of %d suites: run make bench PARTS=%s", len(r.Suites), allSuites, suiteParts)
+		err = fmt.Errorf("the result has %d of %d suites: run make bench PARTS=%s", len(r.Suites), allSuites,
+			suiteParts)
 	}
 	return err
 }

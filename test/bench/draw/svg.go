@@ -128,7 +128,7 @@ func (r *result) lines(title, question string) string {
 			list.Pods)
 	}
 	for i, s := range r.servers() {
-		beside := []float64{15, -5}[min(i, 1)] // criadapter's figures are below its line, all others above theirs
+		beside := []float64{15, -5}[min(i, 1)] // labels of criadapter are below its line, all others above
 		var points []string
 		for _, list := range r.Lists {
 			if cell, ok := list.Table[question][s.name]; ok {

@@ -13,8 +13,8 @@ import (
 )
 
 // Ready returns nil if a server can run pods, and otherwise an error with the reason. Only the conditions that CRI
-// requires count. containerd has another condition, which is false while something deprecated is in use, such as cgroup
-// v1.
+// requires count. containerd has another condition, which is false while containerd uses a deprecated feature, such as
+// cgroup v1.
 func Ready(status *runtimeapi.RuntimeStatus) error {
 	missing := map[string]bool{runtimeapi.RuntimeReady: true, runtimeapi.NetworkReady: true}
 	for _, condition := range status.GetConditions() {

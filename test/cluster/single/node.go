@@ -25,7 +25,7 @@ func Nodes() []string { return []string{Kubelet, KubeletCore} }
 // resync is the period in which the kubelet syncs each pod.
 const resync = "1m"
 
-// node is the settings of a kubelet of either kind.
+// node has the settings of a kubelet of either kind.
 type node struct {
 	// Directories: root for the kubelet, manifests for static pods, logs for container logs. plugins is empty.
 	root, manifests, logs, plugins string
