@@ -14,7 +14,7 @@ func checkCommand() *cobra.Command {
 	var kubelet, output string
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Look for what keeps this node from running pods",
+		Short: "Look for problems that keep this node from running pods",
 		Long: `check looks at the engine, the kubelet's configuration, the network, sockets, disks, the kernel,
 its limits, and what pods have left behind. It changes nothing, and the server need not run.
 Each line is ok, warn or fail. A warning and a failure say what to do.
@@ -30,7 +30,7 @@ The exit code is 0 without a failure, 1 with one, and 2 if the settings are inva
 				cmd.PrintErrf("criadapter: %v\n", err)
 				return &ExitError{Code: 2}
 			}
-			if err := log.SetLevel("error"); err != nil { // the report is the output
+			if err := log.SetLevel("error"); err != nil { // log lines would mix with the report
 				return err
 			}
 			report := check.Run(cmd.Context(),

@@ -18,9 +18,9 @@ import (
 type Options struct {
 	// Version is the program's version.
 	Version string
-	// Serve is the program without a command. It serves until ctx ends.
+	// Serve runs the server until ctx ends. It is called if the command line has no subcommand.
 	Serve func(ctx context.Context, start Settings) error
-	// Migrate is the command migrate, which shares the server's lock and records. It writes its plan.
+	// Migrate runs the command migrate, which uses the server's lock and records. It writes the plan.
 	Migrate func(ctx context.Context, to io.Writer, request Migration) error
 }
 
@@ -28,7 +28,7 @@ type Options struct {
 type Settings struct {
 	// Config is valid.
 	Config config.Config
-	// Idle are the given flags of cri-dockerd without an effect, each with the reason.
+	// Idle lists flags of cri-dockerd that are on the command line but have no effect, each with the reason.
 	Idle []string
 	// Reload reads the file again, with the same command line and environment, and returns valid settings.
 	Reload func() (config.Config, error)
@@ -53,7 +53,7 @@ const example = `  # a Docker host without CNI plugins: pods on Docker's default
   # next to another runtime, with everything in one place
   criadapter --container-runtime-endpoint unix:///tmp/c/cri.sock --root-directory /tmp/c/state`
 
-// Root returns the whole command line.
+// Root returns the command criadapter with all its subcommands.
 func Root(opts Options) *cobra.Command {
 	cfg := config.Default()
 	buildInfo := false
@@ -79,7 +79,7 @@ func Root(opts Options) *cobra.Command {
 		},
 	}
 	cfg.AddFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&buildInfo, "buildinfo", false, "print what the program was built from, and end")
+	cmd.Flags().BoolVar(&buildInfo, "buildinfo", false, "print the version and the build information, and end")
 	cmd.Flags().SortFlags = false
 	cmd.AddCommand(commands(opts)...)
 	return cmd

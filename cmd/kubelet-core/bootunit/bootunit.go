@@ -18,10 +18,10 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// directory has the units of the administrator.
+// directory holds the administrator's systemd units.
 const directory = "/etc/systemd/system"
 
-// Play is a play as a service.
+// Play describes a play that runs as a systemd service.
 type Play struct {
 	Name string
 	// Program and Args are the command, and Dir is its working directory.
@@ -35,7 +35,7 @@ type Play struct {
 // Unit returns the name of a play's unit.
 func Unit(play string) string { return "kubelet-core-play-" + unit.UnitNameEscape(play) + ".service" }
 
-// text is the unit.
+// text returns the content of the unit file.
 func (p *Play) text() string {
 	return fmt.Sprintf(`# Made by kubelet-core play --install. kubelet-core play --uninstall --name %s removes it.
 [Unit]
@@ -62,7 +62,7 @@ WantedBy=multi-user.target
 		int(math.Ceil(p.Grace.Seconds()))+30)
 }
 
-// command is a command line as systemd reads it.
+// command returns the arguments as a command line in systemd's syntax.
 func command(args []string) string {
 	quoted := make([]string, len(args))
 	for i, arg := range args {
@@ -130,7 +130,7 @@ func Uninstall(ctx context.Context, play string) error {
 	return systemd.ReloadContext(ctx)
 }
 
-// connect connects to systemd itself, which needs no message bus.
+// connect connects to systemd's private socket, which needs no D-Bus daemon.
 func connect(ctx context.Context) (*dbus.Conn, error) {
 	systemd, err := dbus.NewSystemdConnectionContext(ctx)
 	if err != nil {

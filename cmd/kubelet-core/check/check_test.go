@@ -30,7 +30,7 @@ func good() facts {
 	}
 }
 
-// bad returns the findings of a report that are not good, as text.
+// bad returns the warnings and failures of a report as text.
 func bad(report checklist.Report) string {
 	var all []string
 	for _, f := range report.Findings {
@@ -94,7 +94,7 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// TestRunLooksAtThisNode has a node without a runtime, with a busy port and a broken manifest.
+// TestRunLooksAtThisNode checks a node without a runtime, with a busy port and a broken manifest.
 func TestRunLooksAtThisNode(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.Must(t, err)

@@ -26,7 +26,7 @@ const askTime = 5 * time.Second
 // facts are the facts about a node that matter to a kubelet.
 type facts struct {
 	opts kubelet.Options
-	// optsErr is the error that a start would have.
+	// optsErr is the error with which a start would refuse the options.
 	optsErr error
 	root    bool
 	// runtime is the runtime's name and version, and runtimeErr says why it does not answer.
@@ -45,7 +45,7 @@ type facts struct {
 	hostErr     error
 	// resolvErr says why the resolv.conf file cannot be read.
 	resolvErr error
-	// listenErr says why the read-only endpoint cannot be opened. It may be because a kubelet core already serves it.
+	// listenErr says why the read-only endpoint cannot be opened. A running kubelet core may hold its address.
 	listenErr error
 	disks     []checklist.Disk
 }
@@ -72,7 +72,7 @@ func gather(ctx context.Context, opts kubelet.Options) facts {
 	return f
 }
 
-// askRuntime asks the runtime what a kubelet asks at its start.
+// askRuntime sends the CRI requests that a kubelet sends at its start.
 func (f *facts) askRuntime(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -97,7 +97,7 @@ func (f *facts) askRuntime(ctx context.Context) {
 	f.conditions = status.GetStatus().GetConditions()
 }
 
-// tryListen opens and closes a listener. An address that is in use belongs to a kubelet core, or to another program.
+// tryListen returns the reason why a listener cannot be opened at the address.
 func tryListen(ctx context.Context, address string) error {
 	if address == "" {
 		return nil

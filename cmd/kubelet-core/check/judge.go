@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/checklist"
 )
 
-// judge judges the facts. It depends on nothing else.
+// judge turns the facts into a report. The report depends on the facts alone.
 func judge(f facts) checklist.Report {
 	var report checklist.Report
 	judgeSettings(report.Group("settings"), f)

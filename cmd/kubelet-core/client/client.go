@@ -18,7 +18,7 @@ const (
 	maxResponse    = 256 << 20
 )
 
-// Config is a part of /configz.
+// Config has the fields of /configz that the commands need.
 type Config struct {
 	Node            string `json:"node"`
 	RuntimeEndpoint string `json:"runtimeEndpoint"`

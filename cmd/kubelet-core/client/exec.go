@@ -92,7 +92,7 @@ func Exec(ctx context.Context, runtime Runtime, container string, opts ExecOptio
 		return fmt.Errorf("exec: %w", err)
 	}
 	defer conn.Close()
-	// When the user gives up, the close ends the reads below.
+	// At the end of ctx, closing the connection ends the reads in stream.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	err = stream(conn, opts)
@@ -206,7 +206,7 @@ func sendSizes(stream io.Writer, sizes <-chan Size, done <-chan struct{}) {
 	}
 }
 
-// ended reads the server's status of the ended command.
+// ended returns the result of the command from the server's final status.
 func ended(text []byte) error {
 	var status metav1.Status
 	if err := json.Unmarshal(text, &status); err != nil {

@@ -23,8 +23,8 @@ type Ref struct {
 	Name string
 }
 
-// Find returns the pod that ref names. It returns errdefs.ErrNotFound for no such pod, and errdefs.ErrInvalidArgument
-// for several.
+// Find returns the pod that ref names. It returns errdefs.ErrNotFound if ref names no pod, and
+// errdefs.ErrInvalidArgument if ref names several pods.
 func (c *Client) Find(ctx context.Context, ref Ref) (*v1.Pod, error) {
 	pods, err := c.Pods(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *Client) Find(ctx context.Context, ref Ref) (*v1.Pod, error) {
 	return Select(pods, ref)
 }
 
-// Select is Find in a list of pods.
+// Select is like Find, but searches the given pods.
 func Select(pods []v1.Pod, ref Ref) (*v1.Pod, error) {
 	name := bareName(ref.Name)
 	var found []*v1.Pod

@@ -11,7 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// summary is a pod in one line.
+// summary is a pod's row of the table.
 type summary struct {
 	namespace, name string
 	// ready and total count app containers and sidecars.
@@ -29,7 +29,7 @@ type summary struct {
 // restarted counts restarts of containers.
 type restarted struct {
 	restarts int32
-	// lastRestart is the time of the last one, zero without one.
+	// lastRestart is the time of the latest restart, zero without a restart.
 	lastRestart time.Time
 }
 
@@ -81,8 +81,8 @@ func created(pod *v1.Pod) time.Time {
 	return observed
 }
 
-// initContainers shows the init container that the pod waits for. It returns whether the pod is past its init
-// containers. Then only the restarts of sidecars count.
+// initContainers sets the status to the init container that the pod waits for. It returns true if the pod is past its
+// init containers. For such a pod, only the restarts of sidecars count.
 func (s *summary) initContainers(pod *v1.Pod) (initialized bool) {
 	sidecars := map[string]bool{}
 	for i := range pod.Spec.InitContainers {
@@ -133,8 +133,8 @@ func initReason(status *v1.ContainerStatus, index, total int) string {
 	}
 }
 
-// containers counts the app containers. The first one that does not run sets the status. A completed one sets it only
-// if no container has failed or runs.
+// containers counts the app containers. The first one that does not run sets the status. The status is Completed only
+// if no container runs or has failed.
 func (s *summary) containers(pod *v1.Pod) {
 	running, failure := false, ""
 	for i := len(pod.Status.ContainerStatuses) - 1; i >= 0; i-- {
@@ -184,7 +184,7 @@ func endReason(ended *v1.ContainerStateTerminated) string {
 	}
 }
 
-// age is the time since then, as kubectl writes it.
+// age returns the time between then and now, in kubectl's notation.
 func age(now, then time.Time) string {
 	if then.IsZero() {
 		return "<unknown>"

@@ -30,7 +30,7 @@ func initStatus(state v1.ContainerState) v1.ContainerStatus {
 	return v1.ContainerStatus{Name: "init", State: state, Ready: state.Running != nil}
 }
 
-// summaryRow is a change of a running pod with one container, and what its summary is then.
+// summaryRow is a change to a running pod with one container, and the row that the table then shows.
 type summaryRow struct {
 	name   string
 	change func(*v1.Pod)

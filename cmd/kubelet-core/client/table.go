@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TableOptions are the form of a table. Now is the time for ages.
+// TableOptions choose the columns of a table. The AGE column counts up to Now.
 type TableOptions struct {
 	// Wide adds the node and the images.
 	Wide bool
@@ -76,7 +76,7 @@ type WatchOptions struct {
 }
 
 // Watch writes a table of the pods, and then a line for each changed pod, until ctx ends. Then it returns nil. It fails
-// if the kubelet does not answer the first request. Later it waits while the kubelet does not answer.
+// if the kubelet does not answer the first request. It repeats later requests until the kubelet answers.
 func (c *Client) Watch(ctx context.Context, out io.Writer, opts WatchOptions) error {
 	w := watcher{out: out, wide: opts.Wide, observed: map[string]summary{}}
 	for {

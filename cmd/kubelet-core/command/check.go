@@ -17,7 +17,7 @@ func checkCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Look for what keeps this node from running pods",
+		Short: "Look for problems that keep this node from running pods",
 		Long: `check looks at the settings, the runtime, the manifests, cgroups and disks. It changes nothing.
 Each line is ok, warn or fail. A warning and a failure say what to do. It takes the flags of run.
 
@@ -29,7 +29,7 @@ The exit code is 0 without a failure and 1 with one.`,
 			if err := run.load(cmd.Flags()); err != nil {
 				return err
 			}
-			logrus.SetLevel(logrus.ErrorLevel) // the report is the output
+			logrus.SetLevel(logrus.ErrorLevel) // log lines would mix with the report
 			report := check.Run(cmd.Context(), run.opts)
 			var err error
 			switch output {

@@ -97,7 +97,7 @@ func (r *runFlags) print(to io.Writer, flags *pflag.FlagSet) error {
 		case f.Name == "manifest-url-header":
 			value = "(hidden)"
 		case !f.Changed && (value == "0" || value == "0s" || value == "false"):
-			return // zero stands for the default in the flag's help text
+			return // zero means the default that the flag's help names
 		}
 		fmt.Fprintf(&text, "%-60s # %s\n", fmt.Sprintf("--%s=%s", f.Name, value), r.origin(f.Name))
 	})

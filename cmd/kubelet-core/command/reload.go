@@ -13,7 +13,7 @@ import (
 	"github.com/criadapter/criadapter/internal/sdnotify"
 )
 
-// levelFlag is the flag that a reload applies. The others need a restart, which ends no pod.
+// levelFlag is the only flag that a reload applies. A change of another flag needs a restart, which ends no pod.
 const levelFlag = "log-level"
 
 // reload reads the configuration file again and applies the log level. Manifests and certificates are watched, and need
@@ -39,7 +39,7 @@ func (r *runFlags) reload(ctx context.Context, status func() string) {
 	log.G(ctx).Info("reloaded")
 }
 
-// levelOf returns the log level of a file, info without one.
+// levelOf returns the log level in the settings of a file, or info if the file does not set it.
 func levelOf(settings []configfile.Setting) string {
 	if values := settingOf(settings, levelFlag).Values; len(values) > 0 {
 		return values[0]
@@ -47,7 +47,7 @@ func levelOf(settings []configfile.Setting) string {
 	return "info"
 }
 
-// changed returns the flags whose values in the file differ from the values at the start, without the log level.
+// changed returns the flags whose values in the file have changed since the start. It leaves out the log level.
 func (r *runFlags) changed(next []configfile.Setting) (flags []string) {
 	for _, s := range slices.Concat(r.file, next) {
 		if s.Flag == levelFlag || r.given[s.Flag] || slices.Contains(flags, s.Flag) {

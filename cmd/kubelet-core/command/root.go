@@ -23,7 +23,7 @@ const example = `  # pods from a directory, on criadapter
   # on containerd
   kubelet-core run --manifests ./pods --container-runtime-endpoint unix:///run/containerd/containerd.sock`
 
-// Root returns the whole command line of a version.
+// Root returns the command kubelet-core with all its subcommands. version is the program's version.
 func Root(version string) *cobra.Command {
 	root := &cobra.Command{
 		Use: "kubelet-core", Short: "The core of a kubelet", Long: long, Example: example, Version: version,

@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/eviction"
 )
 
-// runCommand runs the kubelet.
+// runCommand makes the command run, which runs the kubelet.
 func runCommand() *cobra.Command {
 	var run runFlags
 	cmd := &cobra.Command{
@@ -55,9 +55,9 @@ type runFlags struct {
 	opts  kubelet.Options
 	node  nodeFlags
 	level string
-	// config is the path of the file.
+	// config is the path of the configuration file.
 	config string
-	// file are its settings, and given are the flags on the command line.
+	// file has the settings in the configuration file, and given has the flags on the command line.
 	file  []configfile.Setting
 	given map[string]bool
 }
@@ -75,7 +75,7 @@ func (r *runFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&r.level, "log-level", "info", "error, warn, info, debug, trace")
 }
 
-// load reads the file, and makes the options.
+// load reads the configuration file and completes opts.
 func (r *runFlags) load(flags *pflag.FlagSet) error {
 	if err := r.readFile(flags); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// notation returns the values of a flag for a field's value. It is for fields that the flag writes in the same way.
+// notation converts the value of a field whose flag has the same notation.
 func notation(k kind, value any) ([]string, error) {
 	switch k {
 	case texts:
@@ -66,7 +66,7 @@ func headers(value any) (all []string, err error) {
 	if _, ok := value.(map[string]any); !ok {
 		return nil, errors.New("is not a map of lists")
 	}
-	all = []string{} // nil would leave the values to another field, as serialPulls does
+	all = []string{} // nil would mean that another field sets the flag, as for serialPulls
 	for name, list := range sorted(value) {
 		values, err := stringsIn(list)
 		if err != nil {
@@ -84,7 +84,7 @@ func pidsLimit(value any) ([]string, error) {
 	return []string{strconv.FormatInt(max(0, int64(value.(float64))), 10)}, nil
 }
 
-// serialPulls converts the choice between one pull at a time and any number. It leaves the number to another field.
+// serialPulls converts serializeImagePulls. If it is false, the number of pulls comes from maxParallelImagePulls.
 func serialPulls(value any) ([]string, error) {
 	if value == false {
 		return nil, nil

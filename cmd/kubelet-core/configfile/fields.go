@@ -9,8 +9,8 @@ type field struct {
 	kind kind
 	// flag is the flag of kubelet-core with the same meaning, empty for none.
 	flag string
-	// convert returns the values of the flag for the field's value. Nil means that the flag and the field write a value
-	// in the same way.
+	// convert returns the values of the flag for the field's value. Nil means that the flag and the field have the same
+	// notation.
 	convert func(value any) ([]string, error)
 	// values are the allowed values of a field without a flag, the kubelet's default first. If there are none, the
 	// field must be empty.

@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/internal/yamldoc"
 )
 
-// The kind of the file.
+// The API version and the kind of a configuration file.
 const (
 	apiVersion = "kubelet.config.k8s.io/v1beta1"
 	kindName   = "KubeletConfiguration"
@@ -210,7 +210,7 @@ func (k kind) equal(a, b any) bool {
 	return a == b
 }
 
-// reserved is the flag for two fields, whose quantities are added up.
+// reserved is the flag for kubeReserved and systemReserved, whose quantities are added up.
 const reserved = "system-reserved"
 
 // combined merges settings of the same flag, so that each flag has one.

@@ -54,7 +54,7 @@ func Start(ctx context.Context, opts Options) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer log.Cleanup() // it does nothing after the replacement
+	defer log.Cleanup() // does nothing once the file is replaced
 	cmd, err := start(&opts, address.Name, log.File)
 	if err != nil {
 		return 0, err
@@ -68,7 +68,7 @@ func Start(ctx context.Context, opts Options) (pid int, err error) {
 		}
 	})
 	defer func() {
-		socket.Close() // it ends the reporter: no status is written after the return
+		socket.Close() // ends the reporter, so that no status is written after the return
 		reporter.Wait()
 	}()
 	select {
@@ -79,7 +79,7 @@ func Start(ctx context.Context, opts Options) (pid int, err error) {
 		return 0, errors.Join(ctx.Err(), cmd.Process.Signal(syscall.SIGTERM), <-ended)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("it ended: %w; its output ends with:\n%s", err, lastLines(log.Name()))
+		return 0, fmt.Errorf("the new process ended: %w; its output ends with:\n%s", err, lastLines(log.Name()))
 	}
 	return 0, log.CloseAtomicallyReplace()
 }

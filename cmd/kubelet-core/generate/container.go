@@ -36,7 +36,7 @@ func (p *pod) add(s *source) {
 	if config.StopSignal != image.StopSignal {
 		p.stopSignal(&c, config.StopSignal)
 	}
-	if p.Spec.HostNetwork { // the engine publishes nothing then
+	if p.Spec.HostNetwork { // with the machine's network, the engine publishes no ports
 		p.leave(len(host.PortBindings) > 0, c.Name, "published ports: the pod is in the machine's network")
 	} else {
 		c.Ports = p.ports(c.Name, host.PortBindings)
@@ -81,7 +81,7 @@ func (p *pod) stopSignal(c *v1.Container, signal string) {
 		return
 	}
 	c.Lifecycle = &v1.Lifecycle{StopSignal: ptr.To(v1.Signal(signal))}
-	p.Spec.OS = &v1.PodOS{Name: v1.Linux} // the API wants it beside a stop signal
+	p.Spec.OS = &v1.PodOS{Name: v1.Linux} // the API requires os for a stop signal
 }
 
 // probe returns a health check as a readiness probe: an unhealthy container goes on running, and gets no requests.
@@ -155,17 +155,17 @@ func (p *pod) leaveOthers(s *source) {
 		{r.BlkioWeight > 0 || len(r.BlkioWeightDevice)+len(r.BlkioDeviceReadBps)+len(r.BlkioDeviceWriteBps)+
 			len(r.BlkioDeviceReadIOps)+len(r.BlkioDeviceWriteIOps) > 0, "block I/O limits and weights"},
 		{r.MemorySwap > 0 && r.MemorySwap != 2*r.Memory, "the swap limit"},
-		{ptr.Deref(r.MemorySwappiness, -1) >= 0, "the swappiness"}, // -1 is the kernel's
+		{ptr.Deref(r.MemorySwappiness, -1) >= 0, "the swappiness"}, // -1 means the kernel's default
 		{ptr.Deref(r.OomKillDisable, false), "the disabled OOM killer"},
 		{r.CPURealtimePeriod != 0 || r.CPURealtimeRuntime != 0, "CPU realtime limits"},
 		{r.CgroupParent != "", "the cgroup parent"},
 		{usesLogDriver(&host.LogConfig), "the log driver " + host.LogConfig.Type +
 			" and its options: the kubelet keeps a pod's logs"},
 		{host.OomScoreAdj != 0, "the OOM score: a pod's is set by its QoS class"},
-		{len(host.StorageOpt) > 0, "storage options: limits.ephemeral-storage is like the option size"},
+		{len(host.StorageOpt) > 0, "storage options: limits.ephemeral-storage corresponds to the option size"},
 		{host.UTSMode.IsHost(), "the UTS mode host"},
 		{host.PidMode != "" && !host.PidMode.IsHost(), "the PID mode " + string(host.PidMode) +
-			": shareProcessNamespace is like it"},
+			": shareProcessNamespace comes closest to it"},
 		{host.IpcMode.IsContainer() || host.IpcMode.IsNone(), "the IPC mode " + string(host.IpcMode) +
 			": containers of a pod share one"},
 		{host.RestartPolicy.MaximumRetryCount > 0, "at most " + strconv.Itoa(host.RestartPolicy.MaximumRetryCount) +

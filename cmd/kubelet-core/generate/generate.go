@@ -120,7 +120,7 @@ func (p *pod) leave(has bool, container, format string, args ...any) {
 	}
 }
 
-// manifest makes the documents.
+// manifest makes the YAML documents: the pod, its volumes and their claims.
 func manifest(name string, sources []source) ([]byte, error) {
 	p := &pod{Pod: v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}}
 	for i := range sources {

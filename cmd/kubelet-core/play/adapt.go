@@ -24,7 +24,7 @@ func (i *Input) adapt(pods []*v1.Pod) error {
 			pod.Spec.HostNetwork = i.Network == "host"
 		}
 		if len(i.Annotations) > 0 {
-			annotations := map[string]string{} // the pods of a deployment share one map
+			annotations := map[string]string{} // a copy, because the pods of a deployment share one map
 			maps.Copy(annotations, pod.Annotations)
 			maps.Copy(annotations, i.Annotations)
 			pod.Annotations = annotations
@@ -43,7 +43,7 @@ type portKey struct {
 // else to the first container of the first pod. The first mapping of a container port replaces the host port of the
 // files, and further mappings are added.
 func (i *Input) publish(s *Set) error {
-	given := map[portKey]bool{} // the ports of containers that have a mapping of the command line
+	given := map[portKey]bool{} // the container ports that have a mapping on the command line
 	for _, text := range i.Publish {
 		mappings, err := nat.ParsePortSpec(text)
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/nodelock"
 )
 
-// TestDownOfAnotherOwner changes nothing in the directory of another owner. For a play in another process, Down asks
-// that process to end, and waits until the context ends.
+// TestDownOfAnotherOwner checks that Down changes nothing in the directory of another owner. If a process runs the
+// play, Down asks the process to end, and waits until the context ends.
 func TestDownOfAnotherOwner(t *testing.T) {
 	dir := t.TempDir()
 	opts := Options{Name: "web", Kubelet: kubelet.Options{RuntimeEndpoint: "unix:///nowhere.sock", RootDir: dir,

@@ -62,11 +62,11 @@ func (f *follower) follow(ctx context.Context, pods []*v1.Pod) {
 	}
 }
 
-// logWait is how long the log of a container that has just started may be missing. The runtime makes it a moment after
-// the start.
+// logWait is how long the log of a started container may be missing: the runtime creates the log a moment after the
+// start.
 const logWait = 5 * time.Second
 
-// read writes the log of an attempt. The log may be missing for the time wait.
+// read writes the log of an attempt. It waits at most wait until the log exists.
 func (f *follower) read(ctx context.Context, pod *v1.Pod, a attempt, wait time.Duration) {
 	lines := f.terminal.lines(podName(pod) + "/" + a.container)
 	defer lines.end()

@@ -31,7 +31,7 @@ type Input struct {
 	Annotations map[string]string
 }
 
-// Bounds of a file from a web server: its size in bytes, and the time that it may take.
+// Limits for a file from a web server: its size in bytes, and the time for the download.
 const (
 	maxDownload    = 10 << 20
 	downloadPeriod = time.Minute

@@ -34,7 +34,7 @@ type Options struct {
 	Out             io.Writer
 	// Width returns the columns of Out's window, where pods that are not ready are shown. Nil means no window.
 	Width func() int
-	// A value from Abort ends the clean-up at once. Nil never does.
+	// A value from Abort ends the clean-up at once. A nil channel never interrupts it.
 	Abort <-chan os.Signal
 }
 
@@ -54,7 +54,7 @@ func (o *Options) owner() string { return "play-" + o.Name }
 
 func (o *Options) manifests() string { return filepath.Join(o.root(), "manifests") }
 
-// kubelet makes the kubelet core of a play. It leaves nothing behind when it ends.
+// kubelet makes the kubelet core of a play. At its end, the kubelet core removes all pods and files of the play.
 func (o *Options) kubelet(ctx context.Context) (*kubelet.Kubelet, error) {
 	opts := o.Kubelet
 	opts.Owner, opts.RootDir, opts.PodLogsDir, opts.Manifests, opts.LeaveNothing = o.owner(), o.root(), o.logs(),
@@ -70,7 +70,7 @@ func (o *Options) clear() error {
 // Up runs the pods of a set until ctx ends, a process calls Down, or all pods have ended. Then it ends the remaining
 // pods and removes everything. A failed pod is an error. After an Abort, the error says what is left.
 func Up(ctx context.Context, set *Set, opts Options) error {
-	running := context.WithoutCancel(ctx) // the kubelet core outlives ctx: it ends the pods
+	running := context.WithoutCancel(ctx) // the kubelet core outlives ctx, because it has to end the pods
 	k, err := opts.kubelet(ctx)
 	if err != nil {
 		return err
@@ -87,12 +87,12 @@ func Up(ctx context.Context, set *Set, opts Options) error {
 	}, opts)
 }
 
-// Down ends the running play of that name, or removes the remains of a crashed one. If it fails, the play may go on
-// and write to its detached log. So Down then keeps the log.
+// Down ends the running play of that name, or removes the remains of a crashed one. If Down fails, the play may still
+// run and write to its detached log, so Down keeps the log.
 func Down(ctx context.Context, opts Options) error {
 	err := down(ctx, opts)
 	if err == nil || errdefs.IsNotFound(err) {
-		os.Remove(opts.DetachedLog()) // most plays have none
+		os.Remove(opts.DetachedLog()) // only a play in the background has one
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func run(ctx context.Context, k *kubelet.Kubelet, watch func() error, opts Optio
 	}
 }
 
-// abortError is the error of a play that was aborted. It lists what is left.
+// abortError is the error of a play that was aborted. It names the pods and directories that are left.
 func (o *Options) abortError(pods []*v1.Pod) error {
 	what := "its containers have ended, and it leaves"
 	if len(pods) > 0 {
@@ -196,7 +196,7 @@ func (p *player) watch(ctx context.Context) error {
 	defer p.terminal.show(nil)
 	defer logs.running.Wait()
 	defer cancel()
-	look := time.NewTicker(time.Second) // changed has no value for events and removed manifests
+	look := time.NewTicker(time.Second) // changed does not report events and removed manifests
 	defer look.Stop()
 	for {
 		pods := p.kubelet.Pods()

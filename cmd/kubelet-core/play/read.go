@@ -25,7 +25,7 @@ type Set struct {
 	pods     []*v1.Pod
 	objects  manifest.Objects
 	services []*v1.Service
-	// notes says what differs from a cluster.
+	// notes are messages about differences from a cluster.
 	notes []string
 }
 
@@ -198,7 +198,7 @@ func (s *Set) complete(in *Input) error {
 }
 
 // name sets the pods' defaults and host names. It refuses two pods of one name or UID, and pods without containers. The
-// kubelet core would refuse the second pod, too, but then the play would wait for it.
+// kubelet core would also refuse the second pod, but the play would wait for that pod without end.
 func (s *Set) name() error {
 	var errs []error
 	names, uids := map[string]bool{}, map[types.UID]bool{}
@@ -217,7 +217,7 @@ func (s *Set) name() error {
 		}
 		names[key], uids[pod.UID] = true, pod.UID != ""
 		if pod.Spec.Hostname == "" && len(pod.Name) < 64 && !strings.Contains(pod.Name, ".") {
-			pod.Spec.Hostname = pod.Name // without the node's name, the suffix of a static pod's name
+			pod.Spec.Hostname = pod.Name // a static pod's name would also have the node's name as its suffix
 		}
 	}
 	return errors.Join(errs...)
