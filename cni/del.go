@@ -163,7 +163,7 @@ func parseAttachments(ctx context.Context, kept []*libcni.NetworkAttachment) []a
 }
 
 // guess returns attachments for a pod without any record: it was never joined, is off the network already, or the cache
-// is lost. DEL does no harm then.
+// is lost. In each of these cases, DEL does no harm.
 func (n *Network) guess(ctx context.Context, pod Pod, network string) []attachment {
 	snap := n.current.Load()
 	list := snap.list

@@ -37,8 +37,8 @@ const (
 )
 
 // pluginExec runs plugins for libcni. invoke.RawExec kills only the plugin itself when the context ends. An IPAM plugin
-// that the plugin started then keeps the pipe open, and the call does not return. Its errors also do not distinguish a
-// killed plugin from a failed one.
+// that the plugin started then keeps the pipe open, and the call does not return. RawExec's errors also do not
+// distinguish a killed plugin from a failed plugin.
 type pluginExec struct {
 	version.PluginDecoder
 }
@@ -115,7 +115,7 @@ func runPlugin(ctx context.Context, path string, stdin []byte, environ []string)
 		}
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		// The plugin succeeded. A process that it left running held its output open, and is not killed.
+		// The plugin succeeded. A process that the plugin left running held the output open. It is not killed.
 		err = nil
 	}
 	return out.Bytes(), truncate(diagnostic.Bytes()), err

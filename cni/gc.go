@@ -54,7 +54,7 @@ func (n *Network) GC(ctx context.Context, pods []string) (err error) {
 	}
 	var errs []error
 	for _, p := range snap.list.Plugins {
-		// One at a time, as in askPlugins.
+		// One plugin at a time, for the reason in askPlugins.
 		err := n.cni.GCNetworkList(ctx, single(snap.list, p), &libcni.GCArgs{ValidAttachments: valid})
 		if err != nil && !lacksCommand(err) {
 			errs = append(errs, fmt.Errorf("CNI GC of network %q: %w", snap.list.Name, typed(err)))
@@ -68,8 +68,8 @@ func single(list *libcni.NetworkConfigList, p *libcni.PluginConfig) *libcni.Netw
 	return &libcni.NetworkConfigList{Name: list.Name, CNIVersion: list.CNIVersion, Plugins: []*libcni.PluginConfig{p}}
 }
 
-// validAttachments returns the attachments of pods, and the kept attachments of the network. libcni itself runs DEL for
-// all other attachments in its cache.
+// validAttachments returns an attachment for each of pods, and the network's pending and cached attachments. libcni
+// itself runs DEL for all other attachments in its cache.
 func (n *Network) validAttachments(network string, pods []string) ([]types.GCAttachment, error) {
 	kept, err := n.keptOfAll()
 	if err != nil {

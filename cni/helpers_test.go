@@ -20,7 +20,7 @@ type sandbox struct {
 	conf    string
 	bin     string
 	cache   string
-	journal string // what the scripted plugins write
+	journal string // the directory to which the scripted plugins write
 	options Options
 }
 

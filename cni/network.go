@@ -102,15 +102,15 @@ func (n *Network) Reload() {
 	}
 }
 
-// Close stops watching and returns when the watching goroutine has ended. Calls that are under way finish, and Del
-// keeps working, with the configuration of that moment. A second Close does nothing.
+// Close stops watching and returns when the watching goroutine has ended. Running calls finish. Del keeps working with
+// the configuration that was current at Close. A second Close does nothing.
 func (n *Network) Close() {
 	if n.watch != nil {
 		n.watch.close()
 	}
 }
 
-// begin begins an operation, which may take as long as limit. Its error goes to end.
+// begin begins an operation, which may take as long as limit. The caller passes the operation's error to end.
 func (n *Network) begin(
 	ctx context.Context, operation string, limit time.Duration,
 ) (_ context.Context, end func(error)) {

@@ -63,8 +63,8 @@ func killWithGroup(pid int) {
 	}
 }
 
-// look is processesOfAdd, but returns when ctx ends. While the kernel blocks a process, it may also block a reader of
-// the process's environment.
+// look is like processesOfAdd, but returns when ctx ends. While the kernel blocks a process, it may also block a reader
+// of the process's environment.
 func look(ctx context.Context, proc, id string) ([]int, error) {
 	var pids []int
 	looked := make(chan error, 1)

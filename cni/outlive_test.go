@@ -67,7 +67,7 @@ func (s *sandbox) pids(names ...string) (pids []int) {
 	for _, name := range names {
 		var pid int
 		testutil.Until(s.t, "pid of the "+name, func() bool {
-			content, _ := os.ReadFile(filepath.Join(s.journal, name)) // 0 until it is there
+			content, _ := os.ReadFile(filepath.Join(s.journal, name)) // pid is 0 until the file has content
 			pid, _ = strconv.Atoi(strings.TrimSpace(string(content)))
 			return pid != 0
 		})

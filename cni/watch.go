@@ -37,10 +37,10 @@ type watcher struct {
 	// asked holds a request to read the directory now.
 	asked chan struct{}
 
-	// Only the goroutine uses the fields below.
+	// Only the watching goroutine uses the fields below.
 	notify  *fsnotify.Watcher // nil for none
 	logged  bool              // whether the last failure to set the watches was logged
-	watched targets           // what renew set last
+	watched targets           // the watches that renew set last
 }
 
 // startWatcher calls reload once, with the watches already in place so that no later change is missed. Then it calls

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sameInheritance fails with ErrUnsuitable if a command would inherit something else from this program than from the
+// sameInheritance fails with ErrUnsuitable if a command would inherit other properties from this program than from the
 // shim. One reason is a systemd unit that filters system calls or bounds capabilities. sameInheritance does not compare
 // namespaces, because shimdir finds only shims in this program's namespaces.
 func sameInheritance(proc string, shim int, process object) error {
@@ -66,7 +66,7 @@ func sameStatus(self, engine string) error {
 	return nil
 }
 
-// inheritedFiles are other files of proc(5) with properties that a command inherits.
+// inheritedFiles are files of proc(5), besides status and stat, with properties that a command inherits.
 var inheritedFiles = []string{"personality", "timerslack_ns", "coredump_filter", "loginuid"}
 
 // sameFiles compares the inheritedFiles of two processes. Some kernels lack some of them.

@@ -43,7 +43,7 @@ func fakeProcess(t *testing.T, proc, name string, change map[string]string) {
 	testutil.WriteFile(t, filepath.Join(dir, "attr/current"), fields["label"]+"\n")
 }
 
-// A command that would inherit something else from this program than from the shim goes through the engine.
+// A command that would inherit other properties from this program than from the shim goes through the engine.
 func TestSameInheritance(t *testing.T) {
 	plain := object{"oomScoreAdj": 0}
 	tests := []struct {

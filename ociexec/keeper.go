@@ -54,8 +54,8 @@ type keeper struct {
 	early map[int]int
 }
 
-// RunKeeper makes this process the keeper and does not return, if a Runner has started the process for that. Programs
-// that use a Runner call it first in main.
+// RunKeeper makes this process the keeper if a Runner has started it as the keeper, and then does not return. In any
+// other process it does nothing. A program that uses a Runner calls RunKeeper first in main.
 func RunKeeper() {
 	if os.Getenv(keeperVariable) == "" {
 		return
@@ -196,7 +196,7 @@ func (k *keeper) tell(r report) {
 func (k *keeper) killAll() {
 	since, err := ticksNow()
 	if err != nil {
-		since = 0 // no child is older than the boot, so no command lives on
+		since = 0 // isLeft is then false for every child, so killAll spares none
 	}
 	for pid := range k.runtimes {
 		since = min(since, began(pid))
@@ -211,10 +211,10 @@ func (k *keeper) killAll() {
 	}
 }
 
-// isLeft reports whether a process is a child of the keeper that an ended command left. Only a child older than limit
-// counts, a time in ticks since the boot. A younger child may be a command that a runtime at work has just started. It
-// may also be a child that a killed process left. killAll does not spare younger children, so it kills such a command
-// even without its pid file.
+// isLeft reports whether a process is a child of the keeper that an ended command left. Only a child that began before
+// limit counts, which is a time in ticks since the boot. A younger child may be a command that a runtime at work has
+// just started. It may also be a child that a killed process left. killAll does not spare younger children, so it kills
+// such a command even without its pid file.
 func (k *keeper) isLeft(p proctable.Stat, limit uint64) bool {
 	_, command := k.commands[p.PID]
 	return p.Parent == os.Getpid() && !command && began(p.PID) < limit

@@ -30,7 +30,7 @@ func endRuntime(pid int) {
 
 // killDescendants kills all descendants of a process and their sessions, until a search finds no new one. A process in
 // a frozen cgroup dies when the cgroup thaws, before it runs any further. Children for which spare returns true live
-// on, unless they are in a killed session. The descendants are returned.
+// on, unless they are in a killed session. killDescendants returns the ids of the killed descendants.
 func killDescendants(pid int, spare func(child proctable.Stat) bool) (killed map[int]bool) {
 	killed = map[int]bool{}
 	for range killRounds {

@@ -54,7 +54,7 @@ func (k *kinds) ofContainer(ctx context.Context, c *Container) (string, error) {
 	return k.ofProgram(ctx, real, environ)
 }
 
-// notesOf returns the directory of notes of a container's program. The engine calls a runtime with arguments by a
+// notesOf returns the directory of notes of a container's program. For a runtime with arguments, the engine writes a
 // script of two lines. The second line has the program and the arguments.
 func notesOf(program string) ocinote.Dir {
 	const first, longest = "#!/bin/sh\n", 4096

@@ -151,8 +151,8 @@ func (l *link) takeTurn(ctx context.Context) error {
 
 func (l *link) endTurn() { <-l.turn }
 
-// stallTimeout bounds the wait for a keeper that does not read. A busy machine can stop it for seconds, and its end is
-// the end of all its commands.
+// stallTimeout bounds the wait for a keeper that does not read. A busy machine can stop the keeper for seconds, and the
+// keeper's end ends all its commands.
 const stallTimeout = time.Minute
 
 // write sends one message. If ctx ends first, write returns its error, and the keeper does not get the message. After

@@ -30,7 +30,8 @@ func (k *keeper) reap() {
 	}
 }
 
-// ended handles the end of a child.
+// ended reports the end of a command. At the end of a runtime, it reports whether the runtime's command has started,
+// and whether the command has ended early.
 func (k *keeper) ended(pid, code int) {
 	if r, found := k.commands[pid]; found {
 		delete(k.commands, pid)

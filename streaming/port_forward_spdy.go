@@ -75,7 +75,7 @@ func (p *pairs) opened(stream *spdystream.Stream) {
 	}
 }
 
-// join returns both streams of a connection if this one is the second.
+// join returns both streams of a connection if stream is the second one.
 func (p *pairs) join(stream *spdystream.Stream) (data, failure *spdystream.Stream, err error) {
 	kind, id := stream.Headers().Get(portforward.StreamType), connectionID(stream)
 	p.mu.Lock()
@@ -140,7 +140,7 @@ func (p *pairs) end() {
 // continues. Clients based on client-go show the error and then end the session themselves.
 //
 // The error stream ends as soon as the pod has ended its direction. Clients based on client-go before v0.32 (Kubernetes
-// 1.32) wait for that. They end their own direction and hang up only afterwards.
+// 1.32) wait for the end of the error stream. Only afterwards do they end their own direction and hang up.
 func (p *pairs) forward(data, failure *spdystream.Stream) {
 	defer p.conn.drop(failure)
 	defer p.conn.drop(data)
@@ -154,5 +154,5 @@ func (p *pairs) forward(data, failure *spdystream.Stream) {
 		_, _ = fmt.Fprintf(failure, "error forwarding port %d to pod %s: %v", port, p.sandboxID, err)
 		return
 	}
-	_ = failure.Close() // there is no error; it may be closed already
+	_ = failure.Close() // without an error; Close may fail on a stream that is already closed
 }

@@ -36,12 +36,12 @@ type Streams struct {
 
 // Network is a network in which a pod's ports can be reached on loopback.
 type Network struct {
-	// Host says that it is the node's network. The zero value reaches no port.
+	// Host says that the network is the node's own. The zero value reaches no port.
 	Host bool
 	// Namespace is the pod's own network namespace, if it has one.
 	Namespace netns.Handle
-	// Dial connects to a port if it is not nil. It replaces Host and Namespace for a pod whose ports only its runtime
-	// reaches.
+	// Dial connects to a port of a pod whose ports only its runtime can reach. If Dial is set, Host and Namespace have
+	// no effect.
 	Dial func(ctx context.Context, port uint16) (Conn, error)
 }
 

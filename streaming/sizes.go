@@ -12,8 +12,8 @@ import (
 // maxSize bounds the text of one terminal size in bytes. Clients send some 30 bytes.
 const maxSize = 4 << 10
 
-// followSizes reads the sizes of a terminal until the client sends no more. It discards other text, because unread
-// messages would block the input behind them.
+// followSizes reads the sizes of a terminal until the client sends no more. It discards text after an invalid size, and
+// all text without a terminal: unread messages would block the input behind them.
 func (c connector) followSizes(ctx context.Context, from io.Reader) <-chan Size {
 	sizes := make(chan Size)
 	c.session.work.Go(func() {
@@ -27,8 +27,8 @@ func (c connector) followSizes(ctx context.Context, from io.Reader) <-chan Size 
 	return sizes
 }
 
-// decodeSizes reads terminal sizes until there are no more or ctx ends. The connection is closed by then, which ends
-// the read.
+// decodeSizes reads terminal sizes until an invalid size, the end of the input or the end of ctx. At the end of ctx,
+// the connection is closed, which ends the read.
 func decodeSizes(ctx context.Context, from io.Reader, to chan<- Size) {
 	defer close(to)
 	bounded := &boundedReader{from: from}

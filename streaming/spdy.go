@@ -28,7 +28,7 @@ const (
 type spdyConn struct {
 	*spdystream.Connection
 	ctx context.Context
-	// protocol is the one that the server chose from the client's offer.
+	// protocol is the server's choice from the protocols that the client offered.
 	protocol string
 	net      net.Conn
 	// limit is the largest number of open streams.

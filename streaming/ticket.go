@@ -28,7 +28,7 @@ type handler func(*session, http.ResponseWriter, *http.Request)
 
 // ticket is the right to one request.
 type ticket struct {
-	logger  *log.Entry // of the CRI request that it was issued to
+	logger  *log.Entry // the logger of the CRI request that got the ticket
 	kind    string
 	serve   handler
 	expires time.Time

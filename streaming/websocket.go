@@ -38,7 +38,7 @@ func (c connector) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 			Channels: types}
 		protocols[version+wsstream.Base64ChannelWebSocketProtocol] = wsstream.ChannelProtocolConfig{Channels: types}
 	}
-	protocols[""] = protocols[wsstream.ChannelWebSocketProtocol] // for a client that names none
+	protocols[""] = protocols[wsstream.ChannelWebSocketProtocol] // for a client that names no protocol
 	conn := wsstream.NewConn(protocols)
 	conn.SetIdleTimeout(c.process.server.idle)
 	protocol, streams, err := conn.Open(w, r)

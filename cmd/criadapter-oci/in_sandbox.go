@@ -34,7 +34,7 @@ func command(real ocinote.Runtime, environ, args []string) *exec.Cmd {
 	return cmd
 }
 
-// exitCode returns the exit code of a command that ended with err. The error says why it has none.
+// exitCode returns the exit code of a command that ended with err. It returns err if the command has no exit code.
 func exitCode(err error) (int, error) {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {
@@ -69,7 +69,7 @@ func (c call) leaveWaiter(real ocinote.Runtime, environ []string) error {
 	waiter.Args = slices.Concat([]string{ociName, waiterFlag, real.Path}, real.Args, c.ofContainer("wait"))
 	waiter.Env, waiter.Dir, waiter.ExtraFiles = environ, "/", []*os.File{socket}
 	waiter.Stdin, waiter.Stdout, waiter.Stderr = os.Stdin, os.Stdout, os.Stderr
-	waiter.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no signal to the shim's group reaches it
+	waiter.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals to the shim's group do not reach the waiter
 	if err := waiter.Start(); err != nil {
 		return fmt.Errorf("start the process that waits for container %.12s: %w", c.container, err)
 	}

@@ -19,9 +19,10 @@ const workName = "criadapter-work"
 type layers struct {
 	// lower are the directories of the read-only layers, the uppermost first.
 	lower []string
-	// home has the writable layer, under the name upper. Both are empty without one.
+	// home is the directory with the writable layer, and upper the layer's name there. Both are empty if no layer is
+	// writable.
 	home, upper string
-	// kept are the overlay's keptOptions. Any other mount of its layers must have the same.
+	// kept are the overlay's keptOptions. Any other mount of the same layers must have the same options.
 	kept []string
 }
 

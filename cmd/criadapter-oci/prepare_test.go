@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Owners are mapped in the kubelet's mounts. A plugin may have removed one, or put another mount there.
+// Owners are mapped only in the kubelet's mounts, and not in mounts that an NRI plugin has removed or replaced.
 func TestMountsOfPluginsAreNotMapped(t *testing.T) {
 	note := ocinote.Note{MappedMounts: []string{"/data", "/removed", "/replaced"}}
 	testutil.Equal(t, len(withoutPluginMounts(note)), 3, "mounts without plugins")

@@ -92,7 +92,7 @@ type stage struct {
 	engine string
 }
 
-// place makes a place to mount a directory or a file at.
+// place makes a mount point for a directory or a file.
 func (s *stage) place(source string) (string, error) {
 	info, err := os.Stat(source)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *stage) mountOverlay(target string, flags uintptr, dirs []string, option
 		if err != nil {
 			return err
 		}
-		defer func() { _ = syscall.Unmount(clone, syscall.MNT_DETACH) }() // the overlay holds it
+		defer func() { _ = syscall.Unmount(clone, syscall.MNT_DETACH) }() // the overlay keeps the clone in use
 		names = append(names, filepath.Base(clone))
 	}
 	back, err := os.Getwd()

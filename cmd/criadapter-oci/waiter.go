@@ -28,8 +28,8 @@ const (
 	lostCode = 128 + int(syscall.SIGKILL)
 )
 
-// wait is the waiter. args are the runtime's command line that waits for the container. It starts the container on
-// request, waits for its end and returns its exit code.
+// wait runs the waiter. It starts the container on request, waits for the container's end and returns the exit code.
+// args are the runtime's command line that waits for the container.
 func wait(args []string) int {
 	request, ok := acceptStart()
 	if !ok {

@@ -34,7 +34,7 @@ func newMigration(cfg config.Config, engine docker.Engine, store *checkpoint.Sto
 
 // migration runs the command migrate.
 func migration(ctx context.Context, to io.Writer, request command.Migration) (err error) {
-	if err := log.SetLevel("warn"); err != nil { // the plan is the output
+	if err := log.SetLevel("warn"); err != nil { // log lines would mix with the plan
 		return err
 	}
 	cfg := request.Config

@@ -103,7 +103,7 @@ func (o *observers) serve(ctx context.Context, cfg config.Config, services *serv
 	}
 }
 
-// close ends the tracing and an endpoint that serve has not closed. The remaining spans get telemetryTime.
+// close ends the tracing and an endpoint that serve has not closed. It sends the remaining spans within telemetryTime.
 func (o *observers) close(ctx context.Context) {
 	if o.listener != nil {
 		_ = o.listener.Close() // already closed if serve's stop has run
@@ -180,7 +180,7 @@ func report(ctx context.Context, started time.Time, services *services, metrics 
 	if err := services.cache.Err(); err != nil {
 		r.CacheError = err.Error()
 	}
-	listing, _ := services.store.List(ctx) // its error is among the warnings
+	listing, _ := services.store.List(ctx) // services.warnings reports the error
 	for _, q := range listing.Quarantined {
 		r.Quarantined = append(r.Quarantined, q.Path)
 	}
@@ -198,8 +198,8 @@ func logStats(service *logs.Service) telemetry.LogStats {
 	}
 }
 
-// traceErrors logs an error of sending traces if its text differs from the last one's: sending to a missing collector
-// fails every few seconds.
+// traceErrors logs an error of sending traces unless the previous error had the same text. Sending to a missing
+// collector fails every few seconds.
 type traceErrors struct {
 	last atomic.Pointer[string]
 }

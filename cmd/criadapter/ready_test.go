@@ -19,8 +19,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// With an engine the server is ready when its pods are recovered, not before. A reload before that sends systemd no
-// message.
+// With an engine the server is ready when its pods are recovered, not before. A reload before the recovery sends no
+// message to systemd.
 func TestReadyAfterRecovery(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	systemd := listenTo(t, path)

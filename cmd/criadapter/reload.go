@@ -17,7 +17,8 @@ import (
 	"github.com/criadapter/criadapter/internal/sdnotify"
 )
 
-// reloadable are the settings that a reload changes. The others need a restart, which ends no pod. It is constant.
+// reloadable has the settings that a reload applies. A change of another setting needs a restart, which ends no pod.
+// The map is constant.
 var reloadable = map[string]bool{"log-level": true, "log-format": true}
 
 // followReloads reloads at each SIGHUP until ctx ends. It does not report a reload to systemd before the server is
@@ -46,8 +47,8 @@ func followReloads(ctx context.Context, hangups <-chan os.Signal, settings comma
 
 // reload reads the configuration file again and applies the settings that a running server can change: the log's level
 // and format, and the CNI configuration. Environment variables still override the file, with their values from the
-// start of the process. Certificates and the node's registry credentials are read at each use. reload tries them, so
-// that it reports an invalid one.
+// start of the process. Certificates and the node's registry credentials are read at each use. reload also reads them
+// once, so that it reports invalid ones.
 func reload(ctx context.Context, settings *command.Settings, services *services) error {
 	services.network.Reload()
 	next, err := settings.Reload()
@@ -87,7 +88,7 @@ func tryCertificate(cfg config.Config) error {
 	return nil
 }
 
-// tryImagePolicy returns the error that each decision on an image would have.
+// tryImagePolicy returns the error with which every decision on an image would fail.
 func tryImagePolicy(cfg config.Config) error {
 	if cfg.ImagePolicy == "" {
 		return nil
@@ -98,7 +99,7 @@ func tryImagePolicy(cfg config.Config) error {
 	return nil
 }
 
-// tryCredentials returns the error that the next pull of a sandbox image would have.
+// tryCredentials returns the error with which the next pull of a sandbox image would fail.
 func tryCredentials(path string) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -41,13 +41,13 @@ const rootCredentials = "/root/.docker/config.json"
 
 // services are the parts of the program.
 type services struct {
-	// inForce has the settings. A reload replaces it.
+	// inForce has the current settings. A reload replaces them.
 	inForce    atomic.Pointer[config.Config]
 	engine     *docker.Client
 	store      *checkpoint.Store
 	migration  *migrate.Node // takes pods of cri-dockerd over
 	cache      *state.Cache
-	network    *cni.Network // on Docker's bridge it runs DEL alone
+	network    *cni.Network // with Docker's bridge it only runs DEL
 	volumes    *volume.Store
 	commands   *ociexec.Runner // nil with --exec-through-engine
 	images     *image.Service
@@ -185,7 +185,8 @@ func (r *services) newPlugins(cfg config.Config) (*nri.Service, error) {
 	return plugins, nil
 }
 
-// newCache makes the cache of pods and containers. It adopts the pods of cri-dockerd if they are taken over.
+// newCache makes the cache of pods and containers. With --migrate=cri-dockerd, the cache adopts the pods of
+// cri-dockerd.
 func (r *services) newCache(cfg config.Config, metrics *telemetry.Metrics) *state.Cache {
 	root := filepath.Clean(cfg.RootDirectory)
 	options := state.Options{
@@ -205,7 +206,7 @@ func (r *services) newCache(cfg config.Config, metrics *telemetry.Metrics) *stat
 	return state.New(options)
 }
 
-// wire makes the two services that need most of the others.
+// wire makes the container and the sandbox service, which need most of the other services.
 func (r *services) wire(cfg config.Config, files *sandbox.Files) {
 	containerOptions := container.Options{
 		Engine:  r.engine,
@@ -323,8 +324,8 @@ func (r *services) follow(ctx context.Context) {
 		recovered()
 		r.sandboxes.CollectOrphans(ctx)
 	})
-	group.Go(func() { _ = r.images.Run(ctx) }) // as above
-	_ = r.cache.Run(ctx)                       // as above
+	group.Go(func() { _ = r.images.Run(ctx) }) // ends only with ctx
+	_ = r.cache.Run(ctx)                       // ends only with ctx
 	group.Wait()
 }
 
@@ -340,8 +341,8 @@ func (r *services) endStreams(ctx context.Context) {
 	}
 }
 
-// close ends the parts in the order of their dependencies. It rolls back set-ups and saves log positions before it
-// closes the parts that this needs.
+// close ends each part before the parts that it needs. So the sandbox service can still roll back set-ups, and the log
+// service can still save its positions.
 func (r *services) close(ctx context.Context) {
 	r.endStreams(ctx)
 	if r.commands != nil {

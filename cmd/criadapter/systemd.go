@@ -59,7 +59,7 @@ func checkSelf(ctx context.Context, socket string, stalled func() error) error {
 	return errors.Join(askVersion(ctx, socket), stalled())
 }
 
-// askVersion sends a client's request that needs no engine.
+// askVersion sends a Version request, which needs no engine.
 func askVersion(ctx context.Context, socket string) error {
 	conn, err := status.Dial("unix://" + socket)
 	if err != nil {

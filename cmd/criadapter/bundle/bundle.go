@@ -33,7 +33,7 @@ type Options struct {
 	Settings []config.Setting
 	// Endpoint is the URL of the running server's socket.
 	Endpoint string
-	// KubeletConfig is for the check.
+	// KubeletConfig is the kubelet's configuration file, which the check reads.
 	KubeletConfig string
 	// Unit is the systemd unit whose journal is collected. LogFile is a file to collect instead. Both may be empty.
 	Unit, LogFile string
@@ -101,7 +101,7 @@ func (o Options) parts() []part {
 			}})
 	}
 	if o.Config.NetworkPlugin == config.NetworkCNI {
-		files, _ := filepath.Glob(filepath.Join(o.Config.CNIConfDir, "*")) // its only error is a bad pattern
+		files, _ := filepath.Glob(filepath.Join(o.Config.CNIConfDir, "*")) // Glob fails only for a bad pattern
 		for _, file := range files {
 			parts = append(parts,
 				part{"cni/" + filepath.Base(file), func(context.Context) ([]byte, error) { return redactedFile(file) }})

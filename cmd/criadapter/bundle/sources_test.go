@@ -9,7 +9,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestJournal replaces journalctl with another program. make package-test uses the real one.
+// TestJournal replaces journalctl with another program. make package-test runs the real journalctl.
 func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)

@@ -15,8 +15,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// engineAt serves a fake Docker Engine 20.10 at a socket. bridge has the options of its default bridge, and is empty
-// for an engine without one. changes returns the requests that would have changed the engine.
+// engineAt serves a fake Docker Engine 20.10 at a socket. bridge has the options of the engine's default bridge, and is
+// empty for an engine without a default bridge. changes returns the requests that would have changed the engine.
 func engineAt(t *testing.T, socket, bridge string) (changes func() []string) {
 	root, err := json.Marshal(t.TempDir())
 	testutil.Must(t, err)

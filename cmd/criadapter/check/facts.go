@@ -35,8 +35,7 @@ type facts struct {
 	CRI, EngineSocket socketFacts
 	// Others are other CRI servers that answer on the node.
 	Others []runtimeFacts
-	// Missing are the capabilities that criadapter uses and this process lacks. A user other than root lacks all of
-	// them.
+	// Missing are the capabilities that criadapter uses and this process lacks. Without root, all of them are missing.
 	Missing []string
 
 	Disks  []diskFacts
@@ -53,7 +52,7 @@ type kubeletFacts struct {
 
 	CgroupDriver    string // empty if the file does not have it
 	RuntimeEndpoint string
-	// FlagsFile is the file with kubeadm's flags if they have RuntimeEndpoint.
+	// FlagsFile is the file with kubeadm's flags. It is empty unless these flags set RuntimeEndpoint.
 	FlagsFile        string
 	FailSwapOn       bool
 	FailCgroupV1     bool
@@ -65,7 +64,7 @@ type kubeletFacts struct {
 type networkFacts struct {
 	// Config is empty on Docker's bridge.
 	Config cni.Config
-	// Err is why pods cannot join it.
+	// Err is why pods cannot join the network.
 	Err     error
 	Plugins []cni.Plugin
 }
@@ -122,6 +121,6 @@ type leftovers struct {
 	Pins, Attachments, Records, Leases, Rules []string
 	// Quarantined are corrupt records in the quarantine.
 	Quarantined []string
-	// These are the errors of the searches that can fail on their own.
+	// These errors belong to searches that can fail although the other searches succeed.
 	AttachmentsErr, LeasesErr, RulesErr, QuarantineErr error
 }

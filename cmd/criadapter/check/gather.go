@@ -78,7 +78,7 @@ func readMirrors(root string) (engine, containerd []string) {
 
 // configuredHosts returns the names of the directories in dir that have a hosts.toml.
 func configuredHosts(dir string) []string {
-	files, _ := filepath.Glob(filepath.Join(dir, "*", "hosts.toml")) // its only error is a bad pattern
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "hosts.toml")) // Glob fails only for a bad pattern
 	var hosts []string
 	for _, file := range files {
 		hosts = append(hosts, filepath.Base(filepath.Dir(file)))

@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// judgeNode judges the facts. It depends on nothing else.
+// judgeNode turns the facts into a report. The report depends on the facts alone.
 func judgeNode(f facts) checklist.Report {
 	var report checklist.Report
 	for _, group := range []struct {
@@ -104,7 +104,7 @@ func judgeSandboxedRuntimes(j *checklist.Group, f facts) {
 				hint = "pods on the node's network need --network=host in its runtimeArgs" // gVisor's runsc
 			}
 			j.Warn("runtime "+name, "see docs/gvisor.md for what the runtime needs; "+hint,
-				"pods of it cannot join the CNI network")
+				"its pods cannot join the CNI network")
 		}
 	}
 	if len(join) > 0 {
@@ -113,8 +113,8 @@ func judgeSandboxedRuntimes(j *checklist.Group, f facts) {
 }
 
 // readsHosts reports whether an engine reads hosts.toml, as Docker Engine 28.5 and newer do with the containerd image
-// store. API version 1.51 does not show it, because Docker Engine 28.3 has that API version, too. API version 1.52
-// shows it even if the engine's own version does not, for example in a build from a branch.
+// store. API version 1.51 is no proof, because Docker Engine 28.3 has this API version, too. API version 1.52 is a
+// proof, also for a build from a branch, whose own version may be no proof.
 func readsHosts(e docker.Features) bool {
 	return e.ContainerdImageStore && (atLeast(e.ServerVersion, 28, 5) || e.Supports("1.52"))
 }
@@ -177,8 +177,8 @@ func judgeNRI(j *checklist.Group, f facts) {
 	}
 }
 
-// judgeOCIRuntime reports whether the server would find a usable criadapter-oci. The server also tests it with a
-// container, and the check does not.
+// judgeOCIRuntime reports whether the server would find a usable criadapter-oci. Unlike the server, the check does not
+// test criadapter-oci with a container.
 func judgeOCIRuntime(j *checklist.Group, f facts) {
 	const name = "OCI runtime"
 	switch mode, found := docker.OCIRuntimeMode(f.Config.OCIRuntime), f.OCIRuntime; {

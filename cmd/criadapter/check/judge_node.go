@@ -50,13 +50,13 @@ func judgeSockets(j *checklist.Group, f facts) {
 	}
 	for _, other := range f.Others {
 		if other.Endpoint == "unix://"+engineContainerd {
-			j.OK("other runtime", "%s answers on %s, which Docker Engine uses by default: it has to run", other.Name,
+			j.OK("other runtime", "%s answers on %s, which Docker Engine uses by default: keep it running", other.Name,
 				other.Endpoint)
 			continue
 		}
 		do := "stop it (systemctl disable --now), unless it is meant to serve another kubelet"
 		switch {
-		case other.AskErr != nil && strings.HasPrefix(other.Name, "docker "): // maybe criadapter under this name
+		case other.AskErr != nil && strings.HasPrefix(other.Name, "docker "): // may be criadapter's own name
 			do = "check again when the node is less busy, and look at the log of the server there"
 		case strings.HasPrefix(other.Name, "docker "): // cri-dockerd's name
 			do = "stop it: both would manage the same containers; criadapter migrate shows what can be taken over"
@@ -235,7 +235,7 @@ func judgeLeftovers(j *checklist.Group, f facts) {
 		l.Quarantined, "records that were corrupt")
 }
 
-// list warns of things that should not exist.
+// list adds a warning about leftovers, or a good finding if nothing is left behind.
 func list(j *checklist.Group, name, do string, things []string, what string) {
 	if len(things) == 0 {
 		j.OK(name, "none is left behind")

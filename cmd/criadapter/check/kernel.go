@@ -2,7 +2,7 @@ package check
 
 import "fmt"
 
-// The oldest release of Linux that is supported.
+// The two numbers of OldestKernel.
 const oldestMajor, oldestMinor = 4, 19
 
 // OldestKernel is the oldest release of Linux that is supported. An older kernel may work but is not supported.

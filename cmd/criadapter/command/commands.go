@@ -4,8 +4,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commands are the commands beside serving, in the order of the help. Each has a file here with its flags and help
-// text. Its work is in a package of its own.
+// commands returns the subcommands in the order of the help. Each one has a file here with its flags and its help text.
+// The work of a command is in a package of its own.
 func commands(opts Options) []*cobra.Command {
 	return []*cobra.Command{
 		checkCommand(),

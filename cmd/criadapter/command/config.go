@@ -12,7 +12,7 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// configCommand is about the settings of the server.
+// configCommand makes the command config, which has the subcommands print and validate.
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",

@@ -15,11 +15,11 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// debugCommand has commands for developers of criadapter.
+// debugCommand makes the command debug, whose subcommands help developers of criadapter.
 func debugCommand(opts Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "debug",
-		Short: "Collect what a bug report needs",
+		Short: "Collect the data for a bug report",
 		Args:  cobra.NoArgs,
 	}
 	cmd.AddCommand(bundleCommand(opts))
@@ -70,7 +70,7 @@ the archive before you send it.`,
 // writeBundle writes the archive, and removes an incomplete one.
 func writeBundle(cmd *cobra.Command, file string, collect bundle.Options) (err error) {
 	if file == "" {
-		host, _ := os.Hostname() // it may be empty
+		host, _ := os.Hostname() // on an error, host is empty
 		file = fmt.Sprintf("criadapter-%s-%s.tar.gz", host, time.Now().UTC().Format("20060102T150405Z"))
 	}
 	to, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -23,7 +23,7 @@ func TestConfigurationDocument(t *testing.T) {
 	testutil.Section(t, document, "commands", commandTable(root), *update)
 }
 
-// flagTable is every flag that the help shows.
+// flagTable returns a table with every flag that the help shows.
 func flagTable(flags *pflag.FlagSet) string {
 	var table strings.Builder
 	table.WriteString("| flag, key | default | |\n|---|---|---|\n")
@@ -35,7 +35,7 @@ func flagTable(flags *pflag.FlagSet) string {
 	return table.String()
 }
 
-// commandTable is every command with its own flags.
+// commandTable returns a table with every command and its own flags.
 func commandTable(root *cobra.Command) string {
 	var table strings.Builder
 	table.WriteString("| command | | flags |\n|---|---|---|\n")

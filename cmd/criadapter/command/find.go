@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// Sockets of systemd's units. dropInSocket is of the package criadapter-cri-docker, whose unit conflicts with
-// criadapter's.
+// Sockets of the systemd units. dropInSocket belongs to the unit of the package criadapter-cri-docker. This unit
+// conflicts with the unit criadapter.
 const (
 	usualSocket  = "unix:///run/criadapter/criadapter.sock"
 	dropInSocket = "unix:///run/cri-dockerd.sock"
@@ -22,9 +22,9 @@ const (
 // findTime bounds the search for the server by commands that also work without one.
 const findTime = 5 * time.Second
 
-// endpointsOf returns the sockets where a server with these settings may be, the likeliest first. A socket from a flag
-// or the environment is the only one. A socket from the file comes before the units' sockets, because the systemd units
-// pass a flag, which overrides the file.
+// endpointsOf returns the sockets where a server with these settings may be, the likeliest first. If a flag or the
+// environment sets the socket, endpointsOf returns this socket alone. A socket from the file comes before the units'
+// sockets, because the systemd units pass a flag, which overrides the file.
 func endpointsOf(cfg config.Config, settings []config.Setting) []string {
 	var own []string
 	if cfg.SocketPath() != "" {
@@ -41,7 +41,7 @@ func endpointsOf(cfg config.Config, settings []config.Setting) []string {
 	return own
 }
 
-// named reports whether a flag or the environment has the socket.
+// named reports whether a flag or the environment sets the socket.
 func named(settings []config.Setting) bool {
 	return slices.ContainsFunc(settings, func(s config.Setting) bool {
 		return s.Name == "container-runtime-endpoint" && s.Named()
@@ -71,7 +71,7 @@ func find(
 	return failed, failure
 }
 
-// atServer returns the settings with the socket of the running server. Without one, they stay as they are.
+// atServer returns the settings with the socket of the running server. If no server runs, it returns them unchanged.
 func atServer(ctx context.Context, cfg config.Config, settings []config.Setting) config.Config {
 	ctx, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()

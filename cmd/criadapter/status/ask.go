@@ -69,7 +69,7 @@ func CheckStarted(endpoint string) error {
 	return nil
 }
 
-// AskRunning is Ask for a server that runs. It fails as CheckStarted does.
+// AskRunning is like Ask, but it never starts the server: it fails if CheckStarted does.
 func AskRunning(ctx context.Context, endpoint string) (Answer, error) {
 	if err := CheckStarted(endpoint); err != nil {
 		return Answer{Endpoint: endpoint}, err
@@ -77,7 +77,7 @@ func AskRunning(ctx context.Context, endpoint string) (Answer, error) {
 	return Ask(ctx, endpoint)
 }
 
-// Ask asks the CRI server on a unix socket, within ctx. Systemd may start the server for the connection.
+// Ask asks the CRI server on a unix socket for its status. The connection may make systemd start the server.
 func Ask(ctx context.Context, endpoint string) (Answer, error) {
 	answer := Answer{Endpoint: endpoint, Conditions: map[string]string{}}
 	conn, err := Dial(endpoint)
@@ -109,7 +109,7 @@ func Ask(ctx context.Context, endpoint string) (Answer, error) {
 	return answer, answer.decode(response.GetInfo())
 }
 
-// decode reads the parts that only criadapter has.
+// decode reads the parts of the answer that only criadapter sends.
 func (a *Answer) decode(info map[string]string) error {
 	if _, ours := info[server.ReportKey]; !ours {
 		return nil
