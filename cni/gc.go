@@ -63,7 +63,7 @@ func (n *Network) GC(ctx context.Context, pods []string) (err error) {
 	return errors.Join(errs...)
 }
 
-// single is a network with one of its plugins.
+// single returns the configuration of the network with p as its only plugin.
 func single(list *libcni.NetworkConfigList, p *libcni.PluginConfig) *libcni.NetworkConfigList {
 	return &libcni.NetworkConfigList{Name: list.Name, CNIVersion: list.CNIVersion, Plugins: []*libcni.PluginConfig{p}}
 }

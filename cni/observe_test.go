@@ -41,5 +41,5 @@ func TestOperationsAreObserved(t *testing.T) {
 	s.script("ports.ADD", "exit 1")
 	_, err = n.Add(ctx, pod)
 	testutil.Require(t, err != nil, "ADD works without a working plugin")
-	check("ADD failed") // its roll-back is a part of it
+	check("ADD failed") // the roll-back is a part of ADD
 }

@@ -23,7 +23,7 @@ const lookPeriod = 2 * time.Second
 // shares the descriptors.
 type listener struct {
 	*net.TCPListener
-	// idle and linger are fields of each client.
+	// idle and linger become the idle and the grace of each client.
 	idle, linger time.Duration
 	limit        int64
 	open         atomic.Int64

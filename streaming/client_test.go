@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// pingers open a client of stdin and stdout, and return its connection and a function that sends something.
+// pingers open a client of stdin and stdout. They return the client's connection and a function that sends a message.
 var pingers = map[string]func(t *testing.T, url string) (net.Conn, func() error){
 	"spdy": func(t *testing.T, url string) (net.Conn, func() error) {
 		c := openRawSPDY(t, url, remotecommand.StreamProtocolV4Name)

@@ -46,7 +46,8 @@ func mountOf(path string) (mounted, error) {
 	return parseMount(string(mounts), path), nil
 }
 
-// parseMount reads mountinfo, see proc_pid_mountinfo(5). Of several mounts at one point the last hides the others.
+// parseMount reads mountinfo, see proc_pid_mountinfo(5). The last of several mounts at one point hides the earlier
+// mounts.
 func parseMount(mounts, path string) mounted {
 	var found mounted
 	for line := range strings.Lines(mounts) {

@@ -43,7 +43,8 @@ func checkVersion(runtime ocinote.Runtime, environ []string, want string) error 
 	return nil
 }
 
-// older reports whether a version, such as 1.0.2-dev, is before another one. Text that is not a version is an error.
+// older reports whether a version, such as 1.0.2-dev, is lower than another version. Text that is not a version is an
+// error.
 func older(version, than string) (bool, error) {
 	have, err := numbers(version)
 	if err != nil {

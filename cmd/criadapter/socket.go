@@ -16,8 +16,8 @@ import (
 )
 
 // listen returns the CRI sockets: all from systemd, and the one at path. With an empty path, it accepts only systemd's
-// sockets. It replaces a stale socket, but not one with a server. The caller holds the lock of the root directory, so
-// no second server of the same state does this concurrently.
+// sockets. It replaces a stale socket, but not a socket on which a server answers. The caller holds the lock of the
+// root directory, so no second server of the same state does this concurrently.
 func listen(path string) ([]net.Listener, error) {
 	passed, err := activation.Listeners()
 	if err != nil {
@@ -27,7 +27,8 @@ func listen(path string) ([]net.Listener, error) {
 	return listenBeside(slices.DeleteFunc(passed, func(listener net.Listener) bool { return listener == nil }), path)
 }
 
-// listenBeside returns the sockets from systemd and a new one at path with mode 0600, unless systemd's are enough.
+// listenBeside returns the sockets from systemd and a new socket at path with mode 0600. It makes no new socket if path
+// is empty or the path of a socket from systemd.
 func listenBeside(passed []net.Listener, path string) ([]net.Listener, error) {
 	if path == "" && len(passed) == 0 {
 		return nil, errors.New(

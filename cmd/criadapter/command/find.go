@@ -19,7 +19,7 @@ const (
 	dropInSocket = "unix:///run/cri-dockerd.sock"
 )
 
-// findTime bounds the search for the server by commands that also work without one.
+// findTime bounds the search for the server by commands that also work without a server.
 const findTime = 5 * time.Second
 
 // endpointsOf returns the sockets where a server with these settings may be, the likeliest first. If a flag or the

@@ -163,8 +163,8 @@ func optionSize(options string) int64 {
 	return 0
 }
 
-// claim adds the claim of a named volume, bound to the directory that the engine has for it: a pod on the same machine
-// finds its files. It returns the name of the pod's volume.
+// claim adds the claim of a named volume. The claim is bound to the engine's directory of the volume, so a pod on the
+// same machine finds the volume's files. It returns the name of the pod's volume.
 func (p *pod) claim(m *container.MountPoint) string {
 	for _, known := range p.volumes {
 		if known.Spec.HostPath.Path == m.Source {

@@ -68,7 +68,8 @@ func (o *Options) clear() error {
 }
 
 // Up runs the pods of a set until ctx ends, a process calls Down, or all pods have ended. Then it ends the remaining
-// pods and removes everything. A failed pod is an error. After an Abort, the error says what is left.
+// pods and removes everything. A failed pod is an error. After a value from Abort, the error names the pods and
+// directories that are left.
 func Up(ctx context.Context, set *Set, opts Options) error {
 	running := context.WithoutCancel(ctx) // the kubelet core outlives ctx, because it has to end the pods
 	k, err := opts.kubelet(ctx)

@@ -207,7 +207,7 @@ func (s *Set) name() error {
 		key := pod.Namespace + "/" + pod.Name
 		switch {
 		case names[key]:
-			errs = append(errs, fmt.Errorf("pod %s: two of that name: %w", pod.Name, errdefs.ErrInvalidArgument))
+			errs = append(errs, fmt.Errorf("pod %s: two pods have this name: %w", pod.Name, errdefs.ErrInvalidArgument))
 		case uids[pod.UID]:
 			errs = append(errs, fmt.Errorf("pod %s: metadata.uid: another pod has %s, too; leave it out: %w", pod.Name,
 				pod.UID, errdefs.ErrInvalidArgument))

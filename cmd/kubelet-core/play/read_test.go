@@ -141,7 +141,7 @@ func TestReadRefuses(t *testing.T) {
 		"": "no Pod",
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n": "no Pod",
 		pod + "---\napiVersion: batch/v1\nkind: CronJob\n":       "document 2: apiVersion and kind",
-		pod + "---\n" + pod: "two of that name",
+		pod + "---\n" + pod: "two pods have this name",
 		strings.Replace(pod, "name: p,", "name: p, uid: u,", 1) + "---\n" +
 			strings.Replace(pod, "name: p,", "name: q, uid: u,", 1): "pod q: metadata.uid: another pod has u, too",
 		"{apiVersion: v1, kind: Pod, metadata: {name: a}}\n{kind: Pod}\n": "document 1: another document",
