@@ -67,9 +67,9 @@ func (p *Process) join() {
 	}
 }
 
-// lose ends the Process with ErrKeeper. The link calls it if the keeper has ended without reporting the command's end.
-// If the command has not started yet, lose first ends the processes of its start. startErr has an error if one of them
-// lives on.
+// lose ends the Process with ErrKeeper. The link calls it if the keeper has ended without reporting a failed start or
+// the command's end. If the command has not started yet, lose first ends the processes of its start. startErr has an
+// error if one of them lives on.
 func (p *Process) lose(keeper string) {
 	p.endErr = ErrKeeper
 	if p.pid != 0 {

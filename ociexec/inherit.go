@@ -66,7 +66,7 @@ func sameStatus(self, engine string) error {
 	return nil
 }
 
-// inheritedFiles are files of proc(5), besides status and stat, with properties that a command inherits.
+// inheritedFiles are files of proc(5), besides status, stat and attr/current, with properties that a command inherits.
 var inheritedFiles = []string{"personality", "timerslack_ns", "coredump_filter", "loginuid"}
 
 // sameFiles compares the inheritedFiles of two processes. Some kernels lack some of them.

@@ -212,9 +212,9 @@ func (k *keeper) killAll() {
 }
 
 // isLeft reports whether a process is a child of the keeper that an ended command left. Only a child that began before
-// limit counts, which is a time in ticks since the boot. A younger child may be a command that a runtime at work has
-// just started. It may also be a child that a killed process left. killAll does not spare younger children, so it kills
-// such a command even without its pid file.
+// limit, in ticks since the boot, counts. A younger child may be a command that a runtime at work has just started. It
+// may also be a child that a killed process left. killAll does not spare younger children, so it kills such a command
+// even without its pid file.
 func (k *keeper) isLeft(p proctable.Stat, limit uint64) bool {
 	_, command := k.commands[p.PID]
 	return p.Parent == os.Getpid() && !command && began(p.PID) < limit

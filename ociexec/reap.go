@@ -30,8 +30,9 @@ func (k *keeper) reap() {
 	}
 }
 
-// ended reports the end of a command. At the end of a runtime, it reports whether the runtime's command has started,
-// and whether the command has ended early.
+// ended reports the end of a command. At the end of a runtime, it reports the start or the failed start of the
+// runtime's command. It also reports the command's end if the command ended before the runtime. For any other child, it
+// calls endedEarly.
 func (k *keeper) ended(pid, code int) {
 	if r, found := k.commands[pid]; found {
 		delete(k.commands, pid)

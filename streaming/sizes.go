@@ -13,7 +13,7 @@ import (
 const maxSize = 4 << 10
 
 // followSizes reads the sizes of a terminal until the client sends no more. It discards text after an invalid size, and
-// all text without a terminal: unread messages would block the input behind them.
+// all text if the process has no terminal. Unread messages would block the input behind them.
 func (c connector) followSizes(ctx context.Context, from io.Reader) <-chan Size {
 	sizes := make(chan Size)
 	c.session.work.Go(func() {

@@ -61,8 +61,8 @@ func (c *call) failureCode() int {
 	return 1
 }
 
-// become replaces this program by the real runtime. It returns only if the replacement fails. For a container in a
-// sandbox this program stays until the runtime has ended, see sandboxVerbs.
+// become replaces this program by the real runtime. It returns only with an error. For a container in a sandbox this
+// program stays until the runtime has ended, see sandboxVerbs.
 func become(c call) error {
 	dir, err := ownDir()
 	if err != nil {

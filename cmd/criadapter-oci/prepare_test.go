@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Owners are mapped only in the kubelet's mounts, and not in mounts that an NRI plugin has removed or replaced.
+// Owners are mapped in the kubelet's mounts, but not where an NRI plugin has removed or replaced the mount.
 func TestMountsOfPluginsAreNotMapped(t *testing.T) {
 	note := ocinote.Note{MappedMounts: []string{"/data", "/removed", "/replaced"}}
 	testutil.Equal(t, len(withoutPluginMounts(note)), 3, "mounts without plugins")

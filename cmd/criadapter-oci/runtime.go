@@ -38,8 +38,8 @@ func isMissing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// findOther looks a program up on PATH. It skips this program, and a newer version of this program that an upgrade has
-// installed.
+// findOther looks a program up on PATH. It skips an entry that leads to this program, or to a newer version of this
+// program that an upgrade has installed.
 func findOther(name, path string) (string, error) {
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil {

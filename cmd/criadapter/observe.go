@@ -103,7 +103,8 @@ func (o *observers) serve(ctx context.Context, cfg config.Config, services *serv
 	}
 }
 
-// close ends the tracing and an endpoint that serve has not closed. It sends the remaining spans within telemetryTime.
+// close ends the tracing and an endpoint that serve has not closed. It sends the remaining spans, for telemetryTime at
+// most.
 func (o *observers) close(ctx context.Context) {
 	if o.listener != nil {
 		_ = o.listener.Close() // already closed if serve's stop has run

@@ -341,8 +341,8 @@ func (r *services) endStreams(ctx context.Context) {
 	}
 }
 
-// close ends each part before the parts that it needs. So the sandbox service can still roll back set-ups, and the log
-// service can still save its positions.
+// close ends the parts in the order of their dependencies. So the sandbox service can still roll back set-ups, and the
+// log service can still save its positions.
 func (r *services) close(ctx context.Context) {
 	r.endStreams(ctx)
 	if r.commands != nil {

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// surviveSignals keeps SIGHUP and SIGPIPE from ending the program until stop is called. Each SIGHUP goes to the channel
+// surviveSignals keeps SIGHUP and SIGPIPE from ending the program until stop is called. A SIGHUP goes to the channel
 // and asks for a reload. A closed log pipe causes SIGPIPE. The signals are caught instead of ignored: child processes
 // such as CNI plugins would inherit ignored signals.
 func surviveSignals() (reloads <-chan os.Signal, stop func()) {

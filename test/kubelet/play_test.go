@@ -220,7 +220,8 @@ func TestPlayDetach(t *testing.T) {
 	out, _, _ := n.play(simple("pod", "sleep 1000"))
 	out.has(t, "pod | Ready")
 	output, err = detach(simple("pod", "sleep 1000"))
-	testutil.Assert(t, err != nil && strings.Contains(output, "it ended: exit status 1"), "%v\n%s", err, output)
+	testutil.Assert(t, err != nil && strings.Contains(output, "the new process ended: exit status 1"), "%v\n%s", err,
+		output)
 	n.down()
 }
 

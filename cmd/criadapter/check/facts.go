@@ -35,7 +35,8 @@ type facts struct {
 	CRI, EngineSocket socketFacts
 	// Others are other CRI servers that answer on the node.
 	Others []runtimeFacts
-	// Missing are the capabilities that criadapter uses and this process lacks. Without root, all of them are missing.
+	// Missing are the capabilities that criadapter uses and this process lacks. A user other than root usually lacks
+	// all of them.
 	Missing []string
 
 	Disks  []diskFacts

@@ -113,8 +113,8 @@ func judgeSandboxedRuntimes(j *checklist.Group, f facts) {
 }
 
 // readsHosts reports whether an engine reads hosts.toml, as Docker Engine 28.5 and newer do with the containerd image
-// store. API version 1.51 is no proof, because Docker Engine 28.3 has this API version, too. API version 1.52 is a
-// proof, also for a build from a branch, whose own version may be no proof.
+// store. API version 1.51 is no proof, because Docker Engine 28.3 has this API version, too. API version 1.52 is proof
+// even if the engine's own version is not, for example in a build from a branch.
 func readsHosts(e docker.Features) bool {
 	return e.ContainerdImageStore && (atLeast(e.ServerVersion, 28, 5) || e.Supports("1.52"))
 }

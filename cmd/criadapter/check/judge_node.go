@@ -56,7 +56,7 @@ func judgeSockets(j *checklist.Group, f facts) {
 		}
 		do := "stop it (systemctl disable --now), unless it is meant to serve another kubelet"
 		switch {
-		case other.AskErr != nil && strings.HasPrefix(other.Name, "docker "): // may be criadapter's own name
+		case other.AskErr != nil && strings.HasPrefix(other.Name, "docker "): // criadapter also has this name
 			do = "check again when the node is less busy, and look at the log of the server there"
 		case strings.HasPrefix(other.Name, "docker "): // cri-dockerd's name
 			do = "stop it: both would manage the same containers; criadapter migrate shows what can be taken over"
@@ -235,7 +235,7 @@ func judgeLeftovers(j *checklist.Group, f facts) {
 		l.Quarantined, "records that were corrupt")
 }
 
-// list adds a warning about leftovers, or a good finding if nothing is left behind.
+// list adds a warning about things that are left behind, or an OK finding if there are none.
 func list(j *checklist.Group, name, do string, things []string, what string) {
 	if len(things) == 0 {
 		j.OK(name, "none is left behind")

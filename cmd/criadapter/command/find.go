@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/internal/config"
 )
 
-// Sockets of the systemd units. dropInSocket belongs to the unit of the package criadapter-cri-docker. This unit
-// conflicts with the unit criadapter.
+// Sockets of the systemd units. dropInSocket belongs to the package criadapter-cri-docker, whose units conflict with
+// the units of the package criadapter.
 const (
 	usualSocket  = "unix:///run/criadapter/criadapter.sock"
 	dropInSocket = "unix:///run/cri-dockerd.sock"
@@ -23,8 +23,8 @@ const (
 const findTime = 5 * time.Second
 
 // endpointsOf returns the sockets where a server with these settings may be, the likeliest first. If a flag or the
-// environment sets the socket, endpointsOf returns this socket alone. A socket from the file comes before the units'
-// sockets, because the systemd units pass a flag, which overrides the file.
+// environment names the socket's path, endpointsOf returns this socket alone. A socket from the file comes before the
+// units' sockets, because the systemd units pass a flag, which overrides the file.
 func endpointsOf(cfg config.Config, settings []config.Setting) []string {
 	var own []string
 	if cfg.SocketPath() != "" {
@@ -71,7 +71,8 @@ func find(
 	return failed, failure
 }
 
-// atServer returns the settings with the socket of the running server. If no server runs, it returns them unchanged.
+// atServer returns the settings with the socket of the running server. If no criadapter answers, it returns them
+// unchanged.
 func atServer(ctx context.Context, cfg config.Config, settings []config.Setting) config.Config {
 	ctx, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()

@@ -77,7 +77,8 @@ func AskRunning(ctx context.Context, endpoint string) (Answer, error) {
 	return Ask(ctx, endpoint)
 }
 
-// Ask asks the CRI server on a unix socket for its status. The connection may make systemd start the server.
+// Ask asks the CRI server on a unix socket for its status. It fails when ctx ends. The connection may make systemd
+// start the server.
 func Ask(ctx context.Context, endpoint string) (Answer, error) {
 	answer := Answer{Endpoint: endpoint, Conditions: map[string]string{}}
 	conn, err := Dial(endpoint)

@@ -45,7 +45,7 @@ type facts struct {
 	hostErr     error
 	// resolvErr says why the resolv.conf file cannot be read.
 	resolvErr error
-	// listenErr says why the read-only endpoint cannot be opened. A running kubelet core may hold its address.
+	// listenErr says why the read-only endpoint cannot be opened. A running kubelet core may use the address.
 	listenErr error
 	disks     []checklist.Disk
 }
@@ -97,7 +97,7 @@ func (f *facts) askRuntime(ctx context.Context) {
 	f.conditions = status.GetStatus().GetConditions()
 }
 
-// tryListen returns the reason why a listener cannot be opened at the address.
+// tryListen opens a listener at the address and closes it. It returns the reason if this fails.
 func tryListen(ctx context.Context, address string) error {
 	if address == "" {
 		return nil

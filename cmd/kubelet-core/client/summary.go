@@ -81,8 +81,8 @@ func created(pod *v1.Pod) time.Time {
 	return observed
 }
 
-// initContainers sets the status to the init container that the pod waits for. It returns true if the pod is past its
-// init containers. For such a pod, only the restarts of sidecars count.
+// initContainers sets the status to the state of the init container that the pod waits for. It returns true if the pod
+// is past its init containers. For such a pod, it counts only the restarts of sidecars.
 func (s *summary) initContainers(pod *v1.Pod) (initialized bool) {
 	sidecars := map[string]bool{}
 	for i := range pod.Spec.InitContainers {
@@ -134,7 +134,7 @@ func initReason(status *v1.ContainerStatus, index, total int) string {
 }
 
 // containers counts the app containers. The first one that does not run sets the status. The status is Completed only
-// if no container runs or has failed.
+// if no container is ready or has failed.
 func (s *summary) containers(pod *v1.Pod) {
 	running, failure := false, ""
 	for i := len(pod.Status.ContainerStatuses) - 1; i >= 0; i-- {

@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TableOptions choose the columns of a table. The AGE column counts up to Now.
+// TableOptions choose the columns of a table. All ages count up to Now.
 type TableOptions struct {
 	// Wide adds the node and the images.
 	Wide bool

@@ -162,7 +162,7 @@ func (p *pod) leaveOthers(s *source) {
 		{usesLogDriver(&host.LogConfig), "the log driver " + host.LogConfig.Type +
 			" and its options: the kubelet keeps a pod's logs"},
 		{host.OomScoreAdj != 0, "the OOM score: a pod's is set by its QoS class"},
-		{len(host.StorageOpt) > 0, "storage options: limits.ephemeral-storage corresponds to the option size"},
+		{len(host.StorageOpt) > 0, "storage options: limits.ephemeral-storage comes closest to the option size"},
 		{host.UTSMode.IsHost(), "the UTS mode host"},
 		{host.PidMode != "" && !host.PidMode.IsHost(), "the PID mode " + string(host.PidMode) +
 			": shareProcessNamespace comes closest to it"},

@@ -23,7 +23,7 @@ func (p *pod) network(name string, host *container.HostConfig) {
 	p.leave(host.PublishAllPorts, name, "all ports published at random: play has --publish-all")
 }
 
-// dns returns the pod's DNS policy and configuration. They are empty and nil for a container without DNS options.
+// dns returns the pod's DNS policy and configuration. They are empty and nil for a container without DNS settings.
 func dns(host *container.HostConfig) (v1.DNSPolicy, *v1.PodDNSConfig) {
 	config := &v1.PodDNSConfig{Searches: host.DNSSearch}
 	for _, server := range host.DNS {
@@ -96,7 +96,7 @@ func (p *pod) ports(name string, bindings network.PortMap) []v1.ContainerPort {
 			}
 			number, err := strconv.ParseUint(binding.HostPort, 10, 16)
 			if err != nil {
-				p.leave(true, name, "the ports %s for %s: a pod takes one port of the machine for each port",
+				p.leave(true, name, "the ports %s for %s: a pod takes one port of the machine for each container port",
 					binding.HostPort, port)
 				continue
 			}

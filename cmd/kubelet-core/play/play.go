@@ -54,7 +54,7 @@ func (o *Options) owner() string { return "play-" + o.Name }
 
 func (o *Options) manifests() string { return filepath.Join(o.root(), "manifests") }
 
-// kubelet makes the kubelet core of a play. At its end, the kubelet core removes all pods and files of the play.
+// kubelet makes the kubelet core of a play. At its end, the kubelet core removes all pods and directories of the play.
 func (o *Options) kubelet(ctx context.Context) (*kubelet.Kubelet, error) {
 	opts := o.Kubelet
 	opts.Owner, opts.RootDir, opts.PodLogsDir, opts.Manifests, opts.LeaveNothing = o.owner(), o.root(), o.logs(),
@@ -88,8 +88,8 @@ func Up(ctx context.Context, set *Set, opts Options) error {
 	}, opts)
 }
 
-// Down ends the running play of that name, or removes the remains of a crashed one. If Down fails, the play may still
-// run and write to its detached log, so Down keeps the log.
+// Down ends the running play of that name, or removes the remains of a crashed one. It keeps the detached log if the
+// play may still run and write to the log.
 func Down(ctx context.Context, opts Options) error {
 	err := down(ctx, opts)
 	if err == nil || errdefs.IsNotFound(err) {

@@ -217,7 +217,7 @@ func (s *Set) name() error {
 		}
 		names[key], uids[pod.UID] = true, pod.UID != ""
 		if pod.Spec.Hostname == "" && len(pod.Name) < 64 && !strings.Contains(pod.Name, ".") {
-			pod.Spec.Hostname = pod.Name // a static pod's name would also have the node's name as its suffix
+			pod.Spec.Hostname = pod.Name // the default is the static pod's name, which ends with the node's name
 		}
 	}
 	return errors.Join(errs...)

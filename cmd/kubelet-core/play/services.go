@@ -42,7 +42,8 @@ func (s *Set) publishService(service *v1.Service) error {
 		expose(container, target, host, port.Protocol)
 		s.note("service %s: port %d of this machine leads to %s", service.Name, host, pods[0].Name)
 		if len(pods) > 1 {
-			s.note("service %s: only the service's name leads to the other %d of its pods", service.Name, len(pods)-1)
+			s.note("service %s: the port does not lead to the other %d of its pods, but the service's name does",
+				service.Name, len(pods)-1)
 		}
 	}
 	return nil
