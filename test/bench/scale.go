@@ -61,7 +61,8 @@ func (b *bench) beginStep(ctx context.Context, with string, crowds []*crowd) (*s
 	return step, nil
 }
 
-// time calls f on one server after the other, and adds the time of f divided by n to the row.
+// time calls f on one server after the other, and adds the time of f divided by n to the row. So the row has the mean
+// time of n operations, or with n = 1 the time of them all.
 func (s *scaleStep) time(crowds []*crowd, row string, n int, f func(*crowd) error) error {
 	for _, c := range crowds {
 		took, err := timed(func() error { return f(c) })

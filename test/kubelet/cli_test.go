@@ -250,7 +250,7 @@ func TestExecTerminal(t *testing.T) {
 	sized("44 122")
 	typed("sleep 1000\n")
 	time.Sleep(300 * time.Millisecond)
-	typed("\x03exit 5\n") // the interrupt goes to the container's terminal, not to this process
+	typed("\x03exit 5\n") // the interrupt goes to the container's terminal, not to kubelet-core
 	ended := testutil.Go(cmd.Wait)
 	select {
 	case err := <-ended:

@@ -17,8 +17,8 @@ import (
 )
 
 // TestNetworkNotReady removes the runtime's CNI configuration for a while. Pods on the host's network start, run and
-// end, because such a pod may install the CNI configuration. Other pods wait with an event, and start when the
-// configuration is back.
+// end, because such a pod may be the add-on that makes the network ready. Other pods wait with an event, and start when
+// the configuration is back.
 func TestNetworkNotReady(t *testing.T) {
 	n := newNode(t)
 	aside := filepath.Join(n.dir, "aside.conflist")

@@ -26,7 +26,7 @@ func TestQOSClasses(t *testing.T) {
 		shares []string
 		scores []string
 	}{
-		// An engine without CAP_SYS_RESOURCE sets a negative score to 0.
+		// Without CAP_SYS_RESOURCE, the rig's engine sets a negative score to 0, see rigenv.Env.NegativeOOM.
 		{"guaranteed", "{limits: {memory: 32Mi, cpu: 500m}}", "/kubepods/pod", v1.PodQOSGuaranteed,
 			[]string{"512", "20"}, []string{"-997", "0"}},
 		{"burstable", "{requests: {cpu: 250m}}", "/kubepods/burstable/pod", v1.PodQOSBurstable, []string{"256", "10"},

@@ -15,8 +15,8 @@ import (
 )
 
 // TestNodeShutdown ends pods when logind announces a shutdown, critical ones last. The shutdown goes on when all pods
-// have ended. Meanwhile the node is not ready, and it takes no pods until the shutdown is cancelled. The D-Bus is a
-// real one.
+// have ended. From the announcement until the shutdown is cancelled, the node is not ready and takes no pods. The bus
+// is the real dbus-daemon.
 func TestNodeShutdown(t *testing.T) {
 	n := prepareClusterNode(t, "--shutdown-grace-period", "10m", "--shutdown-grace-period-critical-pods", "5m")
 	machine := login1.Start(t, time.Hour)

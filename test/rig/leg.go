@@ -84,7 +84,7 @@ func furnishLegs(ctx context.Context, legs []*leg, linked string, opts testOptio
 }
 
 // run runs the leg's tests. The tests on the installed engine run beside the tests in namespaces, which mostly wait. On
-// a slow machine, or with -p, the tests on the installed engine run last.
+// a slow machine, or with -p, the tests in namespaces run first.
 func (l *leg) run(ctx context.Context, opts testOptions) error {
 	var halves errgroup.Group
 	if l.slow || opts.parallel > 0 {
@@ -220,8 +220,8 @@ func (l *leg) runSystem(ctx context.Context, opts testOptions) error {
 	})
 }
 
-// verdict prints unexpected outcomes, and the count. It returns the exit code. With several legs, a leg without test
-// binaries succeeds, because no package uses an engine.
+// verdict prints the verdict on the leg's tests, see the functions verdict and verdictOfBenchmarks. It returns the exit
+// code. With several legs, a leg without test binaries succeeds, because no package uses an engine.
 func (l *leg) verdict(w io.Writer, skips *results.Skips, opts testOptions) int {
 	if l.several && len(l.binaries) == 0 && len(l.tests) == 0 {
 		return 0

@@ -16,9 +16,9 @@
 // list that the rigs share. RUNTIME_MODE is rigenv.Env.Mode, and REGISTRATION is rigenv.Env.Registration. Each has one
 // value for all engines, or one for each, separated by commas.
 //
-// The rig builds and downloads everything before it enters the namespaces, which have no network. It first fetches
-// missing programs, or fails, before it compiles for minutes. Package rigenv describes what tests and commands find
-// inside.
+// The rig builds and downloads everything before it enters the namespaces, which have no network. Before it compiles
+// for minutes, it fetches missing programs, or fails if it cannot. Package rigenv describes what tests and commands
+// find inside.
 package main
 
 import (

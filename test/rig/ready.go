@@ -58,7 +58,7 @@ func hasCompiler(ctx context.Context) error {
 }
 
 // fetchModules brings all modules of the tree into the module cache. In the namespaces, tests that build programs or
-// list packages need more modules than the compilation of the tests has fetched.
+// list packages need more modules than the compilation of the tests fetches.
 func fetchModules(ctx context.Context) error {
 	root, err := gomod.Root(ctx)
 	if err != nil {

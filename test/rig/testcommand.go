@@ -96,8 +96,8 @@ func slowMachine(ctx context.Context, w io.Writer) (bool, error) {
 }
 
 // reduce leaves out the engines that would have to be built. On a slow machine, the tests of several engines take too
-// long. There, reduce keeps only the installed engine, if that is among the targets. It prints each engine that it
-// leaves out.
+// long. So it also leaves out all engines but the installed one there, if the installed one is among the targets. It
+// prints each engine that it leaves out.
 func reduce(w io.Writer, targets []target, slow bool) ([]target, error) {
 	slow = slow && slices.ContainsFunc(targets, target.installed)
 	var rest []target
@@ -145,7 +145,9 @@ func newTestPlan(ctx context.Context, opts testOptions, kind rigenv.Kind) (testP
 // shownLongest is how many of the longest tests of a whole run are shown.
 const shownLongest = 20
 
-// verdict prints unexpected outcomes, and as the last line the count. It returns the exit code.
+// verdict prints failed and flaky tests, skipped tests that skips does not list, and as the last line the count. If
+// everything ran, it also prints the longest tests, and the listed tests that were not skipped. It returns the exit
+// code.
 func verdict(w io.Writer, tests []results.Test, skips *results.Skips, everything, slow bool) int {
 	count := results.CountOf(tests)
 	code := 0

@@ -83,7 +83,7 @@ func startKeeper(ctx context.Context) error {
 	if err = errors.Join(err, lines.Close()); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // fails if the keeper has ended
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // fails only if the keeper ended
 	defer stop()
 	if _, err := io.Copy(os.Stdout, progress); err != nil {
 		return err
@@ -159,7 +159,7 @@ func removeLeft() error {
 	return errors.Join(append(errs, removeState(p.Dir))...)
 }
 
-// welcome prints the commands with which a user reaches the cluster.
+// welcome prints the commands to use the cluster and to remove it.
 func welcome() error {
 	machines, err := runningNodes()
 	if err != nil {

@@ -171,7 +171,7 @@ func (o options) steps() ([]step, error) {
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("-run %q: this cluster has no step of that name", o.run)
+		return nil, fmt.Errorf("-run %q: no step of this cluster matches", o.run)
 	}
 	return chosen, nil
 }

@@ -99,7 +99,7 @@ func (s *stay) keep() error {
 	for _, name := range kubeletSysctls {
 		value, err := readSysctl(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a kernel without keyrings has no such sysctl, and the kubelet only logs an error
+			continue // a kernel without keyrings has no such sysctl, and the kubelet logs an error
 		}
 		if err != nil {
 			return err

@@ -60,7 +60,7 @@ func (t *table) get(test, runtime string) outcome {
 }
 
 // judge prints the table, and returns an error that lists the unexpected outcomes. whole says that all tests were to
-// run. With strict, a listed difference that does not exist is an error, too.
+// run. A run without tests is an error, too. With strict, so is a listed difference that does not exist.
 func (t *table) judge(out io.Writer, listed list, whole, strict bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\ntest\t%s\t\n", strings.Join(t.runtimes, "\t"))

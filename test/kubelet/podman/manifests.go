@@ -1,5 +1,6 @@
-// Package podman reads the manifests of podman's own tests of `podman kube play`. It also reads the report of how
-// `kubelet-core play` runs them. The manifests are string variables in a Go file of podman's module.
+// Package podman reads the manifests of podman's own tests of `podman kube play`. It also reads the report, which has
+// the outcome of each manifest with `kubelet-core play`. The manifests are string variables in a Go file of podman's
+// module.
 package podman
 
 import (

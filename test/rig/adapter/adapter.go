@@ -59,7 +59,7 @@ type Server struct {
 
 	opts    Options
 	network network
-	front   *front // nil until Clients starts it
+	front   *front // the proxy that Clients starts with RUNTIME_MODE=oci, otherwise nil
 	process *process.Process
 }
 
@@ -235,7 +235,7 @@ func (s *Server) Kill() {
 }
 
 // Close stops the program, closes the connections, and removes the server's network and directories. It leaves pods and
-// images in the engine, because other servers may use the same engine. Callers remove their own pods first.
+// images in the engine, because other servers may use them. Callers remove their own pods and images first.
 func (s *Server) Close(ctx context.Context) error {
 	return errors.Join(s.Stop(ctx), s.disconnect(ctx), s.remove())
 }

@@ -24,7 +24,7 @@ type Plugins struct {
 }
 
 // Files in Plugins.Dir. realPlugins is a link to the directory of the real plugins. orderFile exists between Begin and
-// End. callsFile has a line for each call between Begin and End. A later Begin adds to callsFile.
+// End. callsFile has a line for each call between Begin and End. Calls after a later Begin are added to it.
 const (
 	realPlugins = "real"
 	orderFile   = "order"
@@ -48,7 +48,7 @@ const (
 // Faults returns all faults.
 func Faults() []string { return []string{CrashBefore, CrashAfter, Garbage, ErrorAfter, Hang, Twice} }
 
-// order is the content of orderFile. Percent of the calls go wrong, each with one of Faults.
+// order is the content of orderFile. Of 100 calls, about Percent go wrong, each with one of Faults. Seed chooses them.
 type order struct {
 	Seed    uint64
 	Percent int
@@ -82,7 +82,7 @@ func (p Plugins) Begin(seed uint64, percent int, faults ...string) error {
 	if err != nil {
 		return err
 	}
-	// A rename makes the whole file appear at once, because a plugin may read it at any time.
+	// A plugin may read orderFile at any time. With the rename, no plugin reads a part of it.
 	temporary := filepath.Join(p.Dir, orderFile+".new")
 	if err := os.WriteFile(temporary, text, 0o644); err != nil {
 		return err

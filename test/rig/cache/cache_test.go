@@ -53,7 +53,7 @@ func TestFillAtOnceAgrees(t *testing.T) {
 		done.Go(func() {
 			_, err := Fill(t.Context(), "tool", func(_ context.Context, dir string) error {
 				together.Done()
-				together.Wait() // all calls write before the first call returns
+				together.Wait() // all four fills have begun before the first one ends
 				return os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o644)
 			})
 			testutil.Check(t, err)

@@ -140,7 +140,7 @@ func (k *kitchen) specs() error {
 	return nil
 }
 
-// pause takes the sandbox image that is built into criadapter. Its program waits for a signal to end.
+// pause takes the sandbox image that is built into criadapter. Its program waits, and ends at SIGTERM or SIGINT.
 func (k *kitchen) pause() error {
 	archive, err := pause.Archive(k.architecture)
 	if err != nil {

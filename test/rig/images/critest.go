@@ -49,7 +49,7 @@ func marker(name string) []entry {
 	return []entry{file("image-name", 0o644, []byte(name+"\n"))}
 }
 
-// critestServers makes the images in which our programs replace nginx, httpd and nonewprivs.
+// critestServers makes the images in which programs of this package replace nginx, httpd and nonewprivs.
 func (k *kitchen) critestServers() error {
 	nginx := []entry{file("usr/sbin/nginx", 0o755, k.programs["webserver"])}
 	for name, listen := range map[string]string{

@@ -44,7 +44,7 @@ func TestEditSpec(t *testing.T) {
 }
 
 func TestEditSpecAsksForTimeOnlyWhenNeeded(t *testing.T) {
-	ask := func() bool { t.Error("editSpec runs runc, which takes milliseconds for each container"); return true }
+	ask := func() bool { t.Error("editSpec runs runc, a few milliseconds for each container"); return true }
 	_, err := editSpec([]byte(`{"linux":{"namespaces":[{"type":"pid"}]}}`), ask)
 	testutil.Must(t, err)
 }

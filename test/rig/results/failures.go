@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// The limits of a test's failures in a summary, which omits further lines of a long output, such as a server's log.
+// Limits of a test's failures in a summary: the lines of all messages together, the lines of one message, and the bytes
+// of one line. The summary omits the rest of a long output, such as a server's log.
 const (
 	maxFailureLines  = 12
 	maxMessageLines  = 3

@@ -107,7 +107,7 @@ type Env struct {
 	Registration string
 	// DockerHost is the engine's address, unix:///….
 	DockerHost string
-	// DockerRoot is the engine's data root, visible to the tests under the same path.
+	// DockerRoot is the engine's data root, visible to the tests under the path that the engine uses.
 	DockerRoot string
 	// Dockerd is the engine's program. RuntimeWrapper is the OCI runtime that this machine's engines need to start
 	// privileged containers; empty where plain runc works. Package test/rig/engine uses both.

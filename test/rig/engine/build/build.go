@@ -100,7 +100,8 @@ func (r Release) Build(ctx context.Context, progress io.Writer) (string, error) 
 	})
 }
 
-// key names the release's cache entry by the versions of all its programs.
+// key names the release's cache entry. The key has the engine's version, the names and versions of all programs, the
+// platform and the version of Go.
 func (r Release) key() string {
 	parts := []string{"engine", r.version}
 	for _, p := range r.programs {
