@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/test/kubelet/podman"
 )
 
-// TestPodmanManifests plays the manifests of podman's own tests, one after the other. Each manifest must have a row in
-// the report, and must end as the row says. Other manifests that it needs, such as Secrets, are played with it.
+// TestPodmanManifests plays the manifests of podman's own tests, several at once. Each manifest must have a row in the
+// report, and must end as the row says. Other manifests that it needs, such as Secrets, are played with it.
 func TestPodmanManifests(t *testing.T) {
 	version := os.Getenv("PODMAN")
 	if version == "" {
@@ -36,10 +36,11 @@ func TestPodmanManifests(t *testing.T) {
 		testutil.Assert(t, known, "the report lacks %s", name)
 		t.Run(name, func(t *testing.T) {
 			n := prepareNode(t)
+			played := text
 			for _, other := range row.With {
-				text += "\n---\n" + manifests[other]
+				played += "\n---\n" + manifests[other]
 			}
-			output, code := n.playBriefly(text)
+			output, code := n.playBriefly(played)
 			testutil.Assert(t, row.Fits(code, output), "exit code %d, want %q:\n%s", code, row.Outcome, output)
 			if code == 0 {
 				n.down()
