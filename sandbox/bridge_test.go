@@ -8,8 +8,9 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// A sandbox that is started again gets another network namespace and address on the engine's bridge. The pod's
-// containers are in the first namespace, so the pod has to be made anew. It shows the address that it has.
+// On the engine's bridge, a sandbox that is started again gets another network namespace and address. The pod's
+// containers stay in the first namespace, so the kubelet must make the pod anew. PodSandboxStatus shows the new
+// address.
 func TestBridgedPodThatWasStartedAgainIsNotReady(t *testing.T) {
 	onNode(t, withBridge, func(n *node) {
 		const first, second = "172.17.0.9", "172.17.0.23"

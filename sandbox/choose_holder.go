@@ -6,7 +6,8 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// chooseHolder decides which holder a new pod has, and prepares what that needs.
+// chooseHolder picks the holder of a new pod, and prepares the holder's input: the pod's cgroup, and the sandbox image
+// and container specification if the pod needs a sandbox container.
 func (s *Service) chooseHolder(ctx context.Context, p *pending, in translate.SandboxInput) error {
 	if s.opts.WithoutContainers {
 		pod, able, err := translate.WithoutContainer(in)
@@ -14,7 +15,8 @@ func (s *Service) chooseHolder(ctx context.Context, p *pending, in translate.San
 			return err
 		}
 		p.cgroup.Parent = pod.CgroupParent
-		// systemd makes and removes a missing slice together with the engine's containers.
+		// A missing slice needs a sandbox container, because systemd makes and removes slices with the engine's
+		// containers.
 		if able && (p.cgroup.Driver != systemdDriver || !s.cgroups.isMissing(p)) {
 			if able, err = s.kernel.seenByEngine(ctx, in.Features.Process); err != nil {
 				return err

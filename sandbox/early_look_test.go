@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// While the engine hangs, pods wait for the network namespaces of their
-// sandboxes: that must not take the processors that the engine needs.
+// While the engine hangs, many pods poll for the network namespaces of their sandboxes. The polling must not take CPU
+// time that the engine needs.
 func TestLookingForANamespaceCostsLittle(t *testing.T) {
 	for during, most := range map[time.Duration]int{
 		100 * time.Millisecond: 100,

@@ -86,7 +86,7 @@ func TestPodIsJoinedWhileItsSandboxStarts(t *testing.T) {
 	})
 }
 
-// The start fails when the pod has an address already.
+// The sandbox ends at once, after CNI ADD has given the pod an address or while CNI ADD runs.
 func TestEarlyJoinIsUndoneWhenTheStartFails(t *testing.T) {
 	onNodes(t, withCNI, map[string]bool{"after CNI ADD": false, "during CNI ADD": true},
 		func(n *node, whileJoining bool) {
@@ -94,7 +94,7 @@ func TestEarlyJoinIsUndoneWhenTheStartFails(t *testing.T) {
 			started := n.engine.started
 			n.engine.started = func(id string) {
 				started(id)
-				n.must(n.engine.Engine.StopContainer(n.Context(), id, 0)) // as a sandbox that ends at once
+				n.must(n.engine.Engine.StopContainer(n.Context(), id, 0)) // the sandbox ends at once
 			}
 			if whileJoining {
 				n.network.setAdd(waitForEnd)
@@ -121,7 +121,7 @@ func TestPodIsNotJoinedBeforeItsIntentIsKept(t *testing.T) {
 	})
 }
 
-// Nothing of the first process's namespace is used if the sandbox is in another.
+// If the sandbox runs in another network namespace than its first process, Run fails and undoes the early join.
 func TestSandboxThatIsNotInTheNamespaceOfItsFirstProcess(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.showProcesses(onlyItsOwn)

@@ -45,7 +45,7 @@ func (f *Files) Of(sandboxID string) translate.HostFiles {
 	}
 }
 
-// write makes the pod's files that are missing. The others stay, because containers have them mounted and may have
+// write makes the missing files of the pod. Existing files stay, because containers have them mounted and may have
 // changed them. After a failure or a crash each file is whole or missing.
 func (f *Files) write(sandboxID string, config *runtimeapi.PodSandboxConfig, ips []string) error {
 	defer step.At("pod files: write")()
@@ -113,7 +113,7 @@ func (f *Files) has(sandboxID string) bool {
 
 // list returns the pods that have files.
 func (f *Files) list() []string {
-	entries, _ := os.ReadDir(f.dir) // none before the first pod
+	entries, _ := os.ReadDir(f.dir) // the directory is missing before the first pod
 	ids := make([]string, 0, len(entries))
 	for _, entry := range entries {
 		ids = append(ids, entry.Name())

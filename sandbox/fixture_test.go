@@ -456,7 +456,7 @@ func (c *containers) RemoveUnfinished(ctx context.Context, sandboxID string) err
 	return docker.IgnoreNotFound(c.node.engine.RemoveContainer(ctx, id.(string)))
 }
 
-// LeavePod has Remove check that the pod leaves.
+// LeavePod marks the pod. Remove fails for a container of an unmarked pod.
 func (c *containers) LeavePod(pod *state.Pod) func(bool) {
 	c.leaving.Store(pod.ID, true)
 	return func(bool) { c.leaving.Delete(pod.ID) }

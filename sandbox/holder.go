@@ -11,22 +11,22 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// A holder keeps the namespaces of pods alive. Only holders know what that takes. A pod gets its holder when it is
-// made; its record says which.
+// A holder keeps the namespaces of pods alive. Only holders know how. A pod keeps the holder that it gets when it is
+// made. The pod's record shows which holder that is.
 type holder interface {
 	// repair gives a running pod back what a crash or a clean-up took from its namespaces. It is quick.
 	repair(ctx context.Context, pod *state.Pod, record checkpoint.Record) error
 	// stop releases the namespaces except the pinned network namespace, and updates the pod in the cache. It is
 	// idempotent.
 	stop(ctx context.Context, id string) error
-	// remove removes what stop leaves. For a pod that is not in the cache it also does what stop does. It is
+	// remove removes what stop leaves. For a pod that is not in the cache it also does the work of stop. It is
 	// idempotent.
 	remove(ctx context.Context, id string) error
 }
 
-// holderSetUp makes the namespaces of one pod. It has the holder's own state of the set-up.
+// holderSetUp makes the namespaces of one pod. An implementation also keeps its holder's state of the set-up.
 type holderSetUp interface {
-	// create makes the pod's id. After an error nothing is left.
+	// create makes the pod's id. After an error it leaves nothing behind.
 	create(ctx context.Context, p *pending) (id string, err error)
 	// start makes the namespaces. It writes the intent to disk before it holds anything in the network.
 	start(ctx context.Context, p *pending) error
@@ -46,7 +46,7 @@ type pending struct {
 	record checkpoint.Record
 	config *runtimeapi.PodSandboxConfig
 	undo   undoStack
-	// rollBackFailed says that something of the pod is still there.
+	// rollBackFailed says that parts of the pod are left, because an undo failed.
 	rollBackFailed bool
 	// namespaces makes the pod's namespaces.
 	namespaces holderSetUp

@@ -17,7 +17,7 @@ import (
 )
 
 // kernelHolder has the kernel keep a pod's namespaces: they are pinned, and the pod's /dev/shm is mounted, without any
-// process. Nothing of that survives a reboot. Except for the pin of the network namespace, all of it is in one
+// process. Neither pins nor mount survive a reboot. Except for the pin of the network namespace, they are in one
 // directory per pod:
 //
 //	owner  the root directory of the pod's criadapter, and a copy of the pod's first record

@@ -264,7 +264,7 @@ func TestUnfinishedDirectoriesAreSwept(t *testing.T) {
 	})
 }
 
-// withoutFiles does something while this program can open no file.
+// withoutFiles calls do while this program can open no file.
 func (n *node) withoutFiles(do func()) {
 	n.Helper()
 	var limit unix.Rlimit
@@ -274,8 +274,8 @@ func (n *node) withoutFiles(do func()) {
 	do()
 }
 
-// Pods stay READY while the program has too many files open to look at their namespaces. A pod that was taken for ended
-// is READY again when its namespaces are found again.
+// Pods stay READY while the program has too many files open to look at their namespaces. A pod that was marked as ended
+// is READY again once its namespaces are found again.
 func TestPodOfTheKernelThatCannotBeSeenGoesOn(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
 		web, other := n.run("web"), n.run("other")

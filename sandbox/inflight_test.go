@@ -207,7 +207,7 @@ func TestEngineAwayIsUnavailable(t *testing.T) {
 	})
 }
 
-// While the cache does not follow the engine, Run fails: it cannot know which pods exist.
+// Run fails while the cache does not follow the engine, because it cannot check whether the pod exists.
 func TestStaleCacheIsUnavailable(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		repair := n.engine.Inject("ListContainers", dockertest.Fault{Err: errTest})

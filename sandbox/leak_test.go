@@ -66,7 +66,7 @@ func TestAddressGoesBackWhateverIsLost(t *testing.T) {
 	}
 }
 
-// Plugins are not run for pods that they never had.
+// CNI plugins are not run for a pod that never was in a CNI network.
 func TestNoDelForPodsOfTheBridge(t *testing.T) {
 	onNodes(t, withBridge, map[string]networkMode{"bridge": withBridge, "cni afterwards": withCNI},
 		func(n *node, start networkMode) {

@@ -73,7 +73,7 @@ func sweepProbes(dir string) error {
 	return err
 }
 
-// seesMounts mounts something in a directory and reports whether a process sees it.
+// seesMounts mounts a tmpfs in a directory and reports whether a process sees the mount.
 func seesMounts(process int, dir string) (seen bool, err error) {
 	probe, err := os.MkdirTemp(dir, probePrefix)
 	if err != nil {

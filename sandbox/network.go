@@ -20,9 +20,9 @@ const engineBridge = "docker-bridge"
 // podNetwork joins pods to Options.Network through pinned network namespaces.
 type podNetwork struct{ opts *Options }
 
-// joined is how far a pod has come on its way to the network.
+// joined is the result of joining a pod to the network, complete or not.
 type joined struct {
-	// handle is the pod's pinned namespace, nil for none.
+	// handle is the namespace that the undo of the join unpins, nil for none.
 	handle *netns.Handle
 	result *cni.Result
 	err    error
@@ -47,15 +47,16 @@ func (n podNetwork) join(ctx context.Context, pod cni.Pod, pid int) joined {
 	return joined{handle: &handle, result: result, err: err}
 }
 
-// joinPinned joins a pod's pinned namespace to the network, and records the result. handle is nil if another undo
-// unpins the namespace.
+// joinPinned joins a pod's pinned namespace to the network, and records the result. handle is nil if an earlier step
+// has registered the unpinning as its undo.
 func (n podNetwork) joinPinned(ctx context.Context, p *pending, handle *netns.Handle) error {
 	result, err := n.opts.Network.Add(ctx, cniPod(p.record, p.config))
 	n.recordJoin(p, joined{handle: handle, result: result, err: err})
 	return err
 }
 
-// recordJoin puts the result of a join into the pod's record and registers its undo, as far as the join came.
+// recordJoin puts the result of a join into the pod's record. It registers the undo of the finished parts: of the pin,
+// and of CNI ADD.
 func (n podNetwork) recordJoin(p *pending, j joined) {
 	if j.handle != nil {
 		p.undo.push("unpin the pod's network namespace", func(context.Context) error { return j.handle.Unpin() })

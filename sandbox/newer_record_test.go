@@ -15,8 +15,8 @@ import (
 
 var schemaVersion = regexp.MustCompile(`"schemaVersion": \d+`)
 
-// ofNewerProgram gives a pod's record the schema version of a program that has yet to be written. It returns the
-// record's file, and a function that puts the old version back.
+// ofNewerProgram gives a pod's record a schema version above the present one, as a later criadapter may write it. It
+// returns the record's file, and a function that puts the old version back.
 func (n *node) ofNewerProgram(id string) (file string, back func()) {
 	n.Helper()
 	file = filepath.Join(n.storeDir(), id+".json")
@@ -26,7 +26,7 @@ func (n *node) ofNewerProgram(id string) (file string, back func()) {
 	return file, func() { n.must(os.WriteFile(file, content, 0o600)) }
 }
 
-// wantLeftAlone checks what a program does with a pod whose record it refuses: it shows the pod and touches nothing.
+// wantLeftAlone checks that a pod whose record is refused is shown as NOTREADY, and that no call changes it.
 func (n *node) wantLeftAlone(id, file string) {
 	n.Helper()
 	before, err := os.ReadFile(file)
@@ -54,7 +54,7 @@ func (n *node) wantLeftAlone(id, file string) {
 	testutil.Holds(n, file, string(before), "the record was changed")
 }
 
-// After a downgrade the pods of the newer program wait for it, unharmed.
+// After a downgrade, the older criadapter leaves pods of the newer one unchanged. The newer one finds them READY again.
 func TestPodOfANewerProgramIsLeftAlone(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		id := n.run("web")
@@ -72,7 +72,7 @@ func TestPodOfANewerProgramIsLeftAlone(t *testing.T) {
 	})
 }
 
-// Without its sandbox, as after a reboot, the pod is known from the head of its record alone.
+// A pod without its sandbox, as after a reboot, is shown from the head of its record alone.
 func TestDeadPodOfANewerProgramStaysVisible(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		id := n.run("web")
@@ -89,7 +89,7 @@ func TestDeadPodOfANewerProgramStaysVisible(t *testing.T) {
 		}
 		n.start(n.mode)
 		n.wantLeftAlone(id, file)
-		// What the error says: without its record the pod can be removed.
+		// The error also says that deleting the record makes the pod removable.
 		n.must(os.Remove(file))
 		n.removeLast(id)
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Network joins pods to the network and takes them off it. *cni.Network implements it. An Add that leaves something
-// behind fails with a *cni.NotUndoneError.
+// Network joins pods to the network and takes them off it. *cni.Network implements it. An Add that fails and cannot
+// undo its work returns a *cni.NotUndoneError.
 type Network interface {
 	Add(ctx context.Context, pod cni.Pod) (*cni.Result, error)
 	Del(ctx context.Context, pod cni.Pod, network string) error
@@ -21,7 +21,7 @@ type Network interface {
 	Joined(id string) (bool, error)
 	// Attached returns the path of the network namespace of each attached pod, by pod id.
 	Attached() (map[string]string, error)
-	// GC has the plugins release what belongs neither to these pods nor to attached ones (CNI GC).
+	// GC has the plugins release attachments of pods that are neither in pods nor attached (CNI GC).
 	GC(ctx context.Context, pods []string) error
 }
 
@@ -65,12 +65,13 @@ type Options struct {
 	Engine docker.Engine
 	Cache  *state.Cache
 	Store  *checkpoint.Store
-	// Network joins pods to the network. With EngineBridge it only takes them off.
+	// Network joins pods to the network. With EngineBridge it only takes off pods that an earlier start of criadapter
+	// joined.
 	Network Network
 	// EngineBridge leaves new pods to the engine's default bridge (--network-plugin=bridge).
 	EngineBridge bool
-	// NetworkGC says that only this criadapter uses the CNI network: CollectOrphans has the plugins collect what
-	// belongs to no pod.
+	// NetworkGC says that only this criadapter uses the CNI network. CollectOrphans then runs CNI GC, which releases
+	// the attachments of unknown pods.
 	NetworkGC  bool
 	Images     Images
 	Containers Containers
@@ -80,10 +81,10 @@ type Options struct {
 	RootDirectory string
 	// Cgroups, when not nil, lets pods be joined to the network before their start is over.
 	Cgroups Cgroups
-	// Forget, when not nil, removes what another shim has kept for a pod that is being removed. It is cheap and
-	// succeeds where there is nothing.
+	// Forget, when not nil, removes the files that another shim has kept for a pod that is being removed. It is cheap,
+	// and succeeds without such files.
 	Forget func(id string) error
-	// Plugins follow pods; nil for none.
+	// Plugins notifies the NRI plugins, nil for none.
 	Plugins Plugins
 	// WithoutContainers leaves out the sandbox container of each new pod that needs none.
 	WithoutContainers bool

@@ -59,8 +59,8 @@ func (s *Service) collectNetwork(ctx context.Context, snapshot *state.Snapshot) 
 }
 
 // sweepUsers removes pins of user namespaces without a pod, which a crash left. It lists the pins first, then the pods
-// that are being set up, then the records and the existing pods. So a pod whose set-up ends meanwhile keeps its pin.
-// With a record that it cannot read, it removes none.
+// that are being set up, then the records and the existing pods. So a pod whose set-up ends meanwhile keeps its pin. If
+// a record cannot be read, sweepUsers removes no pin.
 func (s *Service) sweepUsers(ctx context.Context) error {
 	pins, err := filepath.Glob(s.users.prefix() + "*")
 	if err != nil || len(pins) == 0 {

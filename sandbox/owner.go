@@ -27,13 +27,13 @@ type owner struct {
 }
 
 // unfinished returns the prefix of directories that are being made or removed, with or without an owner file. The
-// prefix names the owner, so that each leftover of a crash has an owner.
+// prefix has a hash of the owner's root directory, so that a crash leaves no directory without an owner.
 func unfinished(rootDirectory string) string {
 	sum := sha256.Sum256([]byte(rootDirectory))
 	return ".unfinished-" + hex.EncodeToString(sum[:8]) + "-"
 }
 
-// makeOwned makes a directory that has its owner from the beginning.
+// makeOwned makes a directory with an owner file. Under its final name the directory never lacks that file.
 func makeOwned(dir string, o owner) error {
 	unready := filepath.Join(filepath.Dir(dir), unfinished(o.RootDirectory)+filepath.Base(dir))
 	err := os.Mkdir(unready, 0o700)

@@ -24,7 +24,7 @@ func TestStopDoesAtOnceWhatItCan(t *testing.T) {
 		n.engine.Inject("StopContainer", dockertest.Fault{Delay: stop})
 		n.network.setDel(func(context.Context, cni.Pod) error {
 			for _, c := range n.cache.Snapshot().ContainersOf(id) {
-				n.wantRunning(c.ID, false) // none loses its network while it ends
+				n.wantRunning(c.ID, false) // no running container loses its network
 			}
 			time.Sleep(del)
 			return nil
@@ -38,7 +38,7 @@ func TestStopDoesAtOnceWhatItCan(t *testing.T) {
 	})
 }
 
-// One pod that hangs, in whatever call, holds up no other.
+// A call that hangs for one pod delays no call for another pod.
 func TestPodsDoNotWaitForEachOther(t *testing.T) {
 	hangs := func(n *node) { n.network.setDel(waitForEnd) }
 	for name, call := range map[string]func(*node, context.Context, string) error{
@@ -72,7 +72,7 @@ func TestPodsDoNotWaitForEachOther(t *testing.T) {
 				testutil.Assert(n, took <= time.Second, "the others took %s", took)
 				select {
 				case err := <-hung:
-					n.Errorf("it does not hang, and returned %v", err)
+					n.Errorf("the call for the hanging pod returned %v", err)
 				default:
 				}
 				cancel()

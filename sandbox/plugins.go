@@ -8,13 +8,14 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Plugins follow pods, and may refuse new ones. *nri.Service implements Plugins.
+// Plugins are notified of each pod's life, and may refuse new pods and new limits. *nri.Service implements Plugins.
 type Plugins interface {
 	// Block keeps new plugins from joining until unblock is called.
 	Block() (unblock func())
 	// RunPod fails if a plugin refuses a new pod.
 	RunPod(ctx context.Context, pod *state.Pod) error
-	// UndoPod takes back RunPod, whether or not it failed. Call it only for a pod that the cache never had.
+	// UndoPod notifies the plugins that the pod of a RunPod call is gone, whether or not RunPod failed. Call it only
+	// for a pod that the cache never had.
 	UndoPod(ctx context.Context, pod *state.Pod)
 	StopPod(ctx context.Context, pod *state.Pod)
 	RemovePod(ctx context.Context, pod *state.Pod)
@@ -23,7 +24,7 @@ type Plugins interface {
 	PodUpdated(ctx context.Context, pod *state.Pod)
 }
 
-// withoutPlugins are the Plugins of a node that has none.
+// withoutPlugins implements Plugins for a node without plugins.
 type withoutPlugins struct{}
 
 func (withoutPlugins) Block() func()                            { return func() {} }

@@ -18,7 +18,7 @@ type refusing struct {
 	withoutPlugins
 	node   *node
 	accept bool
-	// asked is the phase in the record of the last pod when the plugin was asked.
+	// asked is the phase in the record of the last pod at the time of RunPod.
 	asked checkpoint.Phase
 	// undone has the pods of the UndoPod calls.
 	undone []string
@@ -69,7 +69,8 @@ func (n *node) refuse(repair func()) {
 	n.removeLast(id)
 }
 
-// Plugins that have accepted a pod hear that it is undone, even if the client is gone and the set-up has no time left.
+// Plugins that have accepted a pod are notified of its roll-back, even if the client is gone and the set-up has no time
+// left.
 func TestPluginsHearOfAnUndonePod(t *testing.T) {
 	for name, plugin := range map[string]*refusing{
 		"another plugin refuses it":        {},

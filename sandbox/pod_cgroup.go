@@ -16,14 +16,15 @@ import (
 )
 
 // podCgroups limits and removes the pods' cgroups that this program owns. A pod's cgroup is the parent that its
-// configuration names. A kubelet makes it before the pod, limits it and removes it. If it is missing, the engine makes
-// it with the sandbox container, or criadapter does. Then criadapter limits and removes it.
+// configuration names. A kubelet makes that cgroup before the pod, limits it and removes it. If the cgroup is missing,
+// this program owns it: the engine makes it with the sandbox container, or criadapter makes it. criadapter then sets
+// the limits and removes the cgroup.
 type podCgroups struct{ opts *Options }
 
 // systemdDriver is the name of the engine's cgroup driver that has systemd make and remove cgroups.
 const systemdDriver = "systemd"
 
-// recordNew records a pod's cgroup that does not exist yet: it is removed with the pod.
+// recordNew records a pod's cgroup that does not exist yet. The record makes this program the owner.
 func (c podCgroups) recordNew(p *pending) {
 	if !c.isMissing(p) {
 		return

@@ -60,7 +60,7 @@ func TestPodsOwnCgroupIsLimited(t *testing.T) {
 			n.Errorf("the cache has %v and %v", pod.Status.Overhead, pod.Status.Resources)
 		}
 
-		// All or nothing: this kernel has no memory.max any more.
+		// One limit cannot be written, because memory.max is missing. Then no limit changes.
 		n.must(os.Remove(filepath.Join(dir, "memory.max")))
 		err = n.UpdateResources(n.Context(), id, nil,
 			&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 9 << 20, CpuQuota: 1000})

@@ -2,37 +2,37 @@ package sandbox
 
 import "github.com/criadapter/criadapter/checkpoint"
 
-// presence says where a pod is found. A healthy pod is found everywhere; after a crash, a clean-up or a reboot any part
-// may be missing.
+// presence says in which places look found a pod: cache, record, network and directory. A healthy pod is in all of
+// them. After a crash, a clean-up or a reboot, any of them may lack the pod.
 type presence struct {
-	// shown says that clients see the pod: the engine has its container, or there is a record or an owner.
+	// shown says that the cache has the pod, so clients see it.
 	shown bool
 	// phase is the phase in the pod's record, empty without a record. unreadable says that there is a record which
 	// cannot be read.
 	phase      checkpoint.Phase
 	unreadable bool
-	// joined says that the network holds something for the pod. owned says that it has a directory of this criadapter,
-	// and is not just being set up.
+	// joined says that the CNI cache has an attachment of the pod. owned says that the pod has a directory of this
+	// criadapter, and is not being set up.
 	joined, owned bool
 }
 
-// action is what this program does with a pod by itself. Anything else is left to the kubelet, which removes pods that
-// it does not want.
+// action is the repair of a pod that criadapter does without a request. All other pods are left to the kubelet, which
+// removes unwanted pods.
 type action int
 
 const (
 	actLeave action = iota
 	// actFinish stops a pod whose set-up or stop was cut short.
 	actFinish
-	// actRelease gives back what is held for a pod that no client sees or will ever ask for.
+	// actRelease releases the addresses and files of a pod that no client sees, so no client will remove it.
 	actRelease
 )
 
-// decide says what to do with a pod.
+// decide returns the action for a pod.
 func (p presence) decide() action {
 	switch {
 	case p.unreadable:
-		return actLeave // only its record says what the pod holds
+		return actLeave // only the record lists the resources of the pod
 	case p.shown && p.phase == checkpoint.PhaseIntent:
 		return actFinish
 	case !p.shown && p.phase == "" && (p.joined || p.owned):

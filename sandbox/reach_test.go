@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// apart runs a process that sees no later mount.
+// apart starts a process in its own mount namespace, where later mounts of the test do not appear.
 func apart(t testing.TB) (pid int) {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")

@@ -31,8 +31,9 @@ func (s *Service) Repair(ctx context.Context) error {
 	})
 }
 
-// Recover stops pods whose set-up was interrupted, once after Repair: their addresses go back, and the kubelet removes
-// the pods. Pods are handled recoverLimit at a time, each within recoverTimeout. The pods' errors are joined.
+// Recover stops pods whose set-up or stop was interrupted. Call it once after Repair. Stopping releases the pods'
+// addresses, and the kubelet removes the pods. Pods are handled recoverLimit at a time, each within recoverTimeout. The
+// pods' errors are joined.
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "sandbox"))
 	found, err := s.look(ctx)
@@ -45,14 +46,15 @@ func (s *Service) Recover(ctx context.Context) error {
 	return err
 }
 
-// look finds all pods and what is left of them. It lists the network and the directories first, then the cache, and
-// reads the records last. A pod that is being set up has a record before it has an address. Its record is complete
-// before it is in the cache. Pods whose record cannot be read are left alone, and the error names them.
+// look finds all pods, including pods of which only an attachment or a directory is left. It lists the network and the
+// directories first, then the cache, and reads the records last. A pod that is being set up has a record before it has
+// an address. Its record is complete before it is in the cache. Pods whose record cannot be read are left alone, and
+// the error names them.
 func (s *Service) look(ctx context.Context) (map[string]presence, error) {
 	found := map[string]presence{}
 	attached, err := s.opts.Network.Attached()
 	for id, path := range attached {
-		// Another runtime may share the cache's directory: its pods have their namespaces elsewhere.
+		// Another runtime may share the directory of the CNI cache. Its pods have their namespaces at other paths.
 		if path == s.network.netnsPath(id) {
 			found[id] = presence{joined: true}
 		}
@@ -119,7 +121,7 @@ func inParallel[T any](ctx context.Context, list []T, act func(context.Context, 
 	return errors.Join(errs...)
 }
 
-// onPod calls act for a pod of the cache, if it is there.
+// onPod calls act for a pod, if the cache has it.
 func (s *Service) onPod(ctx context.Context, id string, act func(context.Context, *state.Pod) error) error {
 	pod, err := s.opts.Cache.Snapshot().Pod(id)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// crashDuringSetUp leaves a pod as kill -9 does in the middle of its set-up: CNI ADD has given the address, and nothing
-// is rolled back.
+// crashDuringSetUp leaves a pod in the state after a kill -9 during its set-up: CNI ADD has given the address, and
+// nothing is rolled back.
 func (n *node) crashDuringSetUp() {
 	n.Helper()
 	var record checkpoint.Record
@@ -37,7 +37,7 @@ func (n *node) crashDuringSetUp() {
 	n.engine.Back()
 	got, err := n.store.Load(n.Context(), record.SandboxID)
 	testutil.Require(n, err == nil && got.Phase == checkpoint.PhaseIntent && netns.Open(given.NetnsPath).Alive(),
-		"the set-up did not end as by a crash: %v, %v", got, err)
+		"the set-up did not leave the state of a crash: %v, %v", got, err)
 }
 
 func TestRecoverStopsAPodWhoseSetUpWasCutShort(t *testing.T) {
@@ -152,7 +152,7 @@ func TestRecoverFindsASandboxInAnotherNamespace(t *testing.T) {
 	})
 }
 
-// The trouble of one pod does not keep the others from recovering.
+// A pod whose pin is damaged does not keep Recover from repairing the other pods.
 func TestRecoverGoesOnAfterAnError(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		ids := []string{n.run("first"), n.run("second"), n.run("third")}
@@ -164,7 +164,7 @@ func TestRecoverGoesOnAfterAnError(t *testing.T) {
 		n.must(netns.Open(bad).Unpin())
 		n.must(os.WriteFile(bad, []byte("not a pin"), 0o600))
 		n.start(n.mode)
-		testutil.Assert(n, n.Recover(n.Context()) != nil, "Recover said nothing of the second pod")
+		testutil.Assert(n, n.Recover(n.Context()) != nil, "Recover returned no error for the second pod")
 		for _, id := range ids {
 			testutil.Assert(n, n.files.complete(id), "the files of %s are not complete", id[:8])
 		}
@@ -190,7 +190,8 @@ func TestRecoverTellsOfAFailedStop(t *testing.T) {
 	})
 }
 
-// A pod that is stopped while Recover comes to it is left alone. Otherwise its new pin would stay for ever.
+// Recover leaves a pod alone that is stopped at the same time. Otherwise Recover would pin the namespace again, and the
+// pin would stay for ever.
 func TestRecoverLeavesAPodAloneThatIsStopped(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		id := n.run("web")
@@ -198,7 +199,7 @@ func TestRecoverLeavesAPodAloneThatIsStopped(t *testing.T) {
 		n.restart()
 		unlock, err := n.locks.Lock(n.Context(), id)
 		n.must(err)
-		n.must(netns.Open(path).Unpin()) // the stop has done that
+		n.must(netns.Open(path).Unpin()) // as StopPodSandbox does
 		recovered := testutil.Go(func() error { return n.Recover(n.Context()) })
 		synctest.Wait()
 		n.savePhase(n.Context(), n.pod(id), checkpoint.PhaseStopped)
@@ -212,14 +213,15 @@ func TestRecoverLeavesAPodAloneThatIsStopped(t *testing.T) {
 	})
 }
 
-// lose removes parts of a pod, as crashes, clean-ups and people do. Each bit of parts stands for one of them.
+// lose removes parts of a pod, as a crash, a clean-up or an operator may. Each bit of parts selects one element of
+// losses.
 func (n *node) lose(id string, parts byte) {
 	n.Helper()
 	pod := n.pod(id)
 	kernel := pod.Status.Namespaces != nil
 	losses := []func() error{
 		func() error { return n.store.Delete(n.Context(), id) },
-		func() error { // what holds its namespaces
+		func() error { // the kernel's pins or the sandbox container
 			if kernel {
 				return n.kernel.remove(n.Context(), id)
 			}

@@ -31,11 +31,11 @@ func removeTree(dir string) error {
 	}
 	for _, mount := range slices.Backward(mounts) {
 		err := unix.Unmount(mount.Mountpoint, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		if err != nil && !errors.Is(err, unix.EINVAL) { // hidden by another mount; see below
+		if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: another mount hides this one, see below
 			return &os.PathError{Op: "unmount", Path: mount.Mountpoint, Err: err}
 		}
 	}
-	// A hidden mount goes with its parent mount, or is found here.
+	// A hidden mount is unmounted with its parent mount. If not, this second list finds it.
 	left, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dir))
 	if err != nil {
 		return err

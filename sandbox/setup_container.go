@@ -31,8 +31,8 @@ type containerSetUp struct {
 	early *earlyJoin
 }
 
-// create implements holderSetUp. It handles two ordinary obstacles: a pruned sandbox image, and a leftover of an
-// interrupted create.
+// create implements holderSetUp. It creates the container again after it has loaded a pruned sandbox image, or removed
+// the leftover of an interrupted create.
 func (c *containerSetUp) create(ctx context.Context, p *pending) (string, error) {
 	if err := c.makeUsers(ctx, p); err != nil {
 		return "", err
@@ -55,7 +55,7 @@ func (c *containerSetUp) create(ctx context.Context, p *pending) (string, error)
 	return id, err
 }
 
-// makeUsers makes the pod's user namespace, if the pod is to have one.
+// makeUsers makes and pins the pod's user namespace, if the pod's configuration asks for one.
 func (c *containerSetUp) makeUsers(ctx context.Context, p *pending) error {
 	users := translate.PodUsers(p.config)
 	if users == nil {
@@ -107,8 +107,8 @@ func (c *containerSetUp) clearPin(ctx context.Context, name string, set netns.Se
 }
 
 // start implements holderSetUp. It writes the intent while the engine starts the sandbox. The intent is on disk before
-// CNI ADD. A crash in between leaves a container of ours without a record, which is never shown as READY. CNI ADD may
-// begin before the engine's start call returns, see earlyJoin.
+// CNI ADD. A crash before the intent is on disk leaves a sandbox container without a record, which is never shown as
+// READY. CNI ADD may begin before the engine's start call returns, see earlyJoin.
 func (c *containerSetUp) start(ctx context.Context, p *pending) error {
 	id := p.record.SandboxID
 	group, groupCtx := errgroup.WithContext(ctx)

@@ -120,7 +120,7 @@ func (k *kernelSetUp) connect(ctx context.Context, p *pending) error {
 	return k.network.joinPinned(ctx, p, nil)
 }
 
-// abandon implements holderSetUp: start leaves nothing that is not on the undo stack.
+// abandon implements holderSetUp. It does nothing, because start puts all its work on the undo stack.
 func (k *kernelSetUp) abandon(*pending) {}
 
 // entry implements holderSetUp.

@@ -13,7 +13,7 @@ import (
 )
 
 // Stop ends the pod's containers and its sandbox and gives its addresses back (CRI StopPodSandbox). It is idempotent.
-// For an unknown pod it releases what the CNI cache holds. After an error, repeat it.
+// For a pod that the cache lacks it releases the attachment in the CNI cache. After an error, repeat it.
 func (s *Service) Stop(ctx context.Context, id string) error {
 	pod, err := s.opts.Cache.Snapshot().Pod(id)
 	if errdefs.IsNotFound(err) {
@@ -22,7 +22,7 @@ func (s *Service) Stop(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// Before anything ends: without its record the pod could not be taken off the network afterwards.
+	// The record is read before any container ends. Without it the pod could not be taken off the network.
 	if _, err := s.recordOf(ctx, pod); err != nil {
 		return err
 	}
@@ -49,8 +49,8 @@ func (s *Service) markStopping(ctx context.Context, pod *state.Pod) error {
 	return nil
 }
 
-// tearDown takes the pod off the network while its sandbox ends. Neither needs to wait for the other, because the
-// pinned namespace outlives the sandbox.
+// tearDown takes the pod off the network while its sandbox ends. The two steps need not wait for each other, because
+// the pinned namespace outlives the sandbox.
 func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 	unlock, err := s.locks.Lock(ctx, pod.ID)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 	return nil
 }
 
-// release gives the pod's addresses back and then lets its namespace go.
+// release gives the pod's addresses back and then unpins its network namespace.
 func (s *Service) release(ctx context.Context, pod *state.Pod, record checkpoint.Record) error {
 	if record.NetnsPath == "" {
 		return nil

@@ -11,15 +11,15 @@ import (
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// releaseUnknown gives back the addresses of a pod without checkpoint and container, which only the CNI cache or a
-// directory names. It does nothing for an unknown id.
+// releaseUnknown gives back the addresses of a pod without checkpoint and container, if the CNI cache or a directory of
+// criadapter names the pod. It does nothing for an unknown id.
 func (s *Service) releaseUnknown(ctx context.Context, id string) error {
 	if err := s.opts.Cache.Err(); err != nil {
 		return err // the engine may have the pod
 	}
 	if _, err := s.opts.Store.Load(ctx, id); !errdefs.IsNotFound(err) {
 		if errdefs.IsInvalidArgument(err) {
-			return nil // it is not the id of a sandbox
+			return nil // the text is no id of a sandbox
 		}
 		return err // nil for a pod that is being set up
 	}
@@ -55,7 +55,8 @@ func (s *Service) releaseStray(ctx context.Context, id string, joined bool) erro
 	return s.kernel.remove(ctx, id)
 }
 
-// releaseHeld gives back what any pod may hold. The pod's files go last, because they show that the pod is ours.
+// releaseHeld releases the addresses, the network pin and the files of a pod. The files go last, because they mark the
+// pod as a pod of this criadapter.
 func (s *Service) releaseHeld(ctx context.Context, id string, joined bool) error {
 	path := s.network.netnsPath(id)
 	if joined {

@@ -27,11 +27,11 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-var seed = flag.Uint64("seed", 0, "the seed of the requests of TestBadRequestsAtScale, 0 for another one each time")
+var seed = flag.Uint64("seed", 0, "the seed of the requests of TestBadRequestsAtScale, 0 for a random one")
 
 // TestBadRequestsAtScale sends a hundred thousand requests to the whole server. They are recorded requests of critest,
 // crictl and kubelets (testdata/requests.jsonl) and requests full of nonsense, with a few fields changed. No request
-// may make the server panic, hang or leak, or get a code that stands for a fault of the server.
+// may make the server panic, hang or leak, or get a gRPC code that blames the server.
 func TestBadRequestsAtScale(t *testing.T) {
 	total := 100_000
 	if raceDetector {
@@ -64,7 +64,7 @@ func TestBadRequestsAtScale(t *testing.T) {
 	noMore()
 	testutil.Until(t, "no descriptor is leaked", func() bool { return openFiles(t) <= files })
 	testutil.Assert(t, f.codes[codes.OK].Load() != 0 && f.codes[codes.InvalidArgument].Load() != 0,
-		"the requests are all good or all bad, so that nothing is proved")
+		"all requests succeeded or none did, so the test proves nothing")
 	for code, count := range f.codes {
 		if n := count.Load(); n > 0 {
 			t.Logf("%v: %d", code, n)
@@ -126,8 +126,8 @@ func (f *flood) endStuck() {
 	})
 }
 
-// run sends total requests, several at a time. After each batch it removes all pods, and makes the pod and the image
-// again that the next requests name.
+// run sends total requests, several at a time. After each batch it removes all pods. It then makes a new pod and image
+// for the next batch.
 func (f *flood) run(random *rand.Rand, total int) {
 	const batch, workers = 2000, 50
 	for sent := 0; sent < total && f.failures.Load() < 10 && !f.t.Failed(); sent += batch {
@@ -167,7 +167,8 @@ func (f *flood) next(random *rand.Rand) request {
 	return made
 }
 
-// ends matches the RPCs that end or remove the pod, the container or the image of other requests.
+// ends matches the RPCs that stop or remove a pod, a container or an image. Other requests still need the existing
+// ones.
 var ends = regexp.MustCompile("/(Stop|Remove)(PodSandbox|Container|Image)$")
 
 // aim makes most requests name the pod, the container and the image that exist.
@@ -188,7 +189,7 @@ func (f *flood) aim(message protoreflect.Message, random *rand.Rand) {
 	}
 }
 
-// hostPaths are the fields that hold paths on the host at which something is made.
+// hostPaths are the fields with host paths at which the server creates files or directories.
 var hostPaths = map[protoreflect.Name]bool{"host_path": true, "log_directory": true, "location": true,
 	"output_path": true, "checkpoint_path": true}
 

@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// crowdedNode returns a node with this number of containers, two in each pod, labelled as by the kubelet. It also
-// returns the ids of the last pod and container.
+// crowdedNode returns a node with the given number of containers, two in each pod. They have the labels that the
+// kubelet sets. It also returns the ids of the last pod and container.
 func crowdedNode(containers int) (n *node, podID, id string) {
 	n = newNode()
 	for i := range containers / 2 {

@@ -7,9 +7,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Attach returns a URL for the streams of a running container. It asks the engine whether the container runs: a client
-// that Attach refuses reads the log instead. The container is checked again when the client uses the URL, but a client
-// that is refused then reports an internal error.
+// Attach returns a URL for the streams of a running container. It asks the engine whether the container runs. If Attach
+// refuses, the client reads the log instead. The streaming server checks the container again when the client uses the
+// URL. The client reports a refusal at that point as an internal error.
 func (s *Server) Attach(ctx context.Context, req *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	if err := require(need{"container_id", req.GetContainerId() != ""}); err != nil {
 		return nil, err

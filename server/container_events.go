@@ -75,9 +75,9 @@ func (s *Server) sendEvents(
 }
 
 // describingNewest lets an event of a pod's old sandbox describe the pod's newest sandbox. A kubelet replaces its
-// status of the whole pod with the described one, so it would run the pod a second time. The removal of the newest
-// sandbox describes an older one, if there is one. A kubelet forgets the pod after an event that describes the removed
-// sandbox.
+// status of the whole pod with the status in the event. From the status of an old sandbox it would conclude that the
+// pod must run a second time. The removal of the newest sandbox describes an older one, if there is one. A kubelet
+// forgets the pod after an event that describes the removed sandbox.
 func describingNewest(change state.Change, now *state.Snapshot) state.Change {
 	if change.Pod == nil {
 		return change

@@ -86,8 +86,8 @@ func TestEventsOfAPodsLife(t *testing.T) {
 	}
 }
 
-// A kubelet replaces its status of a pod with the described one. It forgets the pod after an event that describes the
-// removed sandbox. It must keep the status of the pod's newest sandbox, even if the clock was set back before that
+// A kubelet replaces its status of a pod with the status in the event. It forgets the pod after an event that describes
+// the removed sandbox. It must keep the status of the pod's newest sandbox, even if the clock was set back before that
 // sandbox was made.
 func TestEventsOfAnOldAttemptDescribeTheNewOne(t *testing.T) {
 	for name, created := range map[string]time.Time{"later": time.Unix(1, 0), "earlier": time.Unix(-1, 0)} {

@@ -76,8 +76,8 @@ func reason(c *state.Container) string {
 	}
 }
 
-// neverRan reports whether a container's start failed. Then the engine reports an error, or the cache has the creation
-// time as start and end.
+// neverRan reports whether a container's start failed. After a failed start the engine reports an error, or the cache
+// has the creation time as the times of start and end.
 func neverRan(c *state.Container) bool {
 	st := c.Status
 	return st.Error != "" ||

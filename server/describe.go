@@ -71,7 +71,7 @@ func (s *Server) addContainer(fields log.Fields, id string) {
 	s.addSandbox(fields, container.SandboxID)
 }
 
-// responseFields returns the id that a request created or would have created.
+// responseFields returns the id of the object that a request created, even if the request failed afterwards.
 func responseFields(resp any) log.Fields {
 	var field, id string
 	switch r := resp.(type) {

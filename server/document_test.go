@@ -22,7 +22,7 @@ func TestDocumentTellsTheTruthAboutRPCs(t *testing.T) {
 	testutil.Section(t, "../docs/fields.md", "rpcs", rpcTable(t), *update)
 }
 
-// TestNoRPCIsUnimplemented counts the RPCs that are answered.
+// TestNoRPCIsUnimplemented fails for an RPC that the server answers with Unimplemented.
 func TestNoRPCIsUnimplemented(t *testing.T) {
 	conn, answered := nodeWithPod().dial(t), 0
 	for _, r := range allRPCs(t) {
@@ -35,7 +35,7 @@ func TestNoRPCIsUnimplemented(t *testing.T) {
 	t.Logf("%d RPCs are answered", answered)
 }
 
-// rpcTable asks the server for every RPC and lists which ones it has.
+// rpcTable calls every RPC and lists the implemented and the missing ones.
 func rpcTable(t *testing.T) string {
 	t.Helper()
 	conn := nodeWithPod().dial(t)

@@ -74,8 +74,8 @@ type grpcError interface {
 	GRPCStatus() *status.Status
 }
 
-// wrapped returns the status of known with the whole text of err. err is known or wraps it. The text has the status's
-// message without "rpc error: code = …".
+// wrapped returns the gRPC status of known with the text of err as its message. err is known itself or wraps it.
+// wrapped drops "rpc error: code = …", which known.Error() adds to its message.
 func wrapped(err error, known grpcError) error {
 	answer := known.GRPCStatus().Proto()
 	answer.Message = bounded(strings.Replace(err.Error(), known.Error(), answer.GetMessage(), 1))

@@ -173,7 +173,7 @@ type services struct {
 	cache *cache
 	mu    sync.Mutex
 	made  int
-	// before is called in each call that changes something. It may be nil.
+	// before is called by each method that changes the cache. It may be nil.
 	before func(ctx context.Context) error
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // batchSize is the size in bytes above which a streamed list begins another message. A single item may be larger,
-// because a pod's annotations hold up to 256 KiB. It still stays far below the largest message.
+// because a pod's annotations hold up to 256 KiB. Such an item still stays far below maxMessageSize.
 const batchSize = 1 << 20
 
 // answerList answers a list from the cache. Without a filter, response is called once per snapshot.

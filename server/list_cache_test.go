@@ -68,5 +68,5 @@ func TestCodecEncodesOtherMessagesItself(t *testing.T) {
 		testutil.Assert(t, proto.Equal(decoded, message), "got %v, want %v", decoded, message)
 	}
 	_, err := c.Marshal("not a message")
-	testutil.Assert(t, err != nil, "something that is no message was encoded")
+	testutil.Assert(t, err != nil, "the codec encoded a string, which is no protobuf message")
 }

@@ -56,7 +56,7 @@ func TestPullsArePodsInTheLog(t *testing.T) {
 	testutil.Assert(t, fields["pod"] == "default/web" && fields["image"] == "busybox", "the log says %v", fields)
 	fields = n.describe(
 		&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}})
-	testutil.Assert(t, fields["pod"] == nil, "a pull without a pod has one: %v", fields)
+	testutil.Assert(t, fields["pod"] == nil, "the log line of a pull without a pod names a pod: %v", fields)
 }
 
 // Each RPC that changes something leaves one line at level info, with the names of the pod and the container. The other

@@ -107,7 +107,7 @@ func TestEveryRPCIsThere(t *testing.T) {
 }
 
 // TestRequestsWithoutAField sends every RPC an empty request, a full one, and the full one without each of its message
-// fields, at any depth. No request may cause a panic or an answer that says nothing, and a refusal names the field.
+// fields, at any depth. No request may cause a panic or an unexpected code, and a refusal names the missing field.
 func TestRequestsWithoutAField(t *testing.T) {
 	for _, r := range allRPCs(t) {
 		t.Run(r.name, func(t *testing.T) {

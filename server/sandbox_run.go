@@ -25,6 +25,6 @@ func (s *Server) RunPodSandbox(
 		return nil, err
 	}
 	id, err := s.opts.Sandboxes.Run(ctx, config, req.GetRuntimeHandler())
-	// With an error, gRPC does not send the response. It is for the log.
+	// gRPC does not send a response beside an error. The interceptor logs the id in it.
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: id}, err
 }

@@ -122,7 +122,7 @@ func TestUserIsReportedOnlyWhenItIsKnown(t *testing.T) {
 		sc.SupplementalGroupsPolicy = strictGroups
 		got = containerUser(c)
 		testutil.Assert(t, (got != nil) == known, "%q: got %v", user, got)
-		// This process is not a container's, so its identity does not count.
+		// The process with this PID belongs to no container, so its identity does not count.
 		c.Status.Running, c.Status.PID = true, os.Getpid()
 		got = containerUser(c)
 		testutil.Assert(t, (got != nil) == known, "%q, running: got %v", user, got)

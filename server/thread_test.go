@@ -23,8 +23,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Two pods fail at the same time in a CNI plugin. The lines of the network, the sandbox and the server have the same
-// request, RPC, pod and sandbox for each pod. The sandboxes differ. A line without a request names its component.
+// CNI ADD fails for two pods at the same time. Packages cni, sandbox and server each log the failure. All lines about
+// one pod have the same request, RPC, pod and sandbox. A line that belongs to no request names its component.
 func TestOneRequestThroughTheLog(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make network namespaces")
@@ -75,12 +75,13 @@ func linesOf(entries []*logrus.Entry, pod string) map[string]*logrus.Entry {
 	return lines
 }
 
-// checkOrigins checks that each line has either a request or a component, and that each of these components has a line.
+// checkOrigins checks that each line has either a request or a component, and that each of the given components has a
+// line.
 func checkOrigins(t *testing.T, entries []*logrus.Entry, components ...string) {
 	t.Helper()
 	for _, entry := range entries {
 		testutil.Assert(t, (entry.Data["request"] == nil) != (entry.Data["component"] == nil),
-			"%q is neither a request's nor a component's, or both: %v", entry.Message, entry.Data)
+			"the line %q must have either a request or a component: %v", entry.Message, entry.Data)
 	}
 	for _, component := range components {
 		if !slices.ContainsFunc(entries, func(e *logrus.Entry) bool { return e.Data["component"] == component }) {

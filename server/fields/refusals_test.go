@@ -101,8 +101,8 @@ func (r row) hasPath(path string) bool {
 	})
 }
 
-// TestRefusedUses sends a request with each use that a row refuses. If abilities.go names the engine that accepts a
-// use, it must be right.
+// TestRefusedUses sends a request with each use that a row refuses. For a field in abilities.go, the oldest engine must
+// refuse the use and the newest must accept it.
 func TestRefusedUses(t *testing.T) {
 	testutil.Must(t, newRequest(oldest()).send(), "a request without refused fields")
 	for _, row := range table() {
@@ -115,7 +115,7 @@ func TestRefusedUses(t *testing.T) {
 		}
 		for _, field := range row.fields {
 			if row.refuses != "" && !tried[field] {
-				t.Errorf("%s: the row of %s refuses something, but has no such request in uses", row.file, field)
+				t.Errorf("%s: the row of %s has a text in refuses, but no example in uses", row.file, field)
 			}
 		}
 	}
@@ -133,7 +133,7 @@ func (u use) check(t *testing.T) {
 		return
 	}
 	if err := recent.send(); err != nil || ability.has(oldest()) || !ability.has(newest()) {
-		t.Errorf("abilities.go says that it needs %s: the oldest engine must lack that, the newest have it; got %v",
+		t.Errorf("abilities.go says that the field needs %s: only the newest engine may have that; got %v",
 			ability.needs, err)
 	}
 }

@@ -11,7 +11,7 @@ func requestRows() []row {
 	return slices.Concat(podRequestRows(), containerRequestRows(), []row{
 		{
 			fields: of("StatusRequest", "verbose"),
-			says:   "It adds the configuration in force and what this engine can do.",
+			says:   "It adds the configuration in force and the engine's abilities.",
 			seen:   []string{"test/e2e.TestCrictlVersionAndInfo"},
 		},
 		{

@@ -78,7 +78,7 @@ func TestRowsSayEnough(t *testing.T) {
 		testutil.Assert(t, slices.Contains([]verdict{implemented, refused, notApplicable}, row.is),
 			"%s: the verdict %q", name, row.is)
 		testutil.Assert(t, strings.HasSuffix(row.says, ".") && !strings.Contains(row.says+row.refuses+row.needs(), "|"),
-			"%s: %q is not a sentence, or holds what ends a cell", name, row.says)
+			"%s: %q is not a sentence, or contains a | that ends the table cell", name, row.says)
 		for _, field := range row.fields {
 			if ability := abilityOf(field); ability != nil && (row.is != implemented || ability.needs != row.needs()) {
 				t.Errorf("%s needs %s, but is in the row of %s in %s", field, ability.needs, name, row.file)
