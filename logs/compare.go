@@ -7,12 +7,12 @@ import (
 	"io"
 )
 
-// The CRI log may continue after the saved position, if the last follower was killed. The next follower converts the
-// same records again, compares them and keeps what is there. Readers would take a shorter log for a new one, and a full
-// disk has no room to write again.
+// After a kill of the last follower, the CRI log may have entries after the saved position. The next follower converts
+// the same records again, compares them with these entries and keeps the entries. Readers would take a shorter log for
+// a new one, and a full disk has no room to write again.
 
-// errDiffers says that whole lines of the CRI log differ from the converted ones: it was emptied and has grown again,
-// or it is another file.
+// errDiffers says that whole lines of the CRI log differ from the converted ones. Either the log was emptied and has
+// grown again, or another file took its place.
 var errDiffers = errors.New("the CRI log does not go on with the entries after its saved position")
 
 // compare returns the place in the CRI log that corresponds to the end of batch, and the part of the batch that the log
@@ -58,12 +58,12 @@ func (o *output) passDifference(place int64) (int64, error) {
 	default:
 		if at, _ := o.lastTime(); at != 0 {
 			return lines, nil
-		} // without a time the file is not a log, and is cut
+		} // a file whose last line has no time is not a log, and is cut
 	}
 	return place, o.cut(place)
 }
 
-// read returns the log between two places, less if it was emptied.
+// read returns the log between two places. It returns fewer bytes if the log was emptied meanwhile.
 func (o *output) read(from, to int64) ([]byte, error) {
 	there := make([]byte, to-from)
 	n, err := o.file.ReadAt(there, from)

@@ -24,8 +24,8 @@ type buffers struct {
 	in, out []byte
 }
 
-// copier writes one engine file at a time to the CRI log. It keeps no bytes between calls: bytes before offset are
-// written, and later bytes are read again. So the next call repeats a failed write.
+// copier writes one engine file at a time to the CRI log. It keeps no bytes between calls: bytes before offset are in
+// the CRI log, and the next call reads all later bytes again. So the next call repeats a failed write.
 type copier struct {
 	format format
 	out    *output
@@ -51,9 +51,9 @@ type copier struct {
 
 // progress is the result of one batch.
 type progress struct {
-	// consumed is the number of bytes of the engine's file that were handled.
+	// consumed is the number of bytes of the engine's file that were converted or skipped.
 	consumed int
-	// skipped is the number of them outside of whole records.
+	// skipped is the number of consumed bytes that belong to no whole record.
 	skipped int
 	// mark is the end of the batch's last whole record, 0 for none. at is that record's time in Unix nanoseconds.
 	mark int

@@ -37,7 +37,7 @@ func TestEndedLogIsCompletedLater(t *testing.T) {
 	awaitNoFollower(t, o.s, "c")
 }
 
-// The follower of a removed container ends, because its open files would only occupy the disk.
+// The follower of a removed container ends. Its open files would keep the deleted logs on the disk.
 func TestEndedFollowerGoesWithTheContainer(t *testing.T) {
 	o, _, free := endedOnAFullDisk(t)
 	defer free()
@@ -48,7 +48,7 @@ func TestEndedFollowerGoesWithTheContainer(t *testing.T) {
 	})
 }
 
-// A container that starts again while its log is being completed continues in it.
+// A container starts again while the log of its last run is being completed. Its new output follows in the same log.
 func TestStartedAgainWhileTheLogIsCompleted(t *testing.T) {
 	o, want, free := endedOnAFullDisk(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

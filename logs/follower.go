@@ -127,7 +127,8 @@ func (f *follower) failed(err error, failures int, draining bool) bool {
 		f.stuckBy = err
 		close(f.stuck)
 	}
-	// The log may be completed while the container exists. Afterwards the open file would only occupy the disk.
+	// The follower can complete the log while the container exists. After the removal, its open file would only keep
+	// the deleted log on the disk.
 	return f.dirGone()
 }
 
@@ -137,7 +138,7 @@ func (f *follower) pause(ctx context.Context, d time.Duration) {
 	defer timer.Stop()
 	drain := f.drain
 	if closed(drain) {
-		drain = nil // it was received before
+		drain = nil // the request to drain was seen before
 	}
 	for {
 		select {
@@ -178,8 +179,8 @@ func (f *follower) wait(ctx context.Context) {
 	}
 }
 
-// reopenOutput continues in a new file at the log path. It saves the position before, too: after a kill in between, the
-// next follower needs the end of the old file.
+// reopenOutput continues in a new file at the log path. It saves the position before and after. After a kill in
+// between, the next follower needs the end of the old file.
 func (f *follower) reopenOutput() error {
 	f.save()
 	compared := f.out.size == f.out.end

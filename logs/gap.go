@@ -8,8 +8,8 @@ import (
 	"github.com/containerd/log"
 )
 
-// gap is output that the engine dropped before it was read. The engine does not count it. The gap's size is estimated
-// from its time span and the rate of the remaining output.
+// gap is output that the engine dropped before the follower read it. The engine does not count dropped output. The
+// gap's size is estimated from its time span and the rate of the remaining output.
 type gap struct {
 	// since is the time of the last entry before the gap, 0 without one. open is that entry's stream if its line is
 	// unfinished.

@@ -97,8 +97,8 @@ func wholeLines(t *testing.T, path string) []string {
 	return lines
 }
 
-// readCRI reads a CRI log and returns its times and the rest of its lines. It
-// fails the test when a line has no valid time or the last one is not whole.
+// readCRI reads a CRI log and returns its times and the rest of its lines. It fails the test when a line has no valid
+// time or the last line is not whole.
 func readCRI(t *testing.T, path string) (times, lines []string) {
 	t.Helper()
 	content, err := os.ReadFile(path)

@@ -29,8 +29,8 @@ func linkedRecords(first, last int) string {
 	return text.String()
 }
 
-// criadapter is killed at each step of a reopening, and the kubelet renames the log back, or asks again. Each line is
-// in one of the files, once and in order. Later lines are seen at the log's path.
+// criadapter is killed at each step of a reopening, and the kubelet renames the log back or repeats ReopenContainerLog.
+// The files together have each line once and in order. Later lines appear at the log's path.
 func TestReopenLinkThroughKills(t *testing.T) {
 	const rotated = ".20240101-000000"
 	kills := map[string]func(t *testing.T, enginePath, rotatedPath, logPath string){

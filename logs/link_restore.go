@@ -57,11 +57,11 @@ func RestoreLink(enginePath, root, logPath string) error {
 	return nil
 }
 
-// freeName returns a name for a log that is rotated now.
+// freeName returns an unused name for the log, with the kubelet's suffix of the present time.
 func freeName(top *os.Root, name string) string {
 	for at := time.Now(); ; at = at.Add(time.Second) {
 		free := name + "." + at.Format(rotatedFormat)
-		if _, err := top.Lstat(free); err != nil { // otherwise it is taken
+		if _, err := top.Lstat(free); err != nil { // no file has this name
 			return free
 		}
 	}

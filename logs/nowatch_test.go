@@ -43,7 +43,7 @@ func TestWithoutInotify(t *testing.T) {
 	}
 }
 
-// A failed instance is replaced.
+// After an inotify instance has failed, followers are watched by a new instance.
 func TestWatchThatIsLost(t *testing.T) {
 	o := follow(t, 2, 1<<20)
 	want := o.engine.lines(1, 3)

@@ -31,15 +31,15 @@ type output struct {
 	inode uint64
 	// end is the length of the file: the content of earlier writers and the completely written batches.
 	end int64
-	// size is the place of the next entry. It is end, or less while the next entries may be in the file already, see
-	// compare.
+	// size is the place of the next entry. It equals end, or is less while the file may already have the next entries,
+	// see compare.
 	size int64
-	// searched says that the place was found by the time of the last entry.
+	// searched says that search has set size, by the time of the last entry.
 	searched bool
 }
 
 // resumeOutput opens the CRI log of a position. same reports whether the opened file's inode and size fit the position.
-// If they fit, the place of the next entry is the position's. A file that the kubelet has renamed is written until a
+// If they fit, the next entry goes to the place in the position. A file that the kubelet has renamed is written until a
 // Reopen, unless another file is already at the path.
 func resumeOutput(root, path string, at checkpoint.LogPosition) (o *output, same bool, err error) {
 	o, place := &output{root: root, path: path}, path

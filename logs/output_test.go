@@ -67,16 +67,16 @@ func TestFullDisk(t *testing.T) {
 	o.drain()
 }
 
-// A container's end does not wait for ever for a disk.
+// Drain returns an error if the disk of the CRI log stays full.
 func TestDrainOnAFullDiskGivesUp(t *testing.T) {
 	o, _ := followOnSmallDisk(t, 2, 1<<30)
-	o.engine.lines(1, 5000) // more than there is room for
+	o.engine.lines(1, 5000) // more than diskSize
 	testutil.FailsWith(t, o.s.Drain(t.Context(), "c"), unix.ENOSPC, "Drain on a full disk")
 }
 
 const diskSize = 64 << 10
 
-// smallDisk mounts a file system of that size.
+// smallDisk mounts a file system of diskSize bytes.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

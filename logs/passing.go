@@ -2,14 +2,15 @@ package logs
 
 import "slices"
 
-// passing tells which of the next entries are already in the CRI log and are skipped. The zero value skips none.
+// passing decides which of the next entries are skipped, because the CRI log already has them. The zero value skips
+// none.
 type passing struct {
 	// last is the time of the CRI log's last entry, in nanoseconds since 1970, 0 without an entry. younger has the
 	// later times of entries before it, because two streams may be out of order.
 	last    int64
 	younger []int64
-	// otherFile says that the last entry is in another file than the present one. It is then skipped, too. Otherwise
-	// the first entry with the time last ends the skipping, and later entries are compared.
+	// otherFile says that the last entry is in another file than the present one. The follower then skips the last
+	// entry, too. Otherwise the first entry with the time last ends the skipping, and later entries are compared.
 	otherFile bool
 	// met says that an entry with the time last was seen. If otherFile is set, the skipping ends with the next entry of
 	// another time, because all pieces of a line have the same time.

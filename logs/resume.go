@@ -28,7 +28,8 @@ func (f *follower) open() error {
 	return err
 }
 
-// resume goes to the end of the last follower's work. same says that the CRI log is the file of the saved position.
+// resume moves to the position at which the last follower stopped. same says that the CRI log is the file of the saved
+// position.
 func (f *follower) resume(same bool) error {
 	switch {
 	case f.source.Resume == nil && !f.source.Started:
@@ -85,14 +86,15 @@ func (f *follower) goTo(at checkpoint.LogPosition) (unixNano int64, found bool, 
 	return 0, false, nil
 }
 
-// isSame reports whether file can be the file of the position. File systems reuse the inode of a dropped file at once.
+// isSame reports whether file has the birth time of the position's file. The inode is not enough: file systems reuse
+// the inode of a dropped file at once.
 func isSame(file *os.File, at checkpoint.LogPosition) bool {
 	born := bornAt(file)
 	return born == 0 || at.Born == 0 || born == at.Born
 }
 
-// IsComplete reports whether the engine has no output of an ended container after a position. It is false if that is
-// unknown without a follower, for example after the engine rotated its log.
+// IsComplete reports whether the engine has no output of an ended container after a position. It is false if only a
+// follower could find out, for example after the engine rotated its log.
 func IsComplete(path string, at checkpoint.LogPosition) bool {
 	file, err := os.Open(path)
 	if err != nil {

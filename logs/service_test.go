@@ -53,7 +53,7 @@ func TestRotations(t *testing.T) {
 }
 
 // A follower that falls behind holds its present file open, so it has one file more than the engine keeps. Lines in
-// older files are lost, and the others come in order.
+// older files are lost, and the remaining lines come in order.
 func TestFollowerThatFallsBehind(t *testing.T) {
 	for name, again := range map[string]bool{"from the start": false, "resumed without a position": true} {
 		t.Run(name, func(t *testing.T) { testFollowerThatFallsBehind(t, again) })

@@ -89,7 +89,7 @@ func (f *follower) openFirst() (bool, error) {
 	return true, nil
 }
 
-// begin continues at the start of this file of the engine.
+// begin continues at the start of another file of the engine.
 func (f *follower) begin(file *os.File, g generation) {
 	f.copy.use(file, g, 0, 0)
 	f.next = successor{}
@@ -152,7 +152,8 @@ func (f *follower) openNext() (bool, error) {
 const replaceTime = 50 * time.Millisecond
 
 // replaces reports whether the engine made next when it removed old. With max-file=1 it does so at each rotation, and
-// the two never exist at the same time. With more files, next may be a later one, so it must be the only file.
+// the two never exist at the same time. With more files, next may be a later file, so the caller also checks that next
+// is the engine's only file.
 func replaces(next, old *os.File) bool {
 	var stat unix.Stat_t
 	born := bornAt(next)

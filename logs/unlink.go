@@ -158,7 +158,7 @@ func sizeOf(enginePath string, g generation) int64 {
 }
 
 // lineEnd looks for the last record before offset that completes a line. It returns the record's end and time. Without
-// such a record nearby, it takes the last record, and without any record the file's beginning.
+// such a record within alignWindow, it returns the last record, and without any record the file's beginning.
 func lineEnd(file *os.File, offset int64) (place, unixNano int64) {
 	from := max(0, offset-alignWindow)
 	window := make([]byte, offset-from)

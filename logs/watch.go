@@ -86,7 +86,8 @@ func (w *watcher) open() error {
 	return nil
 }
 
-// lack counts a follower that has no watch, or has one again. It logs the first one with the reason.
+// lack adds a follower to the followers without a watch, or takes it off once it has a watch again. It logs the reason
+// of the first missing watch.
 func (w *watcher) lack(lacks bool, reason error) {
 	if !lacks {
 		w.lacking.Add(-1)
@@ -129,7 +130,7 @@ func (w *watcher) lose(reason error) {
 		return
 	}
 	if reason != nil {
-		w.log.WithError(reason).Error("lost watch of engine logs, beginning a new one")
+		w.log.WithError(reason).Error("lost inotify instance for engine logs, making a new one")
 	}
 	w.inotify.Close() // only read
 	unix.Close(w.fd)
@@ -160,7 +161,7 @@ func (w *watcher) dispatch(ready *os.File) {
 	}
 }
 
-// serves says whether this is the present instance.
+// serves reports whether ready belongs to the present inotify instance.
 func (w *watcher) serves(ready *os.File) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +186,7 @@ func (w *watcher) wake(ready *os.File, buffer []byte) error {
 		name := int(binary.NativeEndian.Uint32(events[12:]))
 		events = events[min(unix.SizeofInotifyEvent+name, len(events)):]
 		if mask&unix.IN_Q_OVERFLOW != 0 {
-			// The kernel does not say whose events were dropped.
+			// The kernel does not report which watches lost events.
 			w.wakeAll()
 			continue
 		}

@@ -39,12 +39,12 @@ type Options struct {
 	// Alive reports whether the pod of a record runs without a sandbox container. An error means unknown: the pod stays
 	// as it was. It must be quick. Nil means that there are no such pods.
 	Alive func(checkpoint.Record) (bool, error)
-	// Unrecorded returns pods without a sandbox container from another source than Records, which may have lost them.
-	// It may be nil.
+	// Unrecorded returns the pods without a sandbox container that have a directory of their own. Records may have lost
+	// some of them. It may be nil.
 	Unrecorded func() []checkpoint.Record
-	// Adopt gets the engine's first list of sandboxes and containers before any of them is shown. It makes sure that
-	// Records has what another shim's pods need. After an error the cache shows none of them and calls Adopt again with
-	// the next list. It may be nil.
+	// Adopt gets the engine's first list of sandboxes and containers before any of them is shown. It completes Records
+	// for the pods of another shim. After an error the cache shows none of them and calls Adopt again with the next
+	// list. It may be nil.
 	Adopt func(ctx context.Context, list []container.Summary) error
 	// relistPeriod is the time between two full relists on a healthy connection, 5 minutes if zero.
 	relistPeriod time.Duration
@@ -260,14 +260,14 @@ func (c *Cache) publish(id string, change func(now *Snapshot) *Snapshot) {
 	c.notify(id, before, after)
 }
 
-// question is the moment of a request to the engine. Its answer may lack later writes.
+// question is the moment of a request to the engine. The engine's answer may lack writes after that moment.
 type question struct {
 	seq    uint64 // sequence number of the last write before the request
 	number uint64 // counts the requests from 1
 	at     time.Time
 }
 
-// ask begins a request to the engine, answered ends it.
+// ask registers a request to the engine before it is sent. answered removes it.
 func (c *Cache) ask() question {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,7 +284,7 @@ func (c *Cache) answered(q question) {
 	}
 }
 
-// dropTombstones drops the removed ids that no answer under way can bring back.
+// dropTombstones drops the removed ids that no pending answer of the engine can bring back.
 func (c *Cache) dropTombstones() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,14 +3,14 @@
 //
 // # How it is filled
 //
-//   - At start: one list, and one inspect per container, except containers whose end the checkpoint has.
+//   - At start: one list, and one inspect for each container whose end is not in the checkpoint.
 //   - Write-through: services publish what they change, so a caller always reads its own writes.
-//   - Engine events: changes that no service of ours made.
+//   - Engine events: changes by the engine, by the containers' processes and by other clients.
 //   - A full relist after each (re)connection and every Options.relistPeriod. It repairs what the engine's lossy event
 //     stream left out.
 //
-// The program has one stream of events. Options.ImageChanged and Options.ForeignChanged pass events about images and
-// about containers of no pod on to package image.
+// The program has one stream of events. Package image gets its events through Options.ImageChanged and
+// Options.ForeignChanged: events about images, and about containers that belong to no pod.
 //
 // Options.Adopt sees the pods of another shim before the cache shows any pod.
 //
@@ -28,15 +28,16 @@
 //   - A container that has ended stays until RemoveContainer, even if another client removes it from the engine
 //     (docker system prune). Otherwise the kubelet may never see its end. If no inspect has seen the end, the cache
 //     takes the end from the engine's event. The checkpoint keeps the end over a restart of this program.
-//   - The engine's list only says which containers exist, and whether an end in the checkpoint is still the last one.
-//     Their state comes from an inspect: the list of Docker 20.10 reports running for a while after a die event.
+//   - The engine's list only says which containers exist, and whether an end in the checkpoint is still the last end.
+//     The containers' states come from inspects: the list of Docker 20.10 says running for a while after a die event.
 //   - A subscriber receives every change in the order of the snapshots, or learns that it was too slow.
 //   - A change from outside is visible after one inspect: some milliseconds on an engine that is not busy. A change
 //     without an event is visible after the next relist.
 //   - An exit is published in one order: inspect, the exit hook (which drains the log), then the new state. This holds
 //     for a container that was never seen running, too. An interrupted hook runs again first. Hooks run concurrently: a
 //     hundred exits at once take as long as one.
-//   - A container that the engine cannot inspect does not hide the others. The cache tries it again.
+//   - If the engine cannot inspect a container, the cache still shows all other containers. It inspects that container
+//     again later.
 //   - A container whose name is reserved is hidden until its creator publishes it, so no reader sees a pod that is half
 //     set up. If the creator gives up and the container still exists, it appears when the name is released.
 //

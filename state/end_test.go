@@ -93,7 +93,7 @@ func TestStartTakesEndsFromRecords(t *testing.T) {
 	})
 }
 
-// The entry from a record is the entry from an inspect.
+// An entry made from a record equals the entry made from an inspect.
 func TestEndInARecordIsWhole(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID, id := n.endedContainer(7)

@@ -35,7 +35,7 @@ func TestWatchExec(t *testing.T) {
 			select {
 			case <-run(command, true):
 			default:
-				n.Errorf("%s: its end is not reported", command)
+				n.Errorf("%s: the end of the exec is not reported", command)
 			}
 		}
 		select {

@@ -12,8 +12,8 @@ import (
 // hides the attribute.
 const labelExitCode = "exitCode"
 
-// death is the end of a container as its event reports it. It matters only if the container is removed before an
-// inspect shows the end.
+// death is the end of a container as the die event reports it. The cache needs it only if the container is removed
+// before an inspect shows the end.
 type death struct {
 	at       time.Time
 	exitCode int
@@ -33,8 +33,8 @@ func (c *Cache) noteDeath(event docker.Event) {
 	}
 }
 
-// noteRemoval handles the removal of a container. If its end is known from an event alone, an inspect is scheduled: it
-// finds nothing, and vanished then publishes the end outside of the event reader.
+// noteRemoval handles the removal of a container. If only an event has reported the container's end, noteRemoval
+// schedules an inspect. The inspect finds no container, and vanished publishes the end outside of the event reader.
 func (c *Cache) noteRemoval(ctx context.Context, event docker.Event) {
 	c.mu.Lock()
 	_, died := c.deaths[event.ID]
@@ -51,8 +51,8 @@ func (c *Cache) noteRemoval(ctx context.Context, event docker.Event) {
 	c.vanished(ctx, event.ID)
 }
 
-// missing handles an id that an inspect did not find, or that a list lacks. The answer may have overtaken the events of
-// the end and of the removal. A container that ran is gone only if the next inspect does not find it either, a few
+// missing handles an id that an inspect did not find, or that a list lacks. The events of the end and of the removal
+// may arrive after that answer. A container that ran is gone only if the next inspect does not find it either, a few
 // milliseconds later.
 func (c *Cache) missing(ctx context.Context, id string) {
 	c.mu.Lock()
@@ -72,7 +72,7 @@ func (c *Cache) missing(ctx context.Context, id string) {
 
 // containerGone handles a known container that the engine does not have. A container that has ended stays until
 // RemoveContainer. Without this entry the kubelet may never see the end, and may run the container again. If only an
-// event reported the end, containerGone publishes it. Everything else is forgotten, and so is a container without a
+// event reported the end, containerGone publishes it. It forgets all other containers, and each container without a
 // pod.
 func (c *Cache) containerGone(ctx context.Context, id string) {
 	if entry, d := c.takeGone(id); entry != nil {

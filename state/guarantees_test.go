@@ -251,7 +251,7 @@ func TestExitedNeverRunsAgainUnderOneStart(t *testing.T) {
 }
 
 // After a die event, the list of Docker 20.10 still shows the container as running for a moment. A relist at that
-// moment changes nothing, and a cache that starts at that moment reports the exit.
+// moment does not undo the exit, and a cache that starts at that moment reports the exit.
 func TestListThatLagsBehindADieIsNotBelieved(t *testing.T) {
 	onNode(t, dockertest.Options{Flavor: dockertest.Docker20, EventLag: time.Hour}, func(n *node) {
 		podID, id := n.startContainer("app")

@@ -20,9 +20,9 @@ const probePause = time.Second
 type heartbeat struct {
 	lastSign time.Time // when the last event came, or the last probe succeeded
 	hanging  error     // why the engine counts as hanging, nil if it does not
-	// withList says that a request timed out later than the time in since. The probe is a list then, because a
-	// locked-up engine may still answer pings. since is the begin of the connection, or the end of the last list that a
-	// probe made.
+	// withList says that a request timed out after since. The probe is then a list, because a locked-up engine may
+	// still answer pings. since is the time of the connection's beginning, or the end of the last list that a probe
+	// made.
 	withList bool
 	since    time.Time
 }
@@ -53,7 +53,7 @@ func (c *Cache) watchEngine(ctx context.Context) {
 	}
 }
 
-// untilProbe returns the time until the next probe, if the engine gives no other sign of life until then.
+// untilProbe returns the time until the next probe. A sign of life from the engine before then postpones the probe.
 func (c *Cache) untilProbe() time.Duration {
 	answered, timedOut := c.opts.Engine.LastAnswer(), c.opts.Engine.LastTimeout()
 	c.mu.Lock()

@@ -21,7 +21,7 @@ func kernelRecord(id, name string) checkpoint.Record {
 	return record
 }
 
-// A pod without a sandbox container is known from its record and runs while Options.Alive says so.
+// A pod without a sandbox container is read from its record, and counts as running while Options.Alive returns true.
 func TestPodWithoutASandboxContainer(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		var alive atomic.Bool

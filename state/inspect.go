@@ -105,7 +105,7 @@ func podFromInspect(
 			pod.Status.IPs = ips // the engine's bridge gives other addresses at each start
 		}
 	case !translate.MadeByUs(inspect.Config.Labels):
-		// Another shim's pod: its addresses are known if Docker set up its network.
+		// The inspect has the addresses of another shim's pod if Docker set up the pod's network.
 		pod.Status.NetworkReady = true
 		pod.Status.IPs = docker.Addresses(inspect)
 		if inspect.HostConfig != nil {
@@ -114,7 +114,7 @@ func podFromInspect(
 	}
 	// A pod of ours without a record stays NOTREADY: its set-up was interrupted before it had an address.
 	if pod.Status.NetnsPath == "" && !pod.Meta.HostNetwork && pod.Status.RanBefore() {
-		pod.Status.NetworkReady = false // see restarted; with a pin, package sandbox compares the namespaces
+		pod.Status.NetworkReady = false // see restarted; package sandbox compares pinned namespaces
 	}
 	return pod
 }
@@ -249,12 +249,12 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 		s.FinishedAt = s.StartedAt
 	}
 	// A dead container is half removed. If it was never started (the engine may have ended during its creation), it
-	// stays created: the kubelet would report an unknown container as one that ran and was lost.
+	// stays CREATED. The kubelet would report a container in state UNKNOWN as started and lost.
 	if inspect.State.Dead && s.FinishedAt.IsZero() && !s.StartedAt.IsZero() {
 		s.Unknown = true
 	}
 	if inspect.State.Dead && !s.FinishedAt.IsZero() {
-		s.Error = "" // the error is from the failed removal, and says nothing about the run
+		s.Error = "" // the error is from the failed removal, not from the run
 	}
 	return s
 }

@@ -155,7 +155,7 @@ func TestPodOfAnotherShim(t *testing.T) {
 		pod.Meta.CreatedAt.Equal(stamp(stampCreated)), "the rest is %+v", pod.Meta)
 }
 
-// The containers of another shim's pod are in the network namespace of the sandbox's first run.
+// A pod of another shim whose sandbox was restarted is NOTREADY: its containers stay in the first network namespace.
 func TestRestartedPodOfAnotherShim(t *testing.T) {
 	m := New(Options{Records: &records{}})
 	for network, want := range map[container.NetworkMode]runtimeapi.PodSandboxState{

@@ -14,7 +14,7 @@ type look struct {
 	missed   bool      // an inspect, a list or an event said that the running container is gone
 }
 
-// askAbout is ask for an inspect of one container, answeredAbout ends it.
+// askAbout is ask for an inspect of one container. answeredAbout is answered for it.
 func (c *Cache) askAbout(id string) question {
 	q := c.ask()
 	c.mu.Lock()

@@ -10,7 +10,7 @@ func mergePod(old, now *Pod) *Pod {
 		return now
 	}
 	merged := *now
-	if old.Status.lost { // the inspect and the record say more
+	if old.Status.lost { // now has more fields than a lost pod's entry
 		merged.Status.Stopping = merged.Status.Stopping || old.Status.Stopping
 		return &merged
 	}
@@ -33,7 +33,8 @@ func mergePod(old, now *Pod) *Pod {
 }
 
 // restarted reports whether a sandbox was started a second time. The sandbox then has a new network namespace, but the
-// pod's addresses are in the pinned one. On the engine's bridge, the containers stay in the old one without a network.
+// pod's addresses are in the pinned namespace. On the engine's bridge, the containers stay in the old namespace without
+// a network.
 func restarted(old, now PodStatus) bool {
 	if old.StartedAt.IsZero() { // it was shown by its record alone
 		return now.RanBefore()

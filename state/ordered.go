@@ -87,8 +87,8 @@ func (o ordered[T]) equal(compare func(*T) int) []*T {
 	}))
 }
 
-// with returns a list without old and with entry. One of them may be nil. It returns false if the list is damaged: old
-// is not found, or another entry has the place of entry.
+// with returns the list after the removal of old and the insertion of entry. Either may be nil. It returns false if the
+// list is damaged: old is not found, or another entry has the place of entry.
 func (o ordered[T]) with(old, entry *T, order func(a, b *T) int) (ordered[T], bool) {
 	next := o
 	if old != nil {

@@ -50,9 +50,9 @@ func TestPodsOfAnotherRootDirectoryAreLeftOut(t *testing.T) {
 		n.must(n.engine.Exit(afterApp, 1))
 		caughtUp()
 		got := n.engine.Calls("InspectContainer") - inspects
-		testutil.Assert(n, got == 0, "their pods cost %d inspects", got)
+		testutil.Assert(n, got == 0, "the pods of another root directory cost %d inspects", got)
 		_, err := n.cache.RefreshContainer(n.Context(), beforeApp)
-		testutil.Assert(n, err != nil, "a look shows their container")
+		testutil.Assert(n, err != nil, "a refresh shows the container of another root directory")
 		for _, id := range []string{before, beforeApp, after, afterApp} {
 			n.wantUnknown(id)
 		}
@@ -64,7 +64,7 @@ func TestPodsOfAnotherRootDirectoryAreLeftOut(t *testing.T) {
 	})
 }
 
-// Each of their pods counts once, also without a sandbox container.
+// Each pod of another root directory counts once, with or without a sandbox container.
 func TestPodsOfOthersAreCounted(t *testing.T) {
 	onOurNode(t, func(n *node) {
 		n.theirPod("with")

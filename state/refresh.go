@@ -18,8 +18,9 @@ import (
 // maxRefreshes is the number of concurrent inspects.
 const maxRefreshes = 8
 
-// refreshTries is how often a failing inspect is tried, with engineBackoff in between. There may be no other event of
-// the container. The tries take about a minute if each fails at once. After them the next relist tries again.
+// refreshTries is the number of tries of a failing inspect, with engineBackoff between two tries. The container may
+// cause no later event that would lead to an inspect. The tries take about a minute if each fails at once. After them
+// the next relist tries again.
 const refreshTries = 16
 
 // overtakenBackoff is the pause before the next inspect of an entry that is written all the time.
@@ -31,17 +32,18 @@ var overtakenBackoff = wait.Backoff{
 // itself, and more events of the container follow.
 const eventPause = 5 * time.Millisecond
 
-// refreshes runs inspects in the background: one goroutine per id, and once more if the id was marked meanwhile.
+// refreshes runs inspects in the background, in one goroutine per id. If an id is marked during its inspect, another
+// inspect follows.
 type refreshes struct {
 	mu  sync.Mutex
 	ctx context.Context // nil between two connections
 	// refresh inspects an id, unless an inspect sent after the request number since was merged.
 	refresh func(ctx context.Context, id string, since uint64) error
 	group   sync.WaitGroup
-	pending map[string]uint64 // by id, number of the last request before its last mark
+	pending map[string]uint64 // number of the last request before the last mark, by id
 }
 
-// start runs marked ids until stop. stop waits until all inspects have ended.
+// start inspects marked ids until stop is called. stop waits until all inspects have ended.
 func (r *refreshes) start(ctx context.Context, refresh func(context.Context, string, uint64) error) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	r.mu.Lock()

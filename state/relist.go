@@ -45,7 +45,7 @@ func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool
 		c.missing(ctx, id)
 	}
 	select {
-	case <-c.synced: // from now on, vanished keeps pods and ends that only have a record
+	case <-c.synced: // after the first relist, vanished keeps pods and ends that only have a record
 	default:
 		c.showOrphans(ctx, listed)
 		c.showUninspected(ctx, list)
@@ -54,8 +54,8 @@ func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool
 	return nil
 }
 
-// adopt calls Options.Adopt until it has succeeded once. The relist lists again afterwards, because handle drops events
-// until Adopt has succeeded.
+// adopt calls Options.Adopt until it has succeeded once. relist requests another list afterwards, because handle drops
+// all events before Adopt succeeds.
 func (c *Cache) adopt(ctx context.Context) error {
 	if c.adopted.Load() {
 		return nil

@@ -47,7 +47,7 @@ func (c *Cache) hold(name, id string, changed bool) (held bool) {
 	return true
 }
 
-// knows reports whether the id is published. The caller holds mu.
+// knows reports whether the id is in the snapshot. The caller holds mu.
 func (c *Cache) knows(id string) bool {
 	now := c.snapshot.Load()
 	return now.pod(id) != nil || now.container(id) != nil

@@ -170,7 +170,8 @@ func (c *Cache) holdEvent(event docker.Event) (held bool) {
 
 // relistLoop relists at once and then every relistPeriod, with a backoff after a failure. The first relist of a
 // connection trusts no entry of the cache. A container that runs in the lists of two connections may have ended and
-// started again between them. ForeignChanged comes after it, because its listener lists all containers once more.
+// started again between them. ForeignChanged is called after the first relist, because its listener requests another
+// list of all containers.
 func (c *Cache) relistLoop(ctx context.Context) {
 	backoff, trusted, foreign := engineBackoff, trustNothing, sync.OnceFunc(c.opts.ForeignChanged)
 	for {

@@ -242,7 +242,7 @@ func TestOneBrokenContainerDoesNotKeepTheCacheFromSyncing(t *testing.T) {
 	})
 }
 
-// A pod is complete even while the engine can inspect its container but not its sandbox.
+// A pod has its addresses even while the engine can inspect its container but not its sandbox.
 func TestPodOfASandboxThatCannotBeInspectedYet(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID, id := n.startContainer("app")

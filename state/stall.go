@@ -11,11 +11,11 @@ import (
 // stallSlack is how much longer than its timeouts a step may take before it counts as stuck, for a very busy machine.
 const stallSlack = 30 * time.Second
 
-// progress is when goroutines of the cache began their present step. Each step has a timeout.
+// progress has the times at which goroutines of the cache began their present steps. Each step has a timeout.
 type progress struct {
-	// probeLoop is the last turn of watchEngine's loop, nil while the cache follows no engine.
+	// probeLoop is the beginning of the last turn of watchEngine's loop, nil while the cache follows no engine.
 	probeLoop atomic.Pointer[time.Time]
-	// event is when the present event came, nil between two events.
+	// event is the arrival time of the event that is being handled, nil between two events.
 	event atomic.Pointer[time.Time]
 }
 

@@ -65,7 +65,7 @@ func live(n *node, worker int) {
 		n.cache.PutPod(NewPod(n.Context(), inspect, readyRecord(podID, name)))
 		release()
 		pod, err := n.cache.Snapshot().Pod(podID)
-		testutil.Assert(n, err == nil && pod.ID == podID, "own pod not read: %v", err)
+		testutil.Assert(n, err == nil && pod.ID == podID, "the snapshot lacks the pod that was just published: %v", err)
 		id := retry(n, func() (string, error) {
 			return n.engine.CreateContainer(ctx, n.containerSpec(podID, name, "app"))
 		})

@@ -122,7 +122,8 @@ func TestPodTransitions(t *testing.T) {
 	}
 }
 
-// A pod that becomes NOTREADY without an end is stopped for a subscriber, and its second sandbox process is no start.
+// A subscriber receives "stopped" for a pod that becomes NOTREADY while its sandbox runs. It receives no "started" for
+// a second run of a sandbox.
 func TestSubscriberSeesALostNetwork(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()

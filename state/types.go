@@ -135,8 +135,8 @@ type ContainerStatus struct {
 	Running bool
 	// Paused says that the container's process is paused.
 	Paused bool
-	// Restarts says that the engine starts the container again after its end, unless the engine itself stopped it.
-	// Another client gave it such a policy.
+	// Restarts says that the engine starts the container again after its end, unless the engine itself stopped it. Only
+	// another client gives a container such a restart policy.
 	Restarts bool
 	// PID is its process in the host's PID namespace, 0 if it does not run.
 	PID        int

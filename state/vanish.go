@@ -15,7 +15,7 @@ import (
 // vanished handles an id that the engine does not have. It passes containers to containerGone. A pod stays listed as
 // NOTREADY while it has a checkpoint, even an unreadable one: it may still hold an address, and the kubelet stops and
 // removes only pods that are listed. A pod that was never shown is also listed if its failed roll-back had already
-// removed the sandbox container. A pod without a sandbox container is running while Options.Alive says so.
+// removed the sandbox container. A pod without a sandbox container counts as running while Options.Alive returns true.
 func (c *Cache) vanished(ctx context.Context, id string) {
 	now := c.Snapshot()
 	pod := now.pod(id)
@@ -74,8 +74,8 @@ func (c *Cache) showOrphans(ctx context.Context, listed map[string]struct{}) {
 	c.showHeads(ctx, listing.Refused)
 }
 
-// showHeads publishes pods whose record is lost or was written by a newer program, as NOTREADY. It leaves out pods that
-// the cache has.
+// showHeads publishes pods as NOTREADY whose record is lost or was written by a newer criadapter. It leaves out pods
+// that the cache already has.
 func (c *Cache) showHeads(ctx context.Context, heads []checkpoint.Record) {
 	for _, head := range heads {
 		if c.Snapshot().pod(head.SandboxID) != nil {

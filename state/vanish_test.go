@@ -86,7 +86,7 @@ func TestPodsKnownFromTheirCheckpointAloneAreShownAfterAStart(t *testing.T) {
 		n.wantPod("stopped", podNotReady)
 		n.pod(there)
 		testutil.Equal(n, len(n.cache.Snapshot().Pods()), 3, "pods")
-		// This happens at the start only. Later the cache ignores records that it does not know.
+		// Only the first relist lists all records. Later relists do not look for new records.
 		n.records.save(readyRecord("late", "late"))
 		time.Sleep(20 * time.Minute)
 		n.wantUnknown("late")
