@@ -20,10 +20,10 @@
 //
 // A position is the end of a record in the engine's files, with the CRI log's file and size at that point. The follower
 // saves it when it begins a file of the engine, around a reopening of the CRI log, after a drain and at Close. A
-// follower that resumes converts the later records again and compares. Entries that the CRI log has stay, and a torn
-// last line is completed. So no entry is lost or repeated, however the last follower ended, while the engine has the
-// file. This includes an end during a rotation by the kubelet. No log shrinks unless its last line is garbage, because
-// readers take a shorter log for a new one.
+// follower that resumes converts the records after the position again, and compares them with the CRI log. Entries that
+// the CRI log has stay, and a torn last line is completed. So no entry is lost or repeated, however the last follower
+// ended, while the engine has the file. This includes an end during a rotation by the kubelet. No log shrinks unless
+// its last line is garbage, because readers take a shorter log for a new one.
 //
 // If the CRI log was emptied or the position is lost, the follower continues after the log's last entry. It finds the
 // entry in the engine's files by its time.
@@ -36,11 +36,11 @@
 // # What is missing
 //
 // Output is lost if a container writes more than the engine keeps while it is not followed. The driver options of
-// criadapter keep three files of 10 MB. The oldest goes when the third is full, so at least 20 MB are there. A restart
-// of a second loses output above 20 MB a second. Then the CRI log stays as it is, and one line of stderr marks the
-// place. The line has the missing time span and an estimate of the size, from the rate of the remaining output.
-// Counters adds up the estimates. Output that a killed engine lost in its own buffers is in none of its files and is
-// not marked.
+// criadapter keep three files of 10 MB. The engine drops the oldest file when the third is full, so at least 20 MB are
+// kept. During a restart of one second, criadapter loses output of containers that write more than 20 MB a second. The
+// CRI log keeps its entries, and one line of stderr marks the gap. The line has the missing time span and an estimate
+// of the size, from the rate of the remaining output. Counters adds up the estimates. Output in the buffers of a killed
+// engine is lost without a mark, because it never was in a file.
 //
 // # Costs
 //

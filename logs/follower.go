@@ -118,7 +118,7 @@ func (f *follower) follow(ctx context.Context) error {
 // longer needed.
 func (f *follower) failed(err error, failures int, draining bool) bool {
 	if failures == 1 {
-		f.log.WithError(err).Warn("cannot write container log, trying again")
+		f.log.WithError(err).Warn("cannot copy engine log to container log, trying again")
 	}
 	if !draining || failures < stuckAttempts {
 		return false

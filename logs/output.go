@@ -93,11 +93,11 @@ func findRenamed(path string, inode uint64) (string, error) {
 	return "", err
 }
 
-// openAt opens the file at path for appending. A later reopen replaces it with the file at o.path. It creates the log
-// and its directory if they are missing. It refuses anything but a plain file: a symbolic link would let other writers
-// of the directory redirect the output, a pipe would block. The path from o.root to the log does not leave o.root. The
-// file's lock keeps another server on the same engine from writing the log. The kernel releases the lock when this
-// process ends.
+// openAt opens the file at path for appending. A later reopen replaces it with the file at o.path. openAt creates the
+// log and its directory if they are missing. It refuses all files but plain ones. A symbolic link would let other
+// writers of the directory redirect the output, and a pipe would block. The path from o.root to the log does not leave
+// o.root. The file's lock keeps another server on the same engine from writing the log. The kernel releases the lock
+// when this process ends.
 func (o *output) openAt(path string) error {
 	defer step.At("log: open")()
 	file, err := openBeneath(o.root, path, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK)

@@ -162,7 +162,7 @@ func TestRigRotationsAndRestarts(t *testing.T) {
 	}
 	equalLines(t, got, want)
 	_, err := os.Stat(c.source.Path + ".2")
-	testutil.Assert(t, err == nil, "the engine has not rotated often enough for this test to say anything: %v", err)
+	testutil.Assert(t, err == nil, "the engine has rotated its log too seldom for this test: %v", err)
 }
 
 // The engine deletes its log with the container: the follower ends by itself.

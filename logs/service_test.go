@@ -446,7 +446,7 @@ func TestSaveErrorsDoNotStopTheLog(t *testing.T) {
 	o.want(want)
 }
 
-// TestManyFollowers follows 100 containers at once and counts what that costs.
+// TestManyFollowers follows 100 containers at once and counts the file descriptors.
 func TestManyFollowers(t *testing.T) {
 	const n = 100
 	s := newService(t)

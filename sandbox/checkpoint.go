@@ -45,7 +45,7 @@ func (s *Service) Checkpoint(ctx context.Context, id, dir string, containerIDs [
 	if err := docker.CheckCheckpoint(ctx, s.opts.Engine); err != nil {
 		return err
 	}
-	// A call that waited here finds the checkpoint of the call before it, and must not remove it.
+	// A call that waited for the lock finds the checkpoint of an earlier call, and must not remove that checkpoint.
 	unlock, err := s.checkpoints.Lock(ctx, filepath.Clean(dir))
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (s *Service) Restore(
 			"config.linux.security_context.namespace_options.userns_options: containers in a user namespace "+
 				"cannot be restored: %w", errdefs.ErrFailedPrecondition)
 	}
-	// A call that waited here finds the pod of the call before it, and must not remove it.
+	// A call that waited for the lock finds the pod of an earlier call, and must not remove that pod.
 	unlock, err := s.checkpoints.Lock(ctx, translate.SandboxName(config.GetMetadata()))
 	if err != nil {
 		return "", nil, err

@@ -88,14 +88,14 @@ func (e *earlyJoin) look(ctx context.Context, file string) int {
 // startReturned ends the search: the engine's start call has returned, with or without an error.
 func (e *earlyJoin) startReturned() { close(e.started) }
 
-// wait waits until the joining has ended, and returns how far it came.
+// wait waits until the join has ended, and returns its result.
 func (e *earlyJoin) wait() joined {
 	<-e.done
 	e.cancel()
 	return e.joined
 }
 
-// giveUp cuts the joining short and returns how far it came.
+// giveUp cancels the join and returns its result, which may be incomplete.
 func (e *earlyJoin) giveUp() joined {
 	e.cancel()
 	return e.wait()

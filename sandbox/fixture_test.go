@@ -46,8 +46,8 @@ const (
 
 var errTest = errors.New("made by the test")
 
-// node is a Service with everything that it calls. The checkpoint store and the pins are real. The engine is in memory,
-// but its sandboxes have real network namespaces. The network, images and containers are in memory.
+// node is a Service with all its dependencies. The checkpoint store and the pins are real. The engine is in memory, but
+// its sandboxes have real network namespaces. The network, images and containers are in memory.
 type node struct {
 	testing.TB
 	engine     *engine

@@ -14,7 +14,7 @@ import (
 // A holder keeps the namespaces of pods alive. Only holders know how. A pod keeps the holder that it gets when it is
 // made. The pod's record shows which holder that is.
 type holder interface {
-	// repair gives a running pod back what a crash or a clean-up took from its namespaces. It is quick.
+	// repair restores the parts of a running pod's namespaces that a crash or a clean-up removed. It is quick.
 	repair(ctx context.Context, pod *state.Pod, record checkpoint.Record) error
 	// stop releases the namespaces except the pinned network namespace, and updates the pod in the cache. It is
 	// idempotent.
@@ -28,7 +28,7 @@ type holder interface {
 type holderSetUp interface {
 	// create makes the pod's id. After an error it leaves nothing behind.
 	create(ctx context.Context, p *pending) (id string, err error)
-	// start makes the namespaces. It writes the intent to disk before it holds anything in the network.
+	// start makes the namespaces. It writes the intent to disk before the pod gets an address.
 	start(ctx context.Context, p *pending) error
 	// connect joins a pod with a network of its own and records the result.
 	connect(ctx context.Context, p *pending) error

@@ -21,9 +21,9 @@ const (
 	recoverLimit   = 8
 )
 
-// Repair goes through the pods once after the cache's first sync, before clients see them. Running pods get back what a
-// crash or a clean-up took. A pod whose sandbox was restarted becomes NOTREADY, because its record still says READY.
-// Repair is quick: it calls neither plugins nor the engine. The pods' errors are joined.
+// Repair goes through the pods once after the cache's first sync, before clients see them. It restores pins and files
+// of running pods that a crash or a clean-up removed. It marks a pod whose sandbox was restarted as NOTREADY, although
+// the record still says READY. Repair is quick: it calls neither plugins nor the engine. The pods' errors are joined.
 func (s *Service) Repair(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "sandbox"))
 	return inParallel(ctx, s.opts.Cache.Snapshot().Pods(), func(ctx context.Context, pod *state.Pod) error {

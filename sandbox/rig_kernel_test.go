@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestPodWithoutASandboxContainer runs a container in a pod that the kernel holds, over a restart of criadapter and
-// with the option switched off again.
+// TestPodWithoutASandboxContainer runs containers in a pod whose namespaces the kernel holds. The pod survives a
+// restart of criadapter with --sandbox-container=always.
 func TestPodWithoutASandboxContainer(t *testing.T) {
 	env := rigenv.Require(t)
 	r := newRigOn(t, env, "--sandbox-container=needed", "--oci-runtime=required")

@@ -45,8 +45,9 @@ func newProbeRefuser(t *testing.T, env *rigenv.Env) *probeRefuser {
 }
 
 // TestPodsOutliveAFailedProof restarts criadapter on an engine that cannot make another container to prove the runtime.
-// A proof of an earlier start still counts. Without a proof, pods that the runtime holds get containers as before, and
-// new pods get sandbox containers. The runtime is used again within seconds after it works.
+// The proof of an earlier start still counts. Without any proof, containers can still be created in existing pods
+// without a sandbox container, and new pods get sandbox containers. Within seconds after a successful proof, new pods
+// get none again.
 func TestPodsOutliveAFailedProof(t *testing.T) {
 	// criadapter sees the proxy as the engine's process. The proxy has no shim on its PATH, so daemon.json names the
 	// runtime.

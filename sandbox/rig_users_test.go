@@ -63,7 +63,7 @@ func TestPodWithAUserNamespace(t *testing.T) {
 	}
 }
 
-// volume makes a directory with one file. root owns both.
+// volume makes a directory with one file. root owns the directory and the file.
 func (r *rig) volume() string {
 	r.Helper()
 	dir := filepath.Join(r.server.Dir, "volume")

@@ -152,9 +152,9 @@ func (s *Service) rollBack(ctx context.Context, p *pending, cause error) error {
 	return errors.Join(cause, undoErr)
 }
 
-// show makes a pod visible whose roll-back failed. Its record describes a pod without a sandbox container. It also
-// describes a pod whose sandbox container cannot be inspected: the roll-back may have removed that container, and then
-// the cache finds nothing when the engine is back.
+// show publishes a pod whose roll-back failed. A pod without a sandbox container is published from its record, and so
+// is a pod whose sandbox container cannot be inspected. The roll-back may have removed that container, so a later
+// relist would not find the pod.
 func (s *Service) show(ctx context.Context, p *pending) {
 	if p.record.Namespaces == nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
@@ -275,7 +275,7 @@ func (s *Service) finish(ctx context.Context, p *pending) error {
 		err = s.opts.Store.Save(ctx, p.record)
 	}
 	if err != nil {
-		// Plugins that have accepted the pod may hold something for it. Their undo has a timeout of its own.
+		// Plugins that have accepted the pod may hold resources for it. Their undo has a timeout of its own.
 		settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
 		s.opts.Plugins.UndoPod(settle, &pod)

@@ -138,7 +138,7 @@ func TestFailedStopKeepsThePodForARetry(t *testing.T) {
 	})
 }
 
-// Stopping and removing pods makes room on a full disk, so both must work there.
+// Stop and Remove make room on a full disk, so they must work while the disk is full.
 func TestStopAndRemoveOnAFullDisk(t *testing.T) {
 	onEachKind(t, func(n *node) {
 		id := n.run("web")

@@ -65,8 +65,8 @@ type loggedStream struct {
 // Context implements grpc.ServerStream.
 func (s *loggedStream) Context() context.Context { return s.ctx }
 
-// changes are the RPCs that change the node. They are logged at level info, the others at debug because the kubelet
-// lists every second.
+// changes are the RPCs that change the node. They are logged at level info, and all other RPCs at debug, because the
+// kubelet lists every second.
 var changes = map[string]bool{
 	"RunPodSandbox":             true,
 	"StopPodSandbox":            true,

@@ -162,7 +162,8 @@ func TestEndThatNeedsAnInspect(t *testing.T) {
 	})
 }
 
-// An entry of the cache is from a later run than the record, if a save failed. The list has the same words for both.
+// If a save failed, the cache's entry is from a later run than the record. The engine's list shows the same status for
+// the ends of the two runs.
 func TestReconnectKeepsTheLaterEnd(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID, id := n.endedContainer(7)
@@ -172,14 +173,14 @@ func TestReconnectKeepsTheLaterEnd(t *testing.T) {
 		n.must(n.engine.Exit(id, 7))
 		caughtUp()
 		want := n.container(id).Status.FinishedAt
-		time.Sleep(80 * time.Hour) // "3 days" for both
+		time.Sleep(80 * time.Hour) // the list says "3 days" for either end
 		n.stopCache()
 		n.sync() // a new connection of the same cache
 		testutil.Equal(n, n.container(id).Status.FinishedAt, want, "the end")
 	})
 }
 
-// Containers that have no end, or may get another one, keep none.
+// EndOf returns nil for a container that has not ended, or may run again.
 func TestEndOf(t *testing.T) {
 	now := time.Now()
 	for name, test := range map[string]struct {

@@ -6,14 +6,15 @@ import (
 )
 
 // inspectPatience bounds one inspect of a relist or of an event. Inspects run concurrently, so inspects that hang delay
-// the others by this time at most.
+// other inspects by this time at most.
 const inspectPatience = 10 * time.Second
 
 // gate bounds the number of concurrent inspects, and each by inspectPatience. It does not bound the exit hook after an
 // inspect, which may wait for a disk. A nil gate bounds nothing.
 type gate struct {
 	slots chan struct{}
-	// needless reports, once there is a slot, whether another caller has made the inspect meanwhile. It may be nil.
+	// needless is called when a slot is free. It reports whether another caller has made the inspect meanwhile. It may
+	// be nil.
 	needless func() bool
 }
 

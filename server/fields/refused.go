@@ -6,7 +6,7 @@ import "slices"
 type rule struct {
 	// fields are named Message.field.
 	fields []string
-	// ignored fields have no meaning here. All others are refused.
+	// ignored fields have no meaning here. All other fields are refused.
 	ignored bool
 	// why is one sentence with the reason. The client gets it with a refusal.
 	why string

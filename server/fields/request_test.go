@@ -80,7 +80,8 @@ func (r *request) create() (docker.ContainerSpec, error) {
 	})
 }
 
-// send translates both as RunPodSandbox and CreateContainer do, and returns the first error.
+// send checks and translates the pod and the container, as RunPodSandbox and CreateContainer do. It returns the first
+// error.
 func (r *request) send() error {
 	run := &runtimeapi.RunPodSandboxRequest{Config: r.pod, RuntimeHandler: r.handler}
 	if err := errors.Join(Check(run), Check(&runtimeapi.CreateContainerRequest{Config: r.container})); err != nil {
@@ -106,7 +107,7 @@ func (r *request) security() *runtimeapi.LinuxContainerSecurityContext {
 	return r.container.Linux.SecurityContext
 }
 
-// oldest is the oldest engine that is supported, without anything it may lack.
+// oldest is the oldest supported engine, without any optional feature.
 func oldest() docker.Features {
 	return docker.Features{
 		ServerVersion: "20.10.0", APIVersion: "1.41", CgroupVersion: 1, CgroupDriver: "cgroupfs", SELinux: true,
