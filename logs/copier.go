@@ -149,8 +149,8 @@ func (c *copier) read(b *buffers) (int, error) {
 		return 0, fmt.Errorf("reading the engine's log: %w", err)
 	}
 	if info.Size() < c.offset {
-		// With max-file=1 some engines empty their only file instead of rotating. It is unknown whether all of it had
-		// been read.
+		// With max-file=1 some engines empty their only file instead of rotating. The follower cannot find out whether
+		// it had read the whole file.
 		c.log.Warn("engine log was truncated in place, output may be missing")
 		c.offset, c.mark, c.markedAt = 0, 0, 0
 		return c.read(b)

@@ -17,7 +17,8 @@ import (
 )
 
 // A linked log is a symbolic link at the log path to the engine's json-file, as with dockershim. Readers of Kubernetes
-// logs accept that format, too. It costs no CPU and no second copy. docs/logs.md has its limits.
+// logs accept the json-file format, too. A linked log costs no CPU and no second copy. docs/logs.md describes the
+// limits of linked logs.
 //
 // As for logs in the CRI format, root is the pod's log directory, and no link below it leads out of it, see
 // MakeDirectory. The engine's directories belong to the engine alone.
@@ -26,8 +27,8 @@ import (
 // emptied in any case.
 const linkAttempts = 100
 
-// Link puts a link to the engine's log file at the log path. The file need not exist yet. It replaces a link, and fails
-// with ErrFailedPrecondition for any other file.
+// Link puts a link to the engine's log file at the log path. The engine's file need not exist yet. Link replaces an
+// existing link at the log path, and fails with ErrFailedPrecondition for any other file there.
 func Link(enginePath, root, logPath string) error {
 	made, err := openDirectory(root, filepath.Dir(logPath))
 	if err != nil {
@@ -90,9 +91,9 @@ func IsLinked(enginePath, root, logPath string) (bool, error) {
 
 // ReopenLink ends a linked log that the kubelet has renamed. The renamed link becomes a copy of the engine's file, the
 // engine's file is emptied, and the log path gets a new link. Output between the end of the copy and the emptying is
-// lost. A log that was not renamed stays as it is. On an error there is no new link. It first repairs an interrupted
-// call, see RestoreLink. engine is the engine's process id. If that process rotates the log itself, or does not write
-// it, ReopenLink fails with ErrFailedPrecondition.
+// lost. A log that was not renamed stays as it is. On an error there is no new link. ReopenLink first repairs an
+// interrupted call, see RestoreLink. engine is the engine's process id. If that process rotates the log itself, or does
+// not write it, ReopenLink fails with ErrFailedPrecondition.
 func ReopenLink(ctx context.Context, enginePath, root, logPath string, engine int) error {
 	if err := RestoreLink(enginePath, root, logPath); err != nil {
 		return err
@@ -148,7 +149,7 @@ func listLog(top *os.Root, enginePath, logName string) (links, rotated []string,
 	return links, rotatedIn(entries, dir, base), nil
 }
 
-// moveOut replaces the file of that name with a copy of the engine's file, which it makes under another name. Then it
+// moveOut copies the engine's file to a hidden name, and renames the copy over the file of the given name. Then it
 // empties the engine's file.
 func moveOut(ctx context.Context, top *os.Root, enginePath, name, copied string) error {
 	defer step.At("log link: copy and empty")()

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A kill may come between any two steps of ReopenLink: copy, rename over the link, emptying of the engine's file, new
-// link. Then the kubelet got no answer and renames the rotated log back. The files show the last step:
+// criadapter may be killed between any two steps of ReopenLink: copy, rename over the link, emptying of the engine's
+// file, new link. The kubelet then gets no answer, and renames the rotated log back. The files show the last step:
 //
 //   - If the engine's file still begins with the copy, it was not emptied. The copy becomes a link again. If the copy
 //     stayed, its lines would be shown and copied twice.

@@ -144,8 +144,8 @@ func (o *output) cut(place int64) error {
 }
 
 // write appends the part of a batch that is not in the file yet. On an error it removes a partial write, and the caller
-// writes the batch again. If the removal fails, too, the next write begins with it. It returns the number of appended
-// bytes, and fails with errDiffers, see compare.
+// writes the batch again. If the removal fails, too, the next write begins with the removal. write returns the number
+// of appended bytes, and fails with errDiffers, see compare.
 func (o *output) write(batch []byte) (appended int, err error) {
 	if err := o.repair(); err != nil {
 		return 0, err
@@ -182,8 +182,8 @@ func (o *output) repair() error {
 	return nil
 }
 
-// reopen continues in the file that is at the path now, which it creates if it is missing. It reports whether it is
-// another file. On an error the old file stays in use.
+// reopen continues in the file that is at the path now, and creates a missing file. It reports whether the new file
+// differs from the old one. On an error the old file stays in use.
 func (o *output) reopen() (reopened bool, err error) {
 	if info, err := os.Lstat(o.path); err == nil && inodeOf(info) == o.inode {
 		return false, nil // not renamed

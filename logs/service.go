@@ -93,7 +93,7 @@ func New(options Options) *Service {
 }
 
 // Start begins to follow a container and creates its CRI log. It does not wait for output. If the log of an earlier run
-// of the container is still being completed, it waits for that. It fails with
+// of the container is still being completed, Start waits until the log is complete. It fails with
 //
 //   - ErrAlreadyExists while the container is followed,
 //   - ErrFailedPrecondition if anything but a plain file is at the log path, another process writes the log, or a link

@@ -18,7 +18,7 @@ const (
 )
 
 // search sets o.size to the place of the first entry with the last entry's time in the CRI log. All pieces of a long
-// line have the same time. It also returns the times by which a follower recognizes the entries before that place.
+// line have the same time. search also returns the times by which a follower recognizes the entries before that place.
 // Without an entry, the place is the end of the last whole line.
 func (o *output) search() passing {
 	o.searched = true

@@ -48,8 +48,8 @@ func EngineHistory(enginePath string) (int64, error) {
 	return sum, nil
 }
 
-// Unlink prepares an empty CRI log beside a link to the engine's json-file. A follower fills it with the end of the
-// engine's files. This end has history bytes, plus the beginning of the line that they cut.
+// Unlink prepares an empty CRI log beside a link to the engine's json-file. A follower fills the log with the last
+// history bytes of the engine's files, plus the beginning of the first line.
 func Unlink(enginePath, root, logPath string, history int64) (_ *Unlinked, err error) {
 	u := &Unlinked{root: root, path: logPath}
 	if u.Position, err = positionBefore(enginePath, history); err != nil {

@@ -12,8 +12,8 @@ import (
 
 // A sandbox's network namespace exists before the engine's start is half done (after 45 of 100 ms on Docker 20.10). CNI
 // ADD needs only the namespace. So joinEarly looks for the pod's first process in the container's cgroup. It pins and
-// joins the namespace of this process while the engine goes on. If it finds no process, the pod is joined after the
-// start.
+// joins the namespace of this process while the engine goes on. If joinEarly finds no process, the pod is joined after
+// the start.
 
 // The kernel does not report new namespaces, so they are polled. The pause between two polls grows with the time
 // waited, so polling delays a pod by a small part of its start. Pods that wait for a hanging engine cost next to

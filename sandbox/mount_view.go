@@ -25,8 +25,8 @@ type mountView struct {
 }
 
 // sees prepares a directory and reports whether the engine sees mounts that this program makes there. The engine needs
-// the pins, because containers join namespaces by their paths. It may not see them if this program runs in a container.
-// Each directory is tested once per engine process.
+// the pins, because containers join namespaces by the paths of the pins. If this program runs in a container, the
+// engine may not see the pins. Each directory is tested once per engine process.
 func (v *mountView) sees(ctx context.Context, engine int, dir string) (bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

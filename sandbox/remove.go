@@ -8,8 +8,8 @@ import (
 )
 
 // Remove stops the pod and removes its containers, sandbox, cgroup, files and checkpoint (CRI RemovePodSandbox). It is
-// idempotent: an unknown id succeeds. The checkpoint goes last: until then the pod stays visible and the call can be
-// repeated.
+// idempotent: an unknown id succeeds. Remove deletes the checkpoint last. Until then the pod stays visible and the call
+// can be repeated.
 func (s *Service) Remove(ctx context.Context, id string) (err error) {
 	pod, err := s.opts.Cache.Snapshot().Pod(id)
 	if errdefs.IsNotFound(err) {

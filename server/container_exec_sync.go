@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/container"
 )
 
-// ExecSync runs a command in a container and returns its output. It kills a command that exceeds the timeout, and fails
-// with DEADLINE_EXCEEDED, which the kubelet counts as a failed probe.
+// ExecSync runs a command in a container and returns its output. After the timeout it kills the command and fails with
+// DEADLINE_EXCEEDED, which the kubelet counts as a failed probe.
 func (s *Server) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	if err := require(
 		need{"container_id", req.GetContainerId() != ""},

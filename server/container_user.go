@@ -10,8 +10,8 @@ import (
 )
 
 // containerUser returns the identity with which the container's first process began. The identity comes from the OCI
-// runtime's configuration, if criadapter has read that. Otherwise it comes from the container's configuration, if that
-// is unambiguous.
+// runtime's configuration, if criadapter has read it. Otherwise it comes from the container's configuration, if the
+// configuration is unambiguous.
 func containerUser(c *state.Container) *runtimeapi.ContainerUser {
 	identity := c.Status.Identity
 	if identity == nil {

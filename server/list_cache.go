@@ -13,8 +13,8 @@ import (
 )
 
 // listCache keeps the last answer to a list without a filter, and its encoding. The kubelet sends such a list every
-// second, and usually nothing has changed. Encoding is the most expensive part of a list. It is safe for concurrent
-// use.
+// second, and usually nothing has changed. Encoding is the most expensive part of a list. A listCache is safe for
+// concurrent use.
 type listCache struct{ last atomic.Pointer[listAnswer] }
 
 // listAnswer is the list of one snapshot. The response is shared and immutable.
@@ -25,7 +25,7 @@ type listAnswer struct {
 	encoded func() ([]byte, error)
 }
 
-// answer returns the response for a snapshot. It calls list if the snapshot has changed.
+// answer returns the response for a snapshot. It calls list only if the snapshot differs from the last one.
 func (c *listCache) answer(snapshot *state.Snapshot, list func() proto.Message) proto.Message {
 	if last := c.last.Load(); last != nil && last.snapshot == snapshot {
 		return last.response

@@ -62,8 +62,8 @@ func runtimeCondition(err error) *runtimeapi.RuntimeCondition {
 	return condition
 }
 
-// networkCondition is NetworkReady. It is also false if the default runtime cannot join a CNI network. Then only pods
-// of the host network could run, and the kubelet starts them in any case.
+// networkCondition is NetworkReady. NetworkReady is also false if the default runtime cannot join a CNI network. In
+// that case only pods of the host network could run, and the kubelet starts those pods without NetworkReady.
 func (s *Server) networkCondition(err error, features docker.Features) *runtimeapi.RuntimeCondition {
 	condition := &runtimeapi.RuntimeCondition{Type: runtimeapi.NetworkReady}
 	switch {

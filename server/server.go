@@ -126,7 +126,7 @@ type Options struct {
 	// Network is nil if the engine connects pods to its default bridge (--network-plugin=bridge).
 	Network Network
 	// Recovered is closed when pods are repaired, and the logs of containers that ended before this start are complete.
-	// Requests for pods and containers wait for it, like for the cache. It may be nil.
+	// Requests for pods and containers wait for Recovered, as they wait for the cache. It may be nil.
 	Recovered <-chan struct{}
 	// Observe is called after every request. It gets the method without the service's name, the code, and the time from
 	// arrival to the end of the answer. It may be nil.
@@ -184,7 +184,8 @@ func (s *Server) Register(server *grpc.Server) {
 }
 
 // streamWorkers is the number of goroutines that wait for requests. Without them, each request would get a new
-// goroutine, whose stack has to grow first. That takes 7 % of a status request. If all are busy, gRPC starts more.
+// goroutine, whose stack has to grow first. The growth takes 7 % of a status request. If all workers are busy, gRPC
+// starts more goroutines.
 const streamWorkers = 4
 
 // GRPCOptions returns the options of the gRPC server: both interceptors, the codec and the message sizes that CRI

@@ -25,7 +25,7 @@ const apiPackage = "runtime.v1."
 
 // Check refuses a request that sets a field which no engine supports. The error is an errdefs.ErrNotImplemented and
 // begins with the field's path. The services refuse a field whose support depends on the engine or on its value. Check
-// ignores fields below a field that is not applicable. It is safe for concurrent use.
+// ignores fields below a field that is not applicable. Check is safe for concurrent use.
 func Check(request proto.Message) error {
 	if request == nil {
 		return nil
