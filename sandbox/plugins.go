@@ -14,8 +14,8 @@ type Plugins interface {
 	Block() (unblock func())
 	// RunPod fails if a plugin refuses a new pod.
 	RunPod(ctx context.Context, pod *state.Pod) error
-	// UndoPod notifies the plugins that the pod of a RunPod call is gone, whether or not RunPod failed. Call it only
-	// for a pod that the cache never had.
+	// UndoPod notifies the plugins that the pod of a RunPod call is rolled back, whether or not RunPod failed. Call it
+	// only for a pod that the cache never had.
 	UndoPod(ctx context.Context, pod *state.Pod)
 	StopPod(ctx context.Context, pod *state.Pod)
 	RemovePod(ctx context.Context, pod *state.Pod)

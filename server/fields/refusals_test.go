@@ -133,7 +133,7 @@ func (u use) check(t *testing.T) {
 		return
 	}
 	if err := recent.send(); err != nil || ability.has(oldest()) || !ability.has(newest()) {
-		t.Errorf("abilities.go says that the field needs %s: only the newest engine may have that; got %v",
+		t.Errorf("abilities.go says that the field needs %s: the newest engine must have it, the oldest not; got %v",
 			ability.needs, err)
 	}
 }
