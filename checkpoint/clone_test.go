@@ -70,7 +70,7 @@ func scribble(t *testing.T, v reflect.Value) {
 		return
 	}
 	if v.Type() == reflect.TypeFor[time.Time]() {
-		return // a value: nothing in it can be changed
+		return // two copies of a time.Time share nothing that can be changed
 	}
 	switch v.Kind() {
 	case reflect.Struct:
@@ -91,7 +91,7 @@ func scribble(t *testing.T, v reflect.Value) {
 			v.SetMapIndex(key, reflect.Value{})
 		}
 	case reflect.Bool, reflect.String, reflect.Uint32, reflect.Uint64, reflect.Int, reflect.Int64:
-		// A value of this kind is copied with the field or element that holds it.
+		// Two copies of a value of these kinds share no memory.
 	default:
 		t.Errorf("scribble does not know %v: extend scribble and clone", v.Type())
 	}

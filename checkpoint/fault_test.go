@@ -228,7 +228,7 @@ func TestFailedDirSync(t *testing.T) {
 		err := s.Save(t.Context(), newer)
 		testutil.Require(t, errors.Is(err, failure), "error is %v", err)
 		requireRecord(t, mustLoad(t, s, "abc"), older)
-		// Save must not skip this record, although memory has it: the file has the newer record.
+		// The record in memory equals this one, but the file may have the newer record. So Save must write the file.
 		s.disk = realDisk{}
 		mustSave(t, s, older)
 		requireRecord(t, mustLoad(t, mustOpen(t, s.dir), "abc"), older)

@@ -269,7 +269,7 @@ func TestDiskThatRefusesAnyStep(t *testing.T) {
 			}
 		})
 		if d.steps < refused {
-			break // the workload has fewer steps
+			break // the workload has no step with this number
 		}
 		if tried++; failed != 1 {
 			t.Errorf("step %d refused: %d changes failed", refused, failed)

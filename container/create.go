@@ -104,10 +104,10 @@ func checkPodConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) error {
 		errdefs.ErrInvalidArgument)
 }
 
-// withConfig returns the pod with the configuration of a request for a container, if the request is about this pod. A
-// pod known only from its labels gets the request's configuration. Any other pod gets its missing log directory, and
-// whether it may have privileged containers. The kubelet sends the latter with each container: an ephemeral container
-// may be the first privileged one.
+// withConfig returns the pod with the pod configuration of a CreateContainer request, if the request is about this pod.
+// A pod known only from its labels gets the whole configuration. Any other pod gets only a missing log directory and
+// the field privileged. The kubelet sends that field with each container: an ephemeral container may be the pod's first
+// privileged container.
 func withConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) *state.Pod {
 	known := pod.Meta.Config
 	if !proto.Equal(known.GetMetadata(), config.GetMetadata()) {
@@ -120,7 +120,7 @@ func withConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) *state.Pod 
 	}
 	described.Meta.Config = proto.CloneOf(known)
 	setPrivileged(described.Meta.Config, config.GetLinux().GetSecurityContext().GetPrivileged())
-	if known.GetLogDirectory() == "" { // a pod that was taken over without containers has none
+	if known.GetLogDirectory() == "" { // as in a pod that was taken over without containers
 		described.Meta.Config.LogDirectory = config.GetLogDirectory()
 	}
 	return &described
@@ -333,9 +333,9 @@ func (s *Service) publish(ctx context.Context, sandboxID, id string) (*state.Con
 	return c, err
 }
 
-// unmake undoes a Create that has asked plugins, on contexts of its own. The caller blocks new plugins. The record goes
-// first: a container without a record is a leftover. If the engine does not remove the container, the next Create of
-// the name does, or the pod's removal.
+// unmake undoes a Create that has asked plugins, even if ctx has ended. The caller has called Plugins.Block. unmake
+// drops the record before it removes the container: a container without a record is a leftover. If the engine does not
+// remove the container, the next Create of the name or the removal of the pod does.
 func (s *Service) unmake(ctx context.Context, pod *state.Pod, c *state.Container) error {
 	s.tellUndone(ctx, pod, c)
 	settle, cancel := settling(ctx)

@@ -6,8 +6,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// With the label exitCode the engine's events say that each command succeeded, and with execID they name another
-// command.
+// A container's label replaces the attribute of the same name in the engine's events. Here the label exitCode makes
+// each event say that the command succeeded, and the label execID makes it name another command.
 func TestRigExecSyncWithForgedEvents(t *testing.T) {
 	n := newRigNode(t)
 	config := n.config("sleep", "1000")

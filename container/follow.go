@@ -32,7 +32,7 @@ func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkp
 	if err != nil {
 		return err
 	}
-	// A log that was begun in the CRI format goes on in it.
+	// A log that was begun in the CRI format is not replaced by a link.
 	resumed := resume != nil && *resume != (checkpoint.LogPosition{})
 	if s.opts.LinkLogs && c.Meta.LogDriver == logs.DriverJSONFile && !resumed {
 		return logs.Link(path, s.logDirectory(c.SandboxID), c.Meta.LogPath)

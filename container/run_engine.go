@@ -37,7 +37,8 @@ type engineRun struct {
 	// exited is closed at the engine's event of the command's end.
 	exited  <-chan struct{}
 	unwatch func()
-	// seen is the process id that waitExit saw last, 0 for none. A restarted engine no longer knows the command.
+	// seen is the process id that waitExit saw last, 0 for none. pid returns it when the engine no longer knows the
+	// command, as after a restart of the engine.
 	seen int
 }
 
@@ -120,9 +121,10 @@ func (r *engineRun) waitExit(ctx context.Context, copied <-chan struct{}) (int, 
 	}
 }
 
-// ended reports whether the engine says that the command has ended. Before the start the engine says "not running",
-// too. If the output has ended while the state still fits a command before its start, the engine may not have recorded
-// the end yet. later says that the caller has asked again after a pause: then the command counts as ended.
+// ended reports whether the command has ended. A command that is not running and has no process id may not have started
+// yet. Once its output has ended, it counts as ended if its exit code is not 0. With exit code 0, the engine may not
+// have recorded the end yet. later says that the caller has asked again after a pause: then the command counts as
+// ended.
 func ended(state docker.ExecState, outputEnded, later bool) bool {
 	switch {
 	case state.Running:
@@ -136,8 +138,8 @@ func ended(state docker.ExecState, outputEnded, later bool) bool {
 	}
 }
 
-// lost is the error of a command that the engine no longer has. A command in a container that ended before fails with
-// the same type.
+// lost is the error of a command that the engine no longer has. It has the type ErrFailedPrecondition, like the error
+// of a command for a container that does not run.
 func lost(err error) error {
 	if errdefs.IsNotFound(err) {
 		return fmt.Errorf("the engine no longer knows the command (the container ended or the engine restarted): %w",

@@ -31,7 +31,8 @@ func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session)
 	err = f(bounded, s)
 	if ctx.Err() == nil && isDisconnect(err) {
 		if o.endless {
-			// An event stream may outlive its session. The engine is away for the current session, too.
+			// An event stream may outlive its session. Its end shows that the engine is away, so do drops the current
+			// session instead of the stream's.
 			s = c.current.Load()
 		}
 		c.drop(ctx, s, err)
@@ -44,8 +45,8 @@ func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session)
 // silence is less than the ten seconds that package state gives an inspect.
 const silence = 9 * time.Second
 
-// reportSilence records a timeout for LastTimeout if a request waits longer than silence. The caller calls answered
-// when the request ends.
+// reportSilence records a timeout for LastTimeout if a request waits longer than its grace period plus silence. Half of
+// the request timeout takes the place of silence if it is shorter. The caller calls answered when the request ends.
 func (c *Client) reportSilence(o op) (answered func()) {
 	timer := time.AfterFunc(o.grace+min(silence, c.timeout/2), func() { c.timedOut.Store(time.Now()) })
 	return func() { timer.Stop() }

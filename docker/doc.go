@@ -1,4 +1,4 @@
-// Package docker is the client of Docker Engine, and the only importer of Docker's own client.
+// Package docker is the client of Docker Engine. Outside of tests, only this package imports Docker's own client.
 //
 // Engine is the small set of calls that criadapter makes. Client implements it on a real Docker Engine 20.10 (API 1.41)
 // or newer, and reconnects by itself. Package dockertest implements it in memory. Features has the abilities of the

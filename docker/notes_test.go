@@ -15,7 +15,8 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// saveNote maps the owners in the volumes that the engine makes for an image, and in no other mount.
+// For a container with a user namespace, saveNote adds the volumes that the engine makes for an image to the note's
+// mapped mounts. It adds no other mount.
 func TestVolumesOfAnImageAreMapped(t *testing.T) {
 	id := strings.Repeat("0a", 32)
 	f := newFakeServer(t)

@@ -129,7 +129,8 @@ func (s *Service) asks(ctx context.Context) (bool, error) {
 	return err == nil && s.plugins.Load() > 0, err
 }
 
-// hasAsked reports whether the service may have asked a plugin anything. It does not wait for the start of the plugins.
+// hasAsked reports whether a plugin is connected that the service may have asked. It does not wait for the start of the
+// plugins.
 func (s *Service) hasAsked() bool {
 	select {
 	case <-s.started:
@@ -153,7 +154,8 @@ func (counter) RecordPluginInvocation(_, _ string, _ error) {}
 // RecordPluginLatency implements adaptation.Metrics.
 func (counter) RecordPluginLatency(_, _ string, _ time.Duration) {}
 
-// RecordPluginAdjustments implements adaptation.Metrics. Evictions are not in the library's answers.
+// RecordPluginAdjustments implements adaptation.Metrics. It warns of evictions that a plugin asks for, because the
+// library's other calls do not report them.
 func (counter) RecordPluginAdjustments(plugin, operation string, _ *adaptation.ContainerAdjustment, _, evicts int) {
 	if evicts > 0 {
 		log.L.WithFields(log.Fields{"component": "nri", "plugin": plugin, "call": operation}).

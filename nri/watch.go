@@ -13,8 +13,9 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// reported has the pods and containers whose end or removal the plugins know, by id. stopped has the starts of a
-// container's last ended runs. For the end of a pod and for a removal, the time is zero. The zero reported is empty.
+// reported has the ends and removals that the plugins know, by the id of the pod or container. A container's entry in
+// stopped has the start times of its last ended runs. A pod's entry in stopped, and each entry in removed, has the zero
+// time. The zero reported is empty.
 type reported struct {
 	locks            keylock.Locks
 	mu               sync.Mutex
@@ -29,8 +30,9 @@ const keptRuns = 8
 const reportTime = 30 * time.Second
 
 // end calls report if the end of this run has not been reported. It returns when the end has been reported, even if
-// another caller reports it. report does not end with the caller's context, because it is not repeated. Runs have no
-// order, because the clock may be set back between two runs. For a zero run, any reported end counts.
+// another caller reports it. report does not end with the caller's context, because it is not repeated. run is the
+// start time of the run. end compares start times only for equality, because the clock may be set back between two
+// runs. If run is zero and any end of this id has been reported, end does not call report.
 func (r *reported) end(ctx context.Context, id string, run time.Time, report func(context.Context)) {
 	r.once(ctx, &r.stopped, id, run, report)
 }

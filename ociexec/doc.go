@@ -1,5 +1,5 @@
 // Package ociexec runs commands in containers through the OCI runtime's own command line (runc exec), without
-// the engine. It is the only package that runs the OCI runtime.
+// the engine. Apart from the program criadapter-oci, it is the only package that runs the OCI runtime.
 //
 // The runtime program and the state directory of a container are the ones that its shim uses. Find reads them from the
 // bundle, which is in the same directory as the shim's working directory. Find returns ErrUnsuitable if anything is not

@@ -75,9 +75,10 @@ func kill(seen proctable.Stat) bool {
 // deathTimeout bounds the wait for a runtime that was sent SIGKILL.
 const deathTimeout = 10 * time.Second
 
-// endStart ends the runtimes of a command's start whose keeper was killed. They go on without their parent, and their
-// command lines name the command's directory. A runtime that has not reached its execve(2) has the command line of its
-// keeper. endStart returns when no such runtime is left, or with an error at the end of ctx.
+// endStart kills the runtime that was starting a command when its keeper was killed, and the runtime's own processes.
+// The death of the keeper does not end them. endStart finds them by the command's directory dir in their command lines.
+// A runtime that has not reached its execve(2) still has the command line of its keeper. endStart returns when no such
+// process is left, or with an error at the end of ctx.
 func endStart(ctx context.Context, keeper, dir string) error {
 	session, err := unix.Getsid(0)
 	if err != nil {
@@ -98,7 +99,7 @@ func endStart(ctx context.Context, keeper, dir string) error {
 				endRuntime(p.PID)
 				left++
 			case len(line) == 0 && p.Session == session && hasProgram(p.PID) && !isNameless(p.PID):
-				left++ // it is in the middle of execve(2), and may be the runtime
+				left++ // during execve(2) a command line is empty: this may be the runtime
 			}
 		}
 		if left == 0 {

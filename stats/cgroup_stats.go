@@ -119,7 +119,7 @@ type pidsStats struct {
 	limit *uint64
 }
 
-// empty reports whether no file could be read.
+// empty reports whether the stats of CPU, memory and processes are all unknown.
 func (f *cgroupStats) empty() bool { return f.cpu == nil && f.memory == nil && f.processes == nil }
 
 // stats reads the wanted files of a cgroup. A missing file leaves its part nil.

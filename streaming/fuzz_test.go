@@ -58,8 +58,8 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// FuzzFrames reads any bytes like spdystream. frameReader and spdystream must agree on where each frame ends. So no
-// data frame is larger than maxDataFrame.
+// FuzzFrames reads any bytes like spdystream. frameReader and spdystream must agree on where each frame ends, and no
+// data frame may be larger than maxDataFrame.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0x80, 3, 0, 1, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{0, 0, 0, 1, 1, 0, 0, 2, 'a', 'b'})

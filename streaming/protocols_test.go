@@ -27,7 +27,7 @@ var failing = fakeRuntime{exec: func(_ context.Context, _ []string, streams Stre
 	return 3, err
 }}
 
-// For a failed command, the server sends nothing, text or JSON, by the version of the SPDY protocol.
+// The result of a failed command is nothing in SPDY protocol v1, text in v2 and v3, and JSON in v4.
 func TestResultInEachSPDYProtocol(t *testing.T) {
 	for protocol, want := range map[string]string{
 		remotecommand.StreamProtocolV1Name: "",

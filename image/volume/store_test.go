@@ -116,7 +116,7 @@ func TestHeldFilesStay(t *testing.T) {
 	testutil.Assert(t, err == nil && again != 0, "%v, %v", again, err)
 	wantContent(t, path+"/a", "a")
 	name, since := filepath.Base(filepath.Dir(path)), f.now()
-	f.hold(name) // by a call that begins after the list was requested and ends before the list is used
+	f.hold(name) // two calls of Mount begin after since, when the list was requested, and end before remove
 	f.hold(name)
 	release()
 	f.release(name)

@@ -106,7 +106,7 @@ func TestLeftGoroutineFails(t *testing.T) {
 		test := &failing{TB: t}
 		check := NoMoreGoroutines(test)
 		release := make(chan struct{})
-		for range 20 { // more than earlier tests may have left, which may end at this moment
+		for range 20 { // more than the goroutines of earlier tests that may end during the check
 			go func() { <-release }()
 		}
 		if check(); !strings.Contains(test.text, "goroutine ") {

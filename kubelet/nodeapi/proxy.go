@@ -22,8 +22,8 @@ import (
 const (
 	// upgradeTimeout bounds the connection to the runtime's streaming server and its response.
 	upgradeTimeout = 30 * time.Second
-	// readTimeout bounds a client's wait to read, in the middle of a log and after the end of its session. It is the
-	// default of a kubelet's --streaming-connection-idle-timeout.
+	// readTimeout is how long a client may stop reading a log, or the rest of the output after its session has ended.
+	// It is the default of a kubelet's --streaming-connection-idle-timeout.
 	readTimeout = 4 * time.Hour
 	// maxErrorBody is the limit in bytes for the body of a response without an upgrade.
 	maxErrorBody = 64 << 10
@@ -141,8 +141,8 @@ func relay(ctx context.Context, client, backend side) {
 	var copies sync.WaitGroup
 	copies.Go(func() {
 		_, _ = io.Copy(backend.Conn, client.in) // client and server report errors in their own protocol
-		// If the server has closed, the client may still send. The server's output may still be on the way to the
-		// client.
+		// If the server has closed, its last output may still be on the way to the client. So the client's further
+		// input is discarded until the client closes.
 		_, _ = io.Copy(io.Discard, client.in)
 		backend.Close()
 	})

@@ -43,7 +43,7 @@ func readKernel(root string) kernelFacts {
 		PIDMax:           number("proc/sys/kernel/pid_max"),
 		FileMax:          number("proc/sys/fs/file-max"),
 	}
-	// The kernel can restore processes if a process can choose the next process id.
+	// ns_last_pid exists only in kernels with CONFIG_CHECKPOINT_RESTORE, which CRIU needs.
 	k.CRIU = text("proc/sys/kernel/ns_last_pid") != "" && installed(root, "criu")
 	return k
 }

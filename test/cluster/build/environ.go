@@ -33,7 +33,8 @@ func WithSpecsFromEnviron(getenv func(string) string) (Programs, error) {
 	return fromEnviron(getenv, "make conformance", append(programs(), specPrograms(ClusterSuite)...))
 }
 
-// fromEnviron reads the paths. It fails if a program of the list has none. The error names command, which sets them.
+// fromEnviron reads the paths. It fails if a program of the list has no path. command is the make command that sets
+// VarPrograms, for the error.
 func fromEnviron(getenv func(string) string, command string, list []program) (Programs, error) {
 	var p Programs
 	text := getenv(VarPrograms)
