@@ -15,8 +15,8 @@ import (
 
 // checkAppended fails with ErrFailedPrecondition unless the engine's process has a running container's log open, and
 // writes only at its end. After its own rotation the engine writes at an offset, and would go on at that offset in an
-// emptied log. A process that does not have the log open is a proxy in front of the engine. checkAppended fails with
-// ErrUnavailable if the process is not visible.
+// emptied log. A process that does not have the log open is a proxy in front of the engine, and does not show how the
+// engine writes. checkAppended fails with ErrUnavailable if the process is not visible.
 func checkAppended(process int, enginePath string) error {
 	proc := filepath.Join("/proc", strconv.Itoa(process))
 	files, err := os.ReadDir(filepath.Join(proc, "fd"))

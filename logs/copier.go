@@ -24,8 +24,8 @@ type buffers struct {
 	in, out []byte
 }
 
-// copier writes one engine file at a time to the CRI log. It keeps no bytes between calls: bytes before offset are in
-// the CRI log, and the next call reads all later bytes again. So the next call repeats a failed write.
+// copier writes one engine file at a time to the CRI log. It keeps no bytes between calls: bytes before offset are
+// written or skipped, and the next call reads all later bytes again. So the next call repeats a failed write.
 type copier struct {
 	format format
 	out    *output

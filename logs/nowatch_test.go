@@ -43,7 +43,7 @@ func TestWithoutInotify(t *testing.T) {
 	}
 }
 
-// After an inotify instance has failed, followers are watched by a new instance.
+// After an inotify instance has failed, a new instance wakes the followers.
 func TestWatchThatIsLost(t *testing.T) {
 	o := follow(t, 2, 1<<20)
 	want := o.engine.lines(1, 3)

@@ -182,8 +182,8 @@ func (o *output) repair() error {
 	return nil
 }
 
-// reopen continues in the file that is at the path now, and creates a missing file. It reports whether the new file
-// differs from the old one. On an error the old file stays in use.
+// reopen continues in the file that is at the path now, and creates a missing file. It reports whether the log was
+// another file before. On an error the old file stays in use.
 func (o *output) reopen() (reopened bool, err error) {
 	if info, err := os.Lstat(o.path); err == nil && inodeOf(info) == o.inode {
 		return false, nil // not renamed

@@ -28,8 +28,8 @@ func (f *follower) open() error {
 	return err
 }
 
-// resume moves to the position at which the last follower stopped. same says that the CRI log is the file of the saved
-// position.
+// resume continues the last follower's work: at the saved position, or else after the last entry of the CRI log. same
+// says that the CRI log is the file of the saved position.
 func (f *follower) resume(same bool) error {
 	switch {
 	case f.source.Resume == nil && !f.source.Started:
@@ -86,8 +86,8 @@ func (f *follower) goTo(at checkpoint.LogPosition) (unixNano int64, found bool, 
 	return 0, false, nil
 }
 
-// isSame reports whether file has the birth time of the position's file. The inode is not enough: file systems reuse
-// the inode of a dropped file at once.
+// isSame reports whether file can be the position's file: their birth times are equal, or one is unknown. The inode is
+// not enough, because file systems reuse the inode of a dropped file at once.
 func isSame(file *os.File, at checkpoint.LogPosition) bool {
 	born := bornAt(file)
 	return born == 0 || at.Born == 0 || born == at.Born

@@ -89,7 +89,7 @@ func (f *follower) openFirst() (bool, error) {
 	return true, nil
 }
 
-// begin continues at the start of another file of the engine.
+// begin continues at the start of the given file of the engine.
 func (f *follower) begin(file *os.File, g generation) {
 	f.copy.use(file, g, 0, 0)
 	f.next = successor{}

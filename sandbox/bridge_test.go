@@ -9,7 +9,7 @@ import (
 )
 
 // On the engine's bridge, a sandbox that is started again gets another network namespace and address. The pod's
-// containers stay in the first namespace, so the kubelet must make the pod anew. PodSandboxStatus shows the new
+// containers stay in the first namespace, so the kubelet must make the pod anew. The pod's status shows the new
 // address.
 func TestBridgedPodThatWasStartedAgainIsNotReady(t *testing.T) {
 	onNode(t, withBridge, func(n *node) {

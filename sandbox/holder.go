@@ -28,7 +28,7 @@ type holder interface {
 type holderSetUp interface {
 	// create makes the pod's id. After an error it leaves nothing behind.
 	create(ctx context.Context, p *pending) (id string, err error)
-	// start makes the namespaces. It writes the intent to disk before the pod gets an address.
+	// start makes the namespaces. It writes the intent to disk before CNI ADD.
 	start(ctx context.Context, p *pending) error
 	// connect joins a pod with a network of its own and records the result.
 	connect(ctx context.Context, p *pending) error

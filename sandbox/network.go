@@ -55,8 +55,8 @@ func (n podNetwork) joinPinned(ctx context.Context, p *pending, handle *netns.Ha
 	return err
 }
 
-// recordJoin puts the result of a join into the pod's record. It registers the undo of the finished parts: of the pin,
-// and of CNI ADD.
+// recordJoin puts the result of a join into the pod's record. It registers the undo of the pin, and of a CNI ADD that
+// has succeeded or may have left an attachment.
 func (n podNetwork) recordJoin(p *pending, j joined) {
 	if j.handle != nil {
 		p.undo.push("unpin the pod's network namespace", func(context.Context) error { return j.handle.Unpin() })

@@ -3,7 +3,8 @@ package sandbox
 import "github.com/criadapter/criadapter/checkpoint"
 
 // presence says in which places look found a pod: cache, record, network and directory. A healthy pod is in all of
-// them. After a crash, a clean-up or a reboot, any of them may lack the pod.
+// them, but only a pod of a CNI network has an attachment. After a crash, a clean-up or a reboot, any of them may lack
+// the pod.
 type presence struct {
 	// shown says that the cache has the pod, so clients see it.
 	shown bool
@@ -24,7 +25,8 @@ const (
 	actLeave action = iota
 	// actFinish stops a pod whose set-up or stop was cut short.
 	actFinish
-	// actRelease releases the addresses and files of a pod that no client sees, so no client will remove it.
+	// actRelease releases the addresses, namespaces and files of a pod that no client sees, so no client will remove
+	// it.
 	actRelease
 )
 

@@ -152,7 +152,7 @@ func TestRecoverFindsASandboxInAnotherNamespace(t *testing.T) {
 	})
 }
 
-// A pod whose pin is damaged does not keep Recover from repairing the other pods.
+// A pod whose pin is damaged does not keep a start of criadapter from repairing the other pods.
 func TestRecoverGoesOnAfterAnError(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		ids := []string{n.run("first"), n.run("second"), n.run("third")}
@@ -190,7 +190,7 @@ func TestRecoverTellsOfAFailedStop(t *testing.T) {
 	})
 }
 
-// Recover leaves a pod alone that is stopped at the same time. Otherwise Recover would pin the namespace again, and the
+// Repair leaves a pod alone that is stopped at the same time. Otherwise Repair would pin the namespace again, and the
 // pin would stay for ever.
 func TestRecoverLeavesAPodAloneThatIsStopped(t *testing.T) {
 	onEachKind(t, func(n *node) {

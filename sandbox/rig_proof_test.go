@@ -46,8 +46,8 @@ func newProbeRefuser(t *testing.T, env *rigenv.Env) *probeRefuser {
 
 // TestPodsOutliveAFailedProof restarts criadapter on an engine that cannot make another container to prove the runtime.
 // The proof of an earlier start still counts. Without any proof, containers can still be created in existing pods
-// without a sandbox container, and new pods get sandbox containers. Within seconds after a successful proof, new pods
-// get none again.
+// without a sandbox container, and new pods get sandbox containers. Within seconds after the runtime works again, new
+// pods get no sandbox container.
 func TestPodsOutliveAFailedProof(t *testing.T) {
 	// criadapter sees the proxy as the engine's process. The proxy has no shim on its PATH, so daemon.json names the
 	// runtime.

@@ -120,7 +120,7 @@ func (k *kernelSetUp) connect(ctx context.Context, p *pending) error {
 	return k.network.joinPinned(ctx, p, nil)
 }
 
-// abandon implements holderSetUp. It does nothing, because start puts all its work on the undo stack.
+// abandon implements holderSetUp. It does nothing, because the undo stack has the undo of all that start makes.
 func (k *kernelSetUp) abandon(*pending) {}
 
 // entry implements holderSetUp.

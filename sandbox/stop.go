@@ -13,7 +13,7 @@ import (
 )
 
 // Stop ends the pod's containers and its sandbox and gives its addresses back (CRI StopPodSandbox). It is idempotent.
-// For a pod that the cache lacks it releases the attachment in the CNI cache. After an error, repeat it.
+// For a pod that the cache lacks it releases the remaining addresses, namespaces and files. After an error, repeat it.
 func (s *Service) Stop(ctx context.Context, id string) error {
 	pod, err := s.opts.Cache.Snapshot().Pod(id)
 	if errdefs.IsNotFound(err) {

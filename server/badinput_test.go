@@ -126,8 +126,8 @@ func (f *flood) endStuck() {
 	})
 }
 
-// run sends total requests, several at a time. After each batch it removes all pods. It then makes a new pod and image
-// for the next batch.
+// run sends total requests, several at a time. After each batch it removes all pods. It then makes the pod, the
+// container and the image that the next batch names.
 func (f *flood) run(random *rand.Rand, total int) {
 	const batch, workers = 2000, 50
 	for sent := 0; sent < total && f.failures.Load() < 10 && !f.t.Failed(); sent += batch {

@@ -78,11 +78,11 @@ func containerItem(c *state.Container) *runtimeapi.Container {
 	}
 }
 
-// imageOf returns the image under the name that the user gave, if the request had that name. The kubelet requests a
-// container by the image's id, and sends the user's name in another field. In the pod's status it shows the name from
-// this answer. The runtime handler is empty, as in ListImages, because all handlers share the images. The kubelet
-// compares the handlers of image and container (KEP-4216). If they differed, its image garbage collection would treat
-// the image as unused.
+// imageOf returns the image under the name that the user gave, if the request had that name. The kubelet's
+// CreateContainer names the image by its id, and has the user's name in another field. In the pod's status the kubelet
+// shows the name from this answer. The runtime handler is empty, as in ListImages, because all handlers share the
+// images. The kubelet compares the handlers of image and container (KEP-4216). If they differed, its image garbage
+// collection would treat the image as unused.
 func imageOf(c *state.Container) *runtimeapi.ImageSpec {
 	spec := c.Meta.Config.GetImage()
 	return &runtimeapi.ImageSpec{

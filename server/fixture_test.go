@@ -173,7 +173,8 @@ type services struct {
 	cache *cache
 	mu    sync.Mutex
 	made  int
-	// before is called by each method that changes the cache. It may be nil.
+	// before is called first by each method of sandboxes and containers, except LeavePod. An error of before ends the
+	// method. It may be nil.
 	before func(ctx context.Context) error
 }
 

@@ -24,7 +24,8 @@ import (
 )
 
 // CNI ADD fails for two pods at the same time. Packages cni, sandbox and server each log the failure. All lines about
-// one pod have the same request, RPC, pod and sandbox. A line that belongs to no request names its component.
+// one pod have the same request, RPC, pod and sandbox, and the two sandboxes differ. A line that belongs to no request
+// names its component.
 func TestOneRequestThroughTheLog(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make network namespaces")

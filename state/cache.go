@@ -39,8 +39,8 @@ type Options struct {
 	// Alive reports whether the pod of a record runs without a sandbox container. An error means unknown: the pod stays
 	// as it was. It must be quick. Nil means that there are no such pods.
 	Alive func(checkpoint.Record) (bool, error)
-	// Unrecorded returns the pods without a sandbox container that have a directory of their own. Records may have lost
-	// some of them. It may be nil.
+	// Unrecorded returns the records that pods without a sandbox container have in their own directories. Records may
+	// have lost some of them. It may be nil.
 	Unrecorded func() []checkpoint.Record
 	// Adopt gets the engine's first list of sandboxes and containers before any of them is shown. It completes Records
 	// for the pods of another shim. After an error the cache shows none of them and calls Adopt again with the next

@@ -72,8 +72,8 @@ func (c *Cache) missing(ctx context.Context, id string) {
 
 // containerGone handles a known container that the engine does not have. A container that has ended stays until
 // RemoveContainer. Without this entry the kubelet may never see the end, and may run the container again. If only an
-// event reported the end, containerGone publishes it. It forgets all other containers, and each container without a
-// pod.
+// event reported the end, containerGone publishes it. It forgets a container without a reported end, and each container
+// without a pod.
 func (c *Cache) containerGone(ctx context.Context, id string) {
 	if entry, d := c.takeGone(id); entry != nil {
 		c.publishDeath(ctx, entry, d)

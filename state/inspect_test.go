@@ -155,7 +155,8 @@ func TestPodOfAnotherShim(t *testing.T) {
 		pod.Meta.CreatedAt.Equal(stamp(stampCreated)), "the rest is %+v", pod.Meta)
 }
 
-// A pod of another shim whose sandbox was restarted is NOTREADY: its containers stay in the first network namespace.
+// A pod of another shim whose sandbox was restarted is NOTREADY, because its containers stay in the first network
+// namespace. A pod of the host network stays READY.
 func TestRestartedPodOfAnotherShim(t *testing.T) {
 	m := New(Options{Records: &records{}})
 	for network, want := range map[container.NetworkMode]runtimeapi.PodSandboxState{

@@ -54,8 +54,8 @@ func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool
 	return nil
 }
 
-// adopt calls Options.Adopt until it has succeeded once. relist requests another list afterwards, because handle drops
-// all events before Adopt succeeds.
+// adopt calls Options.Adopt until it has succeeded once. relist requests another list afterwards, because handle
+// applies no container event before Adopt succeeds.
 func (c *Cache) adopt(ctx context.Context) error {
 	if c.adopted.Load() {
 		return nil

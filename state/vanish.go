@@ -74,8 +74,8 @@ func (c *Cache) showOrphans(ctx context.Context, listed map[string]struct{}) {
 	c.showHeads(ctx, listing.Refused)
 }
 
-// showHeads publishes pods as NOTREADY whose record is lost or was written by a newer criadapter. It leaves out pods
-// that the cache already has.
+// showHeads publishes pods whose record is lost or was written by a newer criadapter. It shows them as NOTREADY, and
+// leaves out pods that the cache already has.
 func (c *Cache) showHeads(ctx context.Context, heads []checkpoint.Record) {
 	for _, head := range heads {
 		if c.Snapshot().pod(head.SandboxID) != nil {

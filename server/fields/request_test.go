@@ -107,7 +107,7 @@ func (r *request) security() *runtimeapi.LinuxContainerSecurityContext {
 	return r.container.Linux.SecurityContext
 }
 
-// oldest is the oldest supported engine, without any optional feature.
+// oldest is the oldest supported engine. Of the optional features it has SELinux only.
 func oldest() docker.Features {
 	return docker.Features{
 		ServerVersion: "20.10.0", APIVersion: "1.41", CgroupVersion: 1, CgroupDriver: "cgroupfs", SELinux: true,
