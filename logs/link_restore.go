@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -46,7 +47,7 @@ func RestoreLink(enginePath, root, logPath string) error {
 		case copied && begins:
 			err = putLink(top, enginePath, candidate)
 		case copied && candidate == name:
-			if err = top.Rename(name, freeName(top, name)); err == nil {
+			if err = rotateNow(top, name); err == nil {
 				err = putLink(top, enginePath, name)
 			}
 		}
@@ -57,12 +58,26 @@ func RestoreLink(enginePath, root, logPath string) error {
 	return nil
 }
 
-// freeName returns an unused name for the log, with the kubelet's suffix of the present time.
-func freeName(top *os.Root, name string) string {
+// rotateNow gives the log an unused name, with the kubelet's suffix of the present time.
+func rotateNow(top *os.Root, name string) error {
+	free, err := freeName(top, name)
+	if err != nil {
+		return err
+	}
+	return top.Rename(name, free)
+}
+
+// freeName returns the name for rotateNow. It fails if it cannot check a name: a rename would replace a file that has
+// this name.
+func freeName(top *os.Root, name string) (string, error) {
 	for at := time.Now(); ; at = at.Add(time.Second) {
 		free := name + "." + at.Format(rotatedFormat)
-		if _, err := top.Lstat(free); err != nil { // no file has this name
-			return free
+		_, err := top.Lstat(free)
+		if errors.Is(err, fs.ErrNotExist) {
+			return free, nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("looking for an unused name of a rotated log: %w", err)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func Relink(enginePath, root, logPath string) error {
 		return err
 	}
 	defer top.Close() // only names are changed
-	if err := top.Rename(name, freeName(top, name)); ignoreNotExist(err) != nil {
+	if err := rotateNow(top, name); ignoreNotExist(err) != nil {
 		return fmt.Errorf("renaming the container's log in %s: %w", top.Name(), err)
 	}
 	return putLink(top, enginePath, name)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -140,4 +142,19 @@ func TestRelink(t *testing.T) {
 		"got %v, %v; want the log under one rotated name", rotated, err)
 	content, err := os.ReadFile(rotated[0])
 	testutil.Assert(t, err == nil && strings.Contains(string(content), "kept"), "got %q, %v", content, err)
+}
+
+// freeName returns no name that it cannot check, because a file may have it.
+func TestFreeNameThatCannotBeChecked(t *testing.T) {
+	dir := t.TempDir()
+	top, err := os.OpenRoot(dir)
+	testutil.Must(t, err)
+	defer top.Close() // only read
+	name, err := freeName(top, "0.log")
+	testutil.Must(t, err)
+	testutil.WriteFile(t, filepath.Join(dir, name), "rotated before")
+	other, err := freeName(top, "0.log")
+	testutil.Assert(t, err == nil && other != name, "freeName returned %q (%v), which is taken", other, err)
+	_, err = freeName(top, strings.Repeat("x", 250)) // with the suffix, the name is too long
+	testutil.FailsWith(t, err, unix.ENAMETOOLONG, "freeName")
 }
