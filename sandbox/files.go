@@ -112,13 +112,16 @@ func (f *Files) has(sandboxID string) bool {
 }
 
 // list returns the pods that have files.
-func (f *Files) list() []string {
-	entries, _ := os.ReadDir(f.dir) // the directory is missing before the first pod
+func (f *Files) list() ([]string, error) {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil && !os.IsNotExist(err) { // the directory is missing before the first pod
+		return nil, fmt.Errorf("listing the pods' files: %w", err)
+	}
 	ids := make([]string, 0, len(entries))
 	for _, entry := range entries {
 		ids = append(ids, entry.Name())
 	}
-	return ids
+	return ids, nil
 }
 
 func (f *Files) remove(sandboxID string) error {

@@ -196,3 +196,15 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	config.DnsConfig = nil
 	testutil.Assert(t, unreadable.write("id", config, nil) != nil, "write succeeded without the node's resolv.conf")
 }
+
+// Recover and collectOrphans report that they cannot list the pods' files. A missing directory is no error.
+func TestFilesThatCannotBeListed(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.must(n.Recover(n.Context()))
+		n.must(os.Symlink(n.files.dir, n.files.dir)) // a loop
+		testutil.FailsWith(n, n.Recover(n.Context()), syscall.ELOOP, "Recover")
+		testutil.FailsWith(n, n.collectOrphans(n.Context()), syscall.ELOOP, "collectOrphans")
+		n.must(os.Remove(n.files.dir))
+		n.must(n.collectOrphans(n.Context()))
+	})
+}

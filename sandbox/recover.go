@@ -60,7 +60,9 @@ func (s *Service) look(ctx context.Context) (map[string]presence, error) {
 		}
 	}
 	errs := []error{err, sweepUnfinished(s.opts.podsDir, s.opts.RootDirectory, s.isSettingUp)}
-	for _, id := range s.owned() {
+	owned, err := s.owned()
+	errs = append(errs, err)
+	for _, id := range owned {
 		r := found[id]
 		r.owned = !s.isSettingUp(id)
 		found[id] = r
@@ -82,13 +84,14 @@ func (s *Service) look(ctx context.Context) (map[string]presence, error) {
 	return found, errors.Join(errs...)
 }
 
-// owned returns the pods that have a directory of this criadapter, for their namespaces or their files.
-func (s *Service) owned() []string {
-	ids := s.opts.Files.list()
+// owned returns the pods that have a directory of this criadapter, for their namespaces or their files. With an error,
+// the pods that have only files are missing.
+func (s *Service) owned() ([]string, error) {
+	ids, err := s.opts.Files.list()
 	for _, record := range ownedPods(s.opts.podsDir, s.opts.RootDirectory) {
 		ids = append(ids, record.SandboxID)
 	}
-	return ids
+	return ids, err
 }
 
 // apply calls act for the pods that need the action.
