@@ -152,8 +152,8 @@ func (d *forgetful) cuts(t *testing.T, look func(dir string)) {
 	}
 }
 
-// workload changes two pods in every way. begin gets the record's attempt before and after the change, 0 for no record.
-// end gets the change's error.
+// workload changes two pods in every way. Before each change it calls begin with the record's Attempt before and after
+// the change, 0 for no record. After the change it calls end with the change's error.
 func workload(t *testing.T, s *Store, begin func(id string, before, after uint32), end func(error)) {
 	t.Helper()
 	attempts := map[string]uint32{}

@@ -139,7 +139,8 @@ func TestDelRefusesWhileAnAddCannotBeKilled(t *testing.T) {
 	}
 }
 
-// If an ADD is cancelled, a child in a session of its own is not killed with its plugin. It also ends before DEL.
+// Cancelling an ADD kills the plugin, but not a child of the plugin in a session of its own. Add kills that child
+// before it undoes the ADD with DEL.
 func TestCancelledAddHasEndedBeforeDel(t *testing.T) {
 	s := withFake(t, "1.0.0")
 	s.script("fake.ADD", fmt.Sprintf(slowAdd, "setsid"))

@@ -58,7 +58,7 @@ func (p Pod) validateID() error {
 	return nil
 }
 
-// validate checks everything that ADD takes.
+// validate checks the id, the path of the namespace, the fields that go into CNI_ARGS, and the port mappings.
 func (p Pod) validate() error {
 	if err := p.validateID(); err != nil {
 		return err

@@ -48,7 +48,7 @@ func (m mountPoints) holding(path string) string {
 // each.
 type seats struct {
 	mu sync.Mutex
-	// taken has the mount points whose seats a call holds or waits for.
+	// taken has the seats of each mount point that has users.
 	taken map[string]*mountSeats
 }
 

@@ -51,8 +51,8 @@ func TestKillWithAndWithoutPidfd(t *testing.T) {
 
 // A command that keeps forking may survive its hang-up. The error makes Exec log a warning.
 func TestHangUpOfACommandThatKeepsForking(t *testing.T) {
-	// The test is the command: it starts a child when the newest process of its tree is about to get a signal. The
-	// processes count as ended, so they get no signal.
+	// The test's process stands for the command, and fork for pidfd_open. When hangUp opens the newest process, fork
+	// starts another child. fork returns ESRCH, as for an ended process, so no process gets a signal.
 	newest := os.Getpid()
 	fork := func(pid, _ int) (int, error) {
 		if pid == newest {
@@ -78,8 +78,8 @@ func startSession(t *testing.T) (leader, child int) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	output, err := cmd.StdoutPipe()
 	testutil.Must(t, err)
-	// A signal that a Go program handles has its default action in the programs that it starts. Under nohup they would
-	// ignore SIGHUP.
+	// Under nohup(1), the session would inherit that SIGHUP is ignored. While this program catches SIGHUP, its children
+	// start with the signal's default action.
 	hangUps := make(chan os.Signal, 1)
 	signal.Notify(hangUps, unix.SIGHUP)
 	defer signal.Stop(hangUps)

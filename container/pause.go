@@ -17,9 +17,9 @@ import (
 // paused. So Watch resumes it at the next start of criadapter if a crash comes in between, and tries again if unpause
 // fails.
 //
-// A container that a user has paused is refused, because it must stay paused. After an error pause leaves no pause
-// behind, even if only the engine's answer was lost: it resumes the container, or Watch does later. The caller holds
-// the container's lock.
+// A container that a user has paused is refused, because it must stay paused. If pause fails, the container does not
+// stay paused, even if only the engine's answer was lost: pause resumes it, or Watch does later. The caller holds the
+// container's lock.
 func (s *Service) pause(ctx context.Context, sandboxID, id string) error {
 	if err := s.resumeLeft(ctx, sandboxID, id); err != nil {
 		return err
@@ -51,8 +51,8 @@ func (s *Service) unpause(ctx context.Context, sandboxID, id string) error {
 	return errors.Join(s.resumeOrLater(ctx, sandboxID, id))
 }
 
-// resumeOrLater is resume, even if the caller is gone. After err Watch tries again. If the queue of Watch is full, the
-// next checkpoint of the container or the next start of criadapter resumes it.
+// resumeOrLater is resume, even if the caller is gone. If the container could not be resumed, Watch tries again. If the
+// queue of Watch is full, the next checkpoint of the container or the next start of criadapter resumes it.
 func (s *Service) resumeOrLater(ctx context.Context, sandboxID, id string) (notPaused, err error) {
 	settle, cancel := settling(ctx)
 	defer cancel()

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// quietOutput applies when the deadline of an ended command comes: after this much silence its output counts as
-	// complete.
+	// quietOutput is the silence after which the output of an ended command counts as complete, if ctx ends during
+	// waitOutput.
 	quietOutput = 200 * time.Millisecond
 	// maxLateOutput bounds the wait for the output of a command that has ended. The command itself has left no more
 	// than the pipes hold. Even a busy engine has delivered that much by then.
@@ -103,8 +103,8 @@ func (p *process) wait(ctx context.Context) (int, error) {
 }
 
 // waitOutput waits for the rest of the output of a command that has ended, at most for maxLateOutput. A child may keep
-// the stream open and write to it for ever. waitOutput fails if ctx ends within dryOutput after the command while
-// output still comes. Output after that time counts as a child's.
+// the stream open and write to it for ever. Output that comes later than dryOutput after the command's end counts as a
+// child's. waitOutput fails if ctx ends sooner, unless the output has been silent for quietOutput.
 func (p *process) waitOutput(ctx context.Context) error {
 	ended := time.Now()
 	limited, cancel := context.WithTimeout(ctx, maxLateOutput)

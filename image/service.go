@@ -66,7 +66,8 @@ type Service struct {
 	trust           *trust.Verifier
 	observePull     func(ctx context.Context) (context.Context, func(error))
 	pulls           pulls
-	// Each transfer holds transfers for reading. sweepSignatures only tries to lock it for writing.
+	// transfers is locked for reading by each transfer. sweepSignatures locks it for writing, or does nothing while a
+	// transfer runs.
 	transfers sync.RWMutex
 	removing  turn
 	images    *cache

@@ -70,7 +70,8 @@ func (n *Node) innerShim() shim {
 func (n *Node) criDockerd() int {
 	programs, _ := filepath.Glob("/proc/[0-9]*/exe") // the pattern is valid
 	for _, program := range programs {
-		// exe names the program's file, even if criadapter was started by a link with cri-dockerd's name.
+		// exe leads to the executable file itself. So it does not show a link named cri-dockerd by which criadapter was
+		// started.
 		target, err := os.Readlink(program)
 		if err != nil || strings.TrimSuffix(filepath.Base(target), " (deleted)") != peerProgram {
 			continue

@@ -263,6 +263,6 @@ func refused(err error) error {
 	if err == nil {
 		return nil
 	}
-	// The plugin's error has a status of its own, which is not this request's.
+	// The plugin's error may have a gRPC status. %v hides it, so that the request fails with PermissionDenied.
 	return fmt.Errorf("an NRI plugin refuses it: %v: %w", err, errdefs.ErrPermissionDenied)
 }

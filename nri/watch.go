@@ -15,7 +15,7 @@ import (
 
 // reported has the ends and removals that the plugins know, by the id of the pod or container. A container's entry in
 // stopped has the start times of its last ended runs. A pod's entry in stopped, and each entry in removed, has the zero
-// time. The zero reported is empty.
+// time. The zero value of reported is ready to use.
 type reported struct {
 	locks            keylock.Locks
 	mu               sync.Mutex

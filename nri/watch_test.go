@@ -319,8 +319,8 @@ func TestUndo(t *testing.T) {
 	testutil.Assert(t, slices.Equal(f.seen(), want), "the plugin heard\n%q, want\n%q", f.seen(), want)
 }
 
-// A removal is reported once. A queued change of a sibling that still shows the removed pod and container does not
-// repeat the report, even if changes are lost again.
+// A removal is reported once. The removed pod and container still stand in a change of a sibling container that was
+// queued earlier. This change causes no second report, even if changes are lost again.
 func TestQueuedChangeOfSibling(t *testing.T) {
 	for name, loseAt := range map[string]string{
 		"before the queued removals": "sibling",

@@ -160,7 +160,8 @@ func closeAll(files []uintptr) {
 func (k *keeper) start(r request, streams []uintptr) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	unix.Umask(r.Umask) // mu guards the umask, and the keeper makes no files of its own
+	// The umask is the whole process's: mu keeps other starts out, and the keeper itself creates no files.
+	unix.Umask(r.Umask)
 	pid, err := syscall.ForkExec(r.Args[0], r.Args, &syscall.ProcAttr{
 		Dir: "/", Env: r.Env, Files: streams, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
@@ -211,10 +212,9 @@ func (k *keeper) killAll() {
 	}
 }
 
-// isLeft reports whether a process is a child of the keeper that an ended command left. Only a child that began before
-// limit, in ticks since the boot, counts. A younger child may be a command that a runtime at work has just started. It
-// may also be a child that a killed process left. killAll does not spare younger children, so it kills such a command
-// even without its pid file.
+// isLeft reports whether a process is a child of the keeper that an ended command left. The child must have begun
+// before limit, in ticks since the boot. A younger child may be the command of a runtime at work, perhaps without a pid
+// file yet. It may also be an orphan of a killed process. killAll kills it in both cases.
 func (k *keeper) isLeft(p proctable.Stat, limit uint64) bool {
 	_, command := k.commands[p.PID]
 	return p.Parent == os.Getpid() && !command && began(p.PID) < limit

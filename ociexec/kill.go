@@ -119,8 +119,9 @@ func hasProgram(pid int) bool {
 	return err == nil
 }
 
-// isNameless reports whether the command line of a process stays empty. It is also empty during execve(2), but then the
-// end of the environment is 0 in stat. A different end at the second look shows that an execve(2) was in between.
+// isNameless reports whether a process has an empty command line outside of execve(2). During execve(2) the command
+// line is empty, too, but the end of the environment in stat is 0. If that end differs between the two reads of stat,
+// an execve(2) came in between.
 func isNameless(pid int) bool {
 	dir := fmt.Sprintf("/proc/%d", pid)
 	before, err := statusOf(dir)

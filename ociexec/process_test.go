@@ -36,8 +36,8 @@ func TestTerminalEnviron(t *testing.T) {
 	}
 }
 
-// A command's process differs from the container's own only by the request. Unknown fields stay, and large numbers keep
-// each digit.
+// The OCI process object of a command is the container's own, with the request's fields and the shim's limits. Fields
+// that this program does not know stay, and large numbers keep each digit.
 func TestSpecKeepsTheContainersProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
 	testutil.Must(t, os.WriteFile(path, []byte(`{"process": {

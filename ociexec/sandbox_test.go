@@ -84,7 +84,8 @@ func TestSignalReachesDescendantsInASandbox(t *testing.T) {
 	}
 }
 
-// A command is also killed if the runtime lists no processes. That is an error as long as the container may run.
+// If the runtime lists no processes, Signal kills the command without its descendants. It then fails, unless the
+// command's process on the node has ended.
 func TestSignalWithoutAListOfProcesses(t *testing.T) {
 	node := sleeper(t)
 	s, log := scriptedSandbox(t, node.Process.Pid, "", "")

@@ -174,7 +174,8 @@ func (c *client) guard() (release func()) {
 				_ = c.hangUp()
 				return
 			case <-look.C:
-				// Call present before reading ending: the client looks absent as soon as Close lingers.
+				// The order of the two checks matters: Close sets ending before it lingers, and present is false while
+				// it lingers.
 				if c.stuck() || !c.present() && !c.ending.Load() {
 					_ = c.hangUp()
 					return

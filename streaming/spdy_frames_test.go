@@ -70,8 +70,8 @@ func TestStreamsOutOfOrderEndTheConnection(t *testing.T) {
 	}
 }
 
-// spdystream reads a fixed number of bytes of some control frames. If the frame is longer or shorter, spdystream would
-// read client data as a frame header, with any frame size.
+// spdystream reads a fixed number of bytes of some control frames. If the frame's header gives another size, spdystream
+// would take the client's data for the next header, and accept a data frame of any size.
 func TestControlFramesOfTheWrongSizeEndTheConnection(t *testing.T) {
 	hidden := []byte{0, 0, 0, 1, 0, 0xff, 0xff, 0xff} // a data frame of 16 MiB
 	for name, sent := range map[string][]byte{

@@ -8,7 +8,7 @@ import (
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// Rigs beside each other take each number once.
+// If several rigs read from one queue, each number goes to exactly one rig.
 func TestQueueIsShared(t *testing.T) {
 	queue, err := newQueue(500)
 	testutil.Must(t, err)
