@@ -102,8 +102,8 @@ func (s *Service) describePod(pod *state.Pod, containerIDs []string, dir string)
 // badPaths are the errors of a path that cannot be a directory. Other errors, such as EIO, do not blame the request.
 var badPaths = []error{unix.ENOENT, unix.ENOTDIR, unix.ENAMETOOLONG, unix.ELOOP, unix.EINVAL}
 
-// checkEmpty fails unless dir is the absolute path of an empty directory. The error is an ErrInvalidArgument if another
-// path is needed.
+// checkEmpty fails unless dir is the absolute path of an empty directory. The error is an ErrInvalidArgument if the
+// client must name another path.
 func checkEmpty(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("output_path: %q is not an absolute path: %w", dir, errdefs.ErrInvalidArgument)

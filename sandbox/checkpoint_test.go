@@ -152,7 +152,7 @@ func TestCheckpointPod(t *testing.T) {
 	})
 }
 
-// Only errors that another path avoids are the client's.
+// Only an error that another path would avoid is an InvalidArgument.
 func TestCheckpointPodWithoutADirectory(t *testing.T) {
 	file, absent := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "absent")
 	testutil.WriteFile(t, file, "")

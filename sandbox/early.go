@@ -37,8 +37,8 @@ type earlyJoin struct {
 }
 
 // joinEarly begins to join a pod whose processes will be listed in file. If file is empty, the pod is not joined early.
-// saved is closed when the pod's intent is on disk. Nothing may be held for the pod before that. The caller ends the
-// search for a process with startReturned, and must call wait or giveUp.
+// saved is closed when the pod's intent is on disk. Until then joinEarly pins no namespace and calls no CNI plugin. The
+// caller ends the search for a process with startReturned, and must call wait or giveUp.
 func joinEarly(ctx context.Context, file string, saved <-chan struct{},
 	join func(context.Context, int) joined) *earlyJoin {
 	e := &earlyJoin{cancel: func() {}, started: make(chan struct{}), done: make(chan struct{})}

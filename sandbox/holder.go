@@ -36,7 +36,7 @@ type holderSetUp interface {
 	abandon(p *pending)
 	// entry returns the cache's entry for a pod that was set up.
 	entry(ctx context.Context, p *pending) state.Pod
-	// remove is the holder's remove.
+	// remove is the remove of the pod's holder.
 	remove(ctx context.Context, id string) error
 }
 

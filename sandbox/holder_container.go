@@ -89,8 +89,8 @@ func (h containerHolder) stop(ctx context.Context, id string) error {
 	return docker.IgnoreNotFound(err)
 }
 
-// stopGrace is how long the program of a sandbox may take to end after the stop signal of its container. The signal of
-// sandboxes of other shims, and of criadapter before 1.0, is SIGTERM.
+// stopGrace is how long the program of a sandbox may take to end after the stop signal of its container. The stop
+// signal is SIGTERM for sandboxes that other shims or criadapter before 1.0 made.
 const stopGrace = 10 * time.Second
 
 // remove implements holder.

@@ -45,7 +45,7 @@ func (v *mountView) sees(ctx context.Context, engine int, dir string) (bool, err
 	}
 	if v.seen[dir] = seen; !seen {
 		log.G(ctx).WithField("dir", dir).
-			Warn("the engine does not see what is mounted here: mount the directory with Bidirectional propagation")
+			Warn("the engine does not see mounts in this directory: mount it with Bidirectional propagation")
 	}
 	return seen, nil
 }

@@ -60,7 +60,7 @@ type Cgroups interface {
 	ParentDirs(driver, parent string) map[string]string
 }
 
-// Options are what a Service needs.
+// Options are the options of a Service.
 type Options struct {
 	Engine docker.Engine
 	Cache  *state.Cache
@@ -79,7 +79,8 @@ type Options struct {
 	// RootDirectory, when not empty, marks the pods as owned by the criadapter with this root directory. It equals
 	// state.Options.RootDirectory.
 	RootDirectory string
-	// Cgroups, when not nil, lets pods be joined to the network before their start is over.
+	// Cgroups, when not nil, lets a pod join the network while the engine starts its sandbox container. It also lets
+	// criadapter make, limit and remove the cgroups of pods.
 	Cgroups Cgroups
 	// Forget, when not nil, removes the files that another shim has kept for a pod that is being removed. It is cheap,
 	// and succeeds without such files.

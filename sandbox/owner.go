@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// defaultPodsDir is on a tmpfs.
+	// defaultPodsDir is on a tmpfs, because it must not survive a reboot.
 	defaultPodsDir = "/run/criadapter/pods"
 
 	ownerFile = "owner"

@@ -76,7 +76,7 @@ func TestPodsDoNotWaitForEachOther(t *testing.T) {
 				default:
 				}
 				cancel()
-				testutil.Assert(n, <-hung != nil, "it succeeded")
+				testutil.Assert(n, <-hung != nil, "the call that hung succeeded")
 			})
 		})
 	}

@@ -50,7 +50,8 @@ func (c podCgroups) isMissing(p *pending) bool {
 	return len(dirs) > 0
 }
 
-// limit writes a pod's limits into its cgroup, if this program owns it. Errors name fields with prefix.
+// limit writes a pod's limits into its cgroup, if this program owns it. An error names the field, with prefix before
+// its name.
 func (c podCgroups) limit(ctx context.Context, record checkpoint.Record, limits translate.PodLimits,
 	prefix string) (undo func(), err error) {
 	if record.Cgroup == nil || c.opts.Cgroups == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Limits of the recovery. Hanging plugins and engines get less time than the two minutes that a kubelet gives
-// StopPodSandbox: StopPodSandbox waits for the pod's lock meanwhile.
+// Limits of the recovery. The recovery holds a pod's lock while a plugin or the engine hangs, and StopPodSandbox waits
+// for the lock. recoverTimeout is therefore less than the two minutes that a kubelet gives StopPodSandbox.
 const (
 	recoverTimeout = 30 * time.Second
 	recoverLimit   = 8

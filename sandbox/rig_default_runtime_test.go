@@ -41,7 +41,7 @@ func TestPodKeepsItsRuntime(t *testing.T) {
 	testutil.Eventually(t, func() error {
 		status, err := r.runtime().Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
 		if err == nil && !strings.Contains(fmt.Sprint(status.GetInfo()), `"DefaultRuntime":"other"`) {
-			err = fmt.Errorf("the default runtime is still another one: %v", status.GetInfo())
+			err = fmt.Errorf("the default runtime is not yet \"other\": %v", status.GetInfo())
 		}
 		return err
 	})

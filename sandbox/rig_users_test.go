@@ -30,7 +30,7 @@ func ownUsers() *runtimeapi.UserNamespace {
 }
 
 // TestPodWithAUserNamespace runs two containers in a pod whose root is unprivileged on the node. criadapter restarts
-// between them. The pod has a sandbox container only in the case with processes in common.
+// between them. The pod has a sandbox container only if its containers share a PID namespace.
 func TestPodWithAUserNamespace(t *testing.T) {
 	env := rigenv.Require(t)
 	for name, pid := range map[string]runtimeapi.NamespaceMode{

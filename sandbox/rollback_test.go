@@ -112,7 +112,7 @@ func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 		// The kubelet repeats StopPodSandbox. The first call cannot release an address.
 		stopErr := n.Stop(n.Context(), id)
 		testutil.Assert(n, !tt.joined || errors.Is(stopErr, errTest),
-			"Stop returned %v, want why the address cannot be given back", stopErr)
+			"Stop returned %v, want the error of CNI DEL", stopErr)
 		n.wantState(id, notReady)
 		repair()
 		n.stopAndRemoveLast(id)

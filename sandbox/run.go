@@ -226,7 +226,7 @@ func (s *Service) create(ctx context.Context, p *pending) error {
 	}
 	s.settingUp.Store(id, true)
 	p.record.SandboxID = id
-	p.record.CreatedAt = time.Now().Round(0) // without the monotonic clock, as read from the checkpoint
+	p.record.CreatedAt = time.Now().Round(0) // without the monotonic clock, like a time from a checkpoint
 	if !s.opts.EngineBridge && !translate.UsesHostNetwork(p.config) {
 		p.record.NetnsPath = s.network.netnsPath(id)
 	}

@@ -88,14 +88,14 @@ func (c *containerSetUp) makeUsers(ctx context.Context, p *pending) error {
 func (h containerHolder) requireSeen(ctx context.Context, engine int, dir string) error {
 	seen, err := h.engineView.sees(ctx, engine, dir)
 	if err == nil && !seen {
-		err = fmt.Errorf("the engine does not see what is mounted in %s: mount %s with Bidirectional propagation: %w",
+		err = fmt.Errorf("the engine does not see mounts in %s: mount %s with Bidirectional propagation: %w",
 			dir, filepath.Dir(dir), errdefs.ErrFailedPrecondition)
 	}
 	return err
 }
 
-// clearPin removes a pin that was left by a crash before its pod had a container. The pin stays if the engine has a pod
-// of this name that the cache lacks.
+// clearPin removes a pin that a crash left before the pod had a container. The pin stays if the engine has a pod of
+// this name that the cache lacks.
 func (c *containerSetUp) clearPin(ctx context.Context, name string, set netns.Set) error {
 	if _, err := os.Lstat(set.User); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -172,7 +172,7 @@ func (c *containerSetUp) connect(ctx context.Context, p *pending) error {
 	if c.opts.EngineBridge {
 		ips := docker.Addresses(c.inspect)
 		if len(ips) == 0 {
-			return fmt.Errorf("the engine gave the pod no address: give it its bridge (dockerd --bridge) or use "+
+			return fmt.Errorf("the engine gave the pod no address: start dockerd with a bridge (--bridge) or use "+
 				"--network-plugin=cni: %w", errdefs.ErrFailedPrecondition)
 		}
 		p.record.Network = &checkpoint.Network{Config: engineBridge, IPs: ips}

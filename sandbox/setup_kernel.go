@@ -63,7 +63,7 @@ func (k *kernelSetUp) start(ctx context.Context, p *pending) error {
 	return k.opts.Files.write(p.record.SandboxID, p.config, nil)
 }
 
-// make makes the pod's directory and all that is in it, and its network namespace.
+// make makes the pod's directory with its owner file, the pod's /dev/shm and its namespaces.
 func (k *kernelSetUp) make(ctx context.Context, p *pending) error {
 	ns := p.record.Namespaces
 	if err := makeOwned(ns.Dir, owner{RootDirectory: k.opts.RootDirectory, Record: p.record}); err != nil {

@@ -104,11 +104,11 @@ func TestFailedDelKeepsThePodForARetry(t *testing.T) {
 		n.network.failDel(errTest)
 		for name, call := range map[string]func(context.Context, string) error{"Stop": n.Stop, "Remove": n.Remove} {
 			if err := call(n.Context(), id); !errors.Is(err, errTest) {
-				n.Errorf("%s returned %v, want why the address cannot be given back", name, err)
+				n.Errorf("%s returned %v, want the error of CNI DEL", name, err)
 			}
 			n.wantState(id, notReady)
 		}
-		// The network's trouble does not keep the sandbox running.
+		// A failed CNI DEL does not keep the sandbox running.
 		n.wantRunning(id, false)
 		testutil.Assert(n, netns.Open(path).Alive(), "the namespace is gone before the address")
 		phase := n.phase(id)

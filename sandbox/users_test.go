@@ -98,7 +98,7 @@ func TestUsersOfAPodThatIsThereStay(t *testing.T) {
 		_, err = n.Run(n.Context(), config, "")
 		testutil.Fails(n, err, errdefs.IsAlreadyExists, "a second pod")
 		after, err := os.Stat(path)
-		testutil.Assert(n, err == nil && os.SameFile(before, after), "the user namespace is another one: %v", err)
+		testutil.Assert(n, err == nil && os.SameFile(before, after), "the user namespace was replaced: %v", err)
 		n.restart()
 		n.removeLast(id)
 	})
@@ -126,7 +126,7 @@ func TestUserNamespacesWithoutAPodAreSwept(t *testing.T) {
 	})
 }
 
-// Without the runtime the field is refused.
+// Without criadapter-oci, userns_options is refused.
 func TestUsersWithoutTheRuntime(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		_, err := n.Run(n.Context(), mappedConfig("web", runtimeapi.NamespaceMode_CONTAINER), "")

@@ -35,7 +35,7 @@ var seed = flag.Uint64("seed", 0, "the seed of the requests of TestBadRequestsAt
 func TestBadRequestsAtScale(t *testing.T) {
 	total := 100_000
 	if raceDetector {
-		total = 10_000 // each takes ten times as long
+		total = 10_000 // a request takes ten times as long with the race detector
 	}
 	if testing.Short() {
 		total = 5_000
@@ -109,8 +109,8 @@ type flood struct {
 	codes    map[codes.Code]*atomic.Int64
 }
 
-// endStuck makes a context that ends when no request is answered for a minute. A request that hangs then fails. The
-// time for one request would depend on the machine's load.
+// endStuck makes a context that ends when no request is answered for a minute. A request that hangs then fails. A limit
+// for each request would depend on the machine's load.
 func (f *flood) endStuck() {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	f.ctx = ctx
@@ -193,7 +193,7 @@ func (f *flood) aim(message protoreflect.Message, random *rand.Rand) {
 var hostPaths = map[protoreflect.Name]bool{"host_path": true, "log_directory": true, "location": true,
 	"output_path": true, "checkpoint_path": true}
 
-// confine moves absolute paths on the host below f.host.
+// confine changes the absolute paths in hostPaths to paths below f.host.
 func (f *flood) confine(message protoreflect.Message) {
 	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
@@ -212,7 +212,7 @@ func (f *flood) confine(message protoreflect.Message) {
 	})
 }
 
-// send sends a request and judges the answer.
+// send sends a request. The test fails if the code of the answer means a fault of the server.
 func (f *flood) send(made request) {
 	err := f.rpcs[made.rpc].call(f.ctx, f.stack.conn, made.message)
 	f.answered.Add(1)

@@ -161,7 +161,7 @@ func TestEventsWaitWhileNothingHappens(t *testing.T) {
 	testutil.Assert(t, status.Code(err) == codes.Canceled, "the stream ended with %v", err)
 }
 
-// A slow client gets an error, and all others get all events. Writers do not wait for the slow client.
+// A slow client gets an error, and all others get all events. Writes to the cache do not wait for the slow client.
 func TestSlowClientIsCutOff(t *testing.T) {
 	n := nodeWithPod()
 	slow, quick := subscribe(t.Context(), t, n.dial(t)), subscribe(t.Context(), t, n.dial(t))
@@ -181,7 +181,7 @@ func TestSlowClientIsCutOff(t *testing.T) {
 			Config: &runtimeapi.ContainerConfig{Annotations: map[string]string{"note": strings.Repeat("x", 100)}},
 		}})
 		if i%100 == 0 {
-			time.Sleep(time.Millisecond) // for the quick client
+			time.Sleep(time.Millisecond) // lets the quick client read
 		}
 	}
 	reading.Wait()

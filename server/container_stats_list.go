@@ -40,8 +40,8 @@ func (s *Server) containerStats(
 	return s.opts.Stats.Containers(ctx, snapshot, containers)
 }
 
-// containerStatsMatch is containerMatches for a filter of stats, which has no state: only running containers have
-// stats.
+// containerStatsMatch is containerMatches for a filter of stats. Such a filter has no state, because only running
+// containers have stats.
 func containerStatsMatch(c *state.Container, filter *runtimeapi.ContainerStatsFilter) bool {
 	return strings.HasPrefix(c.ID, filter.GetId()) &&
 		strings.HasPrefix(c.SandboxID, filter.GetPodSandboxId()) &&

@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	logrus.SetOutput(io.Discard) // a line per request; TestLog… reads them
+	logrus.SetOutput(io.Discard) // each request logs a line; the tests of the log read it
 	os.Exit(m.Run())
 }
 

@@ -132,7 +132,8 @@ func (c *call) log() *log.Entry {
 	return c.logger
 }
 
-// panicked logs a panic of a method with its stack. The error that it returns for the client has neither.
+// panicked logs a panic of a method with its stack. The error for the client has neither the panic's value nor the
+// stack.
 func panicked(logger *log.Entry, method string, cause any) error {
 	logger.WithFields(log.Fields{"panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).Error("request panicked")
 	return fmt.Errorf("%s failed unexpectedly, see the log of criadapter: %w", method, errdefs.ErrInternal)

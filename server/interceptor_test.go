@@ -81,7 +81,7 @@ func (c *brokenCache) Snapshot() *state.Snapshot {
 	return c.cache.Snapshot()
 }
 
-// An event whose description panics ends its stream alone.
+// A panic while the server describes an event ends only that stream.
 func TestPanicInAnEventBecomesInternal(t *testing.T) {
 	logged(t)
 	n := newNode()

@@ -224,7 +224,8 @@ func TestRefusedDefaultRuntimeMakesTheNetworkNotReady(t *testing.T) {
 	got := conditions(t, n)[runtimeapi.NetworkReady]
 	testutil.Assert(t, !got.GetStatus() && got.GetReason() == "DefaultRuntimeNotSupported" &&
 		strings.Contains(got.GetMessage(), `"kata"`), "with CNI: %v", got)
-	testutil.Assert(t, conditions(t, n)[runtimeapi.RuntimeReady].GetStatus(), "the engine counts as away")
+	testutil.Assert(t, conditions(t, n)[runtimeapi.RuntimeReady].GetStatus(),
+		"RuntimeReady is false, though the engine answers")
 	n.engine.features.DefaultRuntime = "runc"
 	got = conditions(t, n)[runtimeapi.NetworkReady]
 	testutil.Assert(t, got.GetStatus(), "with runc as the default: %v", got)
@@ -287,9 +288,9 @@ func TestVerboseStatusWithoutAnEngine(t *testing.T) {
 	response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
 	testutil.Must(t, err)
 	_, ok := response.GetInfo()["engine"]
-	testutil.Assert(t, !ok, "stats of an engine that was never there")
+	testutil.Assert(t, !ok, "Status shows an engine that was never reached")
 	_, ok = response.GetInfo()["warnings"]
-	testutil.Assert(t, !ok, "a warning of an engine that was never there")
+	testutil.Assert(t, !ok, "Status has warnings about an engine that was never reached")
 }
 
 // `crictl info` shows which fields the engine supports.

@@ -103,7 +103,7 @@ type Stats interface {
 	MetricDescriptors() []*runtimeapi.MetricDescriptor
 }
 
-// Network is the pods' network, as *cni.Network.
+// Network is the pods' network. *cni.Network implements it.
 type Network interface {
 	// Status returns nil if pods can join the network, else the reason.
 	Status(ctx context.Context) error

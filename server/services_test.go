@@ -37,7 +37,7 @@ type stack struct {
 	images  runtimeapi.ImageServiceClient
 	// logs is the pods' log directory.
 	logs string
-	// pod and container run.
+	// pod and container are the ids of a running pod and its running container.
 	pod, container string
 }
 
@@ -98,7 +98,7 @@ func (e withDirs) CreateContainer(ctx context.Context, spec docker.ContainerSpec
 	return id, os.MkdirAll(filepath.Join(e.root, "containers", id), 0o700)
 }
 
-// InspectContainer keeps the path of the local driver's file to itself, as real engines do.
+// InspectContainer returns no log path for the log driver "local", like a real engine.
 func (e withDirs) InspectContainer(ctx context.Context, id string) (*mobycontainer.InspectResponse, error) {
 	inspect, err := e.Engine.InspectContainer(ctx, id)
 	if err == nil && inspect.HostConfig.LogConfig.Type == logs.DriverLocal {
@@ -195,8 +195,8 @@ func (s *stack) containerRequest(name string) *runtimeapi.CreateContainerRequest
 	}
 }
 
-// understandable are the codes with which a server may answer a request that makes no sense. Unknown and Internal are
-// for its own faults.
+// understandable are the codes with which a server may answer a request that makes no sense. Unknown and Internal mean
+// faults of the server.
 var understandable = map[codes.Code]bool{
 	codes.OK: true, codes.InvalidArgument: true, codes.NotFound: true, codes.AlreadyExists: true,
 	codes.FailedPrecondition: true, codes.Unimplemented: true,

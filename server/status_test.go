@@ -102,7 +102,7 @@ func TestReason(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := &state.Container{Meta: state.ContainerMeta{CreatedAt: created}, Status: test.status}
-			testutil.Equal(t, reason(c), test.want, "reaso")
+			testutil.Equal(t, reason(c), test.want, "reason")
 		})
 	}
 }

@@ -24,7 +24,7 @@ func stopSignal(text string) runtimeapi.Signal {
 	return runtimeapi.Signal(runtimeapi.Signal_value["SIGNAL_"+name])
 }
 
-// signalName names a signal number of Linux on amd64 and arm64, signal(7), "" for no signal.
+// signalName returns the name of a Linux signal on amd64 and arm64, see signal(7). It returns "" for an unknown number.
 func signalName(number int) string {
 	const rtMin, rtMiddle, rtMax = 34, 49, 64
 	switch {

@@ -77,11 +77,12 @@ func (c refusal) check(t *testing.T, row row, kind translate.Kind, send func(*re
 		"got %v, want it to be %s and to begin with %s", err, c.class, c.path)
 	testutil.Assert(t, spec.Config == nil && spec.Host == nil && spec.Name == "",
 		"a refused configuration has a spec: %+v", spec)
-	testutil.Assert(t, row.hasPath(c.path), "%s: the case is in the row of %v, which lacks it", c.path, row.fields)
+	testutil.Assert(t, row.hasPath(c.path), "%s: the case is in the row of %v, which has no field of this path", c.path,
+		row.fields)
 	r.features = confined()
 	spec, err = send(r)
 	if err != nil && class(err) != invalid && class(err) != unsupported {
-		t.Errorf("a newer engine refuses it with an error of the class %s: %v", class(err), err)
+		t.Errorf("a newer engine refuses the configuration with an error of the class %s: %v", class(err), err)
 	}
 	if err == nil && translate.Identify(spec.Name, spec.Config.Labels) != kind {
 		t.Errorf("on a newer engine %s is identified as %v", spec.Name,
@@ -111,7 +112,7 @@ func TestRefusedUses(t *testing.T) {
 			t.Run(use.field, func(t *testing.T) { use.check(t) })
 			tried[use.field] = true
 			testutil.Assert(t, slices.Contains(row.fields, use.field),
-				"%s: a use of %s is in the row of %v, which lacks it", row.file, use.field, row.fields)
+				"%s: a use of %s is in the row of %v, which lacks the field", row.file, use.field, row.fields)
 		}
 		for _, field := range row.fields {
 			if row.refuses != "" && !tried[field] {

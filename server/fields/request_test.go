@@ -25,7 +25,7 @@ type request struct {
 	read func(string) ([]byte, error)
 }
 
-// newRequest is a request that is accepted, with a mount.
+// newRequest returns a valid request whose container has a mount.
 func newRequest(features docker.Features) *request {
 	return &request{
 		pod: &runtimeapi.PodSandboxConfig{

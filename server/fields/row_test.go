@@ -13,7 +13,7 @@ type row struct {
 	// is and file are set by table. file is the file with the row.
 	is   verdict
 	file string
-	// says describes the effect of the field here, or why it has none.
+	// says describes the effect of the fields in criadapter, or why they have none.
 	says string
 	// refuses says which use of an implemented field is refused with codes.Unimplemented, and why. It may be empty.
 	refuses string

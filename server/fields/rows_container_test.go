@@ -152,8 +152,9 @@ func containerRows() []row {
 			says: "The container's commands have the device's variables and groups, too. " +
 				"The engine applies the device's specification where it can; otherwise criadapter applies the " +
 				"specifications in /etc/cdi and /var/run/cdi.",
-			refuses: "any, where neither applies it: the engine would not start the container, or ignore the device",
-			seen:    []string{"test/e2e.TestCDIDevices"},
+			refuses: "any, where neither applies it: the engine would not start the container, or would ignore the " +
+				"device",
+			seen: []string{"test/e2e.TestCDIDevices"},
 			uses: []use{
 				{"CDIDevice.name", func(r *request) {
 					r.container.CDIDevices = []*runtimeapi.CDIDevice{{Name: "vendor.com/gpu=0"}}

@@ -59,7 +59,7 @@ func imageRows() []row {
 		},
 		{
 			fields: of("AuthConfig", "server_address"),
-			says:   "Credentials for another registry than the image's are not sent to it.",
+			says:   "Credentials for another registry are not sent to the image's registry.",
 			seen:   []string{"image.TestRigPullWithCredentials"},
 		},
 		{

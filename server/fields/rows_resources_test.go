@@ -65,8 +65,8 @@ func resourceRows() []row {
 		{
 			fields: of(resources, "oom_score_adj"),
 			says: "It is set when the container is created. An update sets it for every process of the container. " +
-				"An engine without CAP_SYS_RESOURCE raises negative values to 0. criadapter without it cannot lower " +
-				"the value at an update, and logs a warning.",
+				"An engine without CAP_SYS_RESOURCE raises negative values to 0. If criadapter itself lacks " +
+				"CAP_SYS_RESOURCE, it cannot lower the value at an update, and logs a warning.",
 			seen: []string{appFields + "/limits", "container.TestRigUpdateOfTheOOMScore"},
 			containers: []refusal{
 				{"low OOM score", invalid, "config.linux.resources.oom_score_adj",

@@ -139,8 +139,9 @@ func confinementRows() []row {
 			},
 		},
 		{
-			fields:  of("Capability", "add_ambient_capabilities"),
-			says:    "They are added, and a process that is not root has them, too; ALL is refused.",
+			fields: of("Capability", "add_ambient_capabilities"),
+			says: "They are added to the container's capabilities, and a process of any user has them; ALL is " +
+				"refused.",
 			refuses: "any, without `criadapter-oci`: the Docker API has no ambient capabilities",
 			seen:    []string{noteFields + "/strict groups", noteFields + "/ambient capabilities"},
 			uses: []use{

@@ -38,7 +38,7 @@ func TestEveryImplementedFieldIsSeen(t *testing.T) {
 		}
 		for _, field := range row.fields {
 			if len(row.seen) > 0 && row.unseen == "" && !read.name(t, field, row.seen) {
-				t.Errorf("%s: none of the tests that the row of %s names looks at it: add a check, %s", row.file, field,
+				t.Errorf("%s: none of the tests in the row of %s looks at the field: add a check, %s", row.file, field,
 					whereToLook)
 			}
 		}
@@ -49,8 +49,8 @@ func TestEveryImplementedFieldIsSeen(t *testing.T) {
 // whereToLook is the usual place for the test of a new field.
 const whereToLook = "for example in test/e2e/fields_test.go"
 
-// name reports whether the directories of some tests have the name of a field, in any spelling: stop_signal, stopSignal
-// or StopSignal.
+// name reports whether the sources in the directories of some tests contain the name of a field, in any spelling:
+// stop_signal, stopSignal or StopSignal.
 func (d directories) name(t *testing.T, field string, tests []string) bool {
 	t.Helper()
 	_, name, _ := strings.Cut(field, ".")
