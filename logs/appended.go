@@ -34,7 +34,7 @@ func checkAppended(process int, enginePath string) error {
 	appended := false
 	for _, file := range files {
 		if path, err := os.Readlink(filepath.Join(proc, "fd", file.Name())); err != nil || path != enginePath {
-			continue // another file, or it was closed meanwhile
+			continue // another file, or a descriptor that was closed meanwhile
 		}
 		info, err := os.ReadFile(filepath.Join(proc, "fdinfo", file.Name()))
 		if errors.Is(err, fs.ErrNotExist) {

@@ -13,10 +13,10 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// The kubelet owns the log directories, but collectors and pods that mount them may write there, too. This process is
-// root, so a link in place of a directory must not lead its writes elsewhere. criadapter opens each directory below a
-// pod's log directory by a descriptor (os.Root), which renames do not change. Links above the pod's log directory
-// belong to the operator: /var/log/pods may be one.
+// The kubelet owns the log directories, but collectors and pods that mount them may write there, too. criadapter runs
+// as root, so a link in place of a directory must not lead criadapter's writes elsewhere. criadapter opens each
+// directory below a pod's log directory by a descriptor (os.Root), which renames do not change. Links above the pod's
+// log directory belong to the operator: /var/log/pods may be one.
 
 // MakeDirectory makes the directory of a log, which is root or below it. It fails with ErrFailedPrecondition if a link
 // leads out of root. An empty root stands for the directory itself.
@@ -55,10 +55,10 @@ func openDirectory(root, dir string) (*os.File, error) {
 	return opened, nil
 }
 
-// openRoot opens a pod's log directory, and returns the name of a log in it. No name in it leads out of it,
-// even if another process exchanges a directory for a link meanwhile. openRoot fails with ErrFailedPrecondition if
-// a link leads out of root now, and with fs.ErrNotExist without the log's directory. An empty root stands for the log's
-// own directory.
+// openRoot opens a pod's log directory, and returns the name of a log in it. No name leads out of the opened directory,
+// even if another process exchanges a directory for a link later. openRoot fails with ErrFailedPrecondition if a link
+// leads out of root already, and with fs.ErrNotExist if the log's directory is missing. An empty root stands for the
+// log's own directory.
 func openRoot(root, logPath string) (top *os.Root, name string, err error) {
 	name, err = filepath.Rel(root, logPath)
 	if root == "" || err != nil || !filepath.IsLocal(name) {

@@ -141,7 +141,7 @@ func TestLinkedLogStaysInItsDirectory(t *testing.T) {
 	}
 }
 
-// A directory that becomes a link between two steps of a change does not lead the later one elsewhere.
+// A directory that becomes a link between two steps of a change does not lead the later step elsewhere.
 func TestLinkedLogStaysInItsDirectoryBetweenSteps(t *testing.T) {
 	root, outside := t.TempDir(), t.TempDir()
 	enginePath, logPath := filepath.Join(t.TempDir(), "c-json.log"), filepath.Join(root, "c", "0.log")

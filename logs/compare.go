@@ -40,8 +40,9 @@ func (o *output) compare(batch []byte) (place int64, rest []byte, err error) {
 	return place, batch, nil
 }
 
-// passDifference handles a line that differs from the converted one, or is only its beginning. It returns the place
-// where the converted line may be.
+// passDifference is called for the line at place, which differs from the converted line or is only its beginning. It
+// returns the place to compare the converted line with next. It cuts off a torn line, and fails with errDiffers for a
+// whole line unless search has found the place.
 func (o *output) passDifference(place int64) (int64, error) {
 	there, err := o.read(place, min(o.end, place+maxRecord))
 	if err != nil {

@@ -206,7 +206,7 @@ func (c *copier) append(batch []byte, e *entry, met bool) []byte {
 	return e.appendCRI(batch)
 }
 
-// use continues with another engine file. offset is the end of a record with time at.
+// use continues with another engine file at offset. at is the time of the record that ends there, 0 without one.
 func (c *copier) use(file *os.File, g generation, offset, at int64) {
 	c.close()
 	c.in, c.inode, c.offset, c.mark, c.markedAt = file, g.inode, offset, offset, at

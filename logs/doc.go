@@ -44,8 +44,8 @@
 //
 // # Costs
 //
-// A followed container costs one goroutine, two file descriptors and one inotify watch. All share one inotify instance.
-// The kernel limits instances and watches per user. A follower without a watch checks its directory every
+// A followed container costs one goroutine, two file descriptors and one inotify watch. All followers share one inotify
+// instance. The kernel limits instances and watches per user. A follower without a watch checks its directory every
 // Options.lookPeriod. Buffers are shared, and an idle follower holds none. Followers wake together, at most 50 times a
 // second, for any number of containers and lines. So a line waits for 20 to 40 ms. 100 MB of lines take a follower a
 // third of a second of CPU time.

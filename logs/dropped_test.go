@@ -128,7 +128,8 @@ func TestDroppedSuccessorIsAGap(t *testing.T) {
 func TestRigDroppedFileThatIsHeldIsNoGap(t *testing.T) {
 	const bursts, burst = 4, 60
 	options := map[string]string{"max-size": "7k", "max-file": "3", "compress": "false", "mode": "blocking"}
-	// A burst is one file: 60 records of 117 bytes and more. The last burst makes the engine drop the first file.
+	// A burst fills one file: 60 records of at least 117 bytes each. The last burst makes the engine drop the first
+	// file.
 	script := fmt.Sprintf(
 		`sleep 1; i=0; while [ $i -lt %d ]; do i=$((i+1)); printf 'line %%08d %%085d\n' $i 0; [ $((i %% %d)) -ne `+
 			`0 ] || sleep 0.5; done`,

@@ -41,7 +41,8 @@ type follower struct {
 	next      successor
 	watching  watching
 	// vanished says that the engine's current file does not exist. While the follower holds a file open, the kernel
-	// does not report the removal of its directory.
+	// does not report the removal of the file's directory. So the follower then looks for the directory every
+	// Options.lookPeriod.
 	vanished bool
 }
 
@@ -132,7 +133,7 @@ func (f *follower) failed(err error, failures int, draining bool) bool {
 	return f.dirGone()
 }
 
-// pause waits for d, or until the follower must finish. It handles requests to reopen meanwhile.
+// pause waits for d, or until the follower must finish. It serves requests to reopen the log meanwhile.
 func (f *follower) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -154,7 +155,8 @@ func (f *follower) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// wait returns when there may be output to copy.
+// wait returns when there may be output to copy, or the follower must finish. It serves requests to reopen the log
+// meanwhile.
 func (f *follower) wait(ctx context.Context) {
 	var again <-chan time.Time
 	if f.vanished || !f.watching.armed {
@@ -189,7 +191,7 @@ func (f *follower) reopenOutput() error {
 		if err := f.out.cut(f.out.linesEnd()); err != nil {
 			return err
 		}
-		if p := f.out.search(); p.last != 0 { // otherwise the last entry is elsewhere, or there is none
+		if p := f.out.search(); p.last != 0 { // otherwise the last entry, if any, is in an older file
 			f.copy.passing = p
 		}
 	}

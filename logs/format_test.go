@@ -56,7 +56,7 @@ func jsonLine(e entry) []byte {
 	if err != nil {
 		panic(err)
 	}
-	// The engine's encoder writes the log first, as the map does.
+	// The engine's encoder writes the field "log" first, as json.Marshal does for a map.
 	return append(b, '\n')
 }
 

@@ -37,7 +37,7 @@ func (c *copier) openGap() {
 	c.gap.since, c.gap.open = c.out.lastTime()
 }
 
-// gapWritten counts a gap when its marker is in the CRI log.
+// gapWritten counts and logs the present gap, if any. The gap's marker is in the CRI log already.
 func (c *copier) gapWritten() {
 	if c.gap == nil {
 		return

@@ -85,7 +85,7 @@ func TestUnfinishedLineIsEndedBeforeTheMarker(t *testing.T) {
 	oneMarker(t, got)
 }
 
-// A kill before the first entry was written, and then more output than the engine keeps.
+// criadapter is killed before it has written the first entry. Then the container writes more than the engine keeps.
 func TestGapBeforeTheFirstEntry(t *testing.T) {
 	o := follow(t, 2, 300)
 	testutil.Until(t, "a position is saved", func() bool { return o.saved.get().Inode != 0 })
@@ -136,11 +136,11 @@ func TestTwoServersOneLog(t *testing.T) {
 	testutil.Fails(t, second.Start(t.Context(), source), errdefs.IsFailedPrecondition, "the second")
 	want := engine.lines(1, 5)
 	wantLog(t, first, logPath, want)
-	start(t, second, source) // the first has ended
+	start(t, second, source) // the first server's follower has ended
 	wantLog(t, second, logPath, want)
 }
 
-// A lost position after a rotation: the last entry is in the rotated log, and the new log is empty.
+// The position is lost after a rotation. The last entry is in the rotated log, and the new log is empty.
 func TestBegunWithoutAPositionBehindARotation(t *testing.T) {
 	o := newLostRotation(t)
 	want := o.engine.lines(31, 40)
@@ -157,7 +157,7 @@ func TestKilledAgainBehindARotation(t *testing.T) {
 		return nil
 	}
 	o.start()
-	if err := o.s.Reopen(t.Context(), "c"); err != nil { // answered after the first copy
+	if err := o.s.Reopen(t.Context(), "c"); err != nil { // returns after the first copy
 		t.Fatal(err)
 	}
 	o.restart()
@@ -206,7 +206,8 @@ func newLostRotation(t *testing.T) *testLog {
 	return o
 }
 
-// The output of an ended container is not written again: the follower at its end completed the log.
+// The output of an ended container is not written again: an earlier follower completed the log when the container
+// ended.
 func TestEndedWithoutAPosition(t *testing.T) {
 	for _, name := range []string{"whole", "emptied", "unfinished last line"} {
 		t.Run(name, func(t *testing.T) {

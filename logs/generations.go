@@ -22,15 +22,15 @@ type generation struct {
 	inode  uint64
 }
 
-// listAttempts bounds the repetitions of a list that a rotation overtook. Between two rotations the engine writes a
-// whole file.
+// listAttempts bounds how often openGeneration lists the files again because of a rotation. Few attempts are enough:
+// the engine writes a whole file between two rotations.
 const listAttempts = 10
 
 // errRotating says that each list was overtaken by a rotation.
 var errRotating = errors.New("the engine rotates its log files faster than they can be listed")
 
-// generations lists the engine's existing log files, newest first. A missing directory has none. A rotation may
-// overtake the list.
+// generations lists the engine's existing log files, newest first. A missing directory has no files. A rotation during
+// the listing may make the list wrong.
 func generations(path string) ([]generation, error) {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir)
@@ -72,9 +72,9 @@ func generationNumber(name, base string) (int, bool) {
 	return n, true
 }
 
-// openGeneration opens the generation that choose picks from the list, nil if it picks none. The list existed at one
-// moment. A rotation changes the file of number 0, which is listed first, so two equal lists in a row were not
-// overtaken.
+// openGeneration opens the generation that choose picks from a list, and returns nil if choose picks none. It returns a
+// file only if two lists in a row are equal: a rotation changes the file of number 0, which is listed first, so no
+// rotation made the first list wrong.
 func openGeneration(path string, choose func([]generation) *generation) (*os.File, generation, error) {
 	for range listAttempts {
 		list, err := generations(path)

@@ -106,7 +106,7 @@ func TestKillBehindAnEmptiedLog(t *testing.T) {
 	}
 }
 
-// The marker of a gap is only in the CRI log. The entries that are converted again do not have it.
+// The marker of a gap is only in the CRI log. Converting the engine's records again does not produce it.
 func TestKillBehindAMarker(t *testing.T) {
 	o := follow(t, 2, 1000)
 	// The marker comes after the end of this unfinished line.

@@ -20,8 +20,8 @@ import (
 // logs accept the json-file format, too. A linked log costs no CPU and no second copy. docs/logs.md describes the
 // limits of linked logs.
 //
-// As for logs in the CRI format, root is the pod's log directory, and no link below it leads out of it, see
-// MakeDirectory. The engine's directories belong to the engine alone.
+// root is the pod's log directory, as for logs in the CRI format. No link below root may lead out of root, see
+// MakeDirectory. Only the engine writes to its own directories, so paths to its files need no such check.
 
 // linkAttempts is the largest number of copy passes over a log that keeps growing. After the last one, the log is
 // emptied in any case.
@@ -70,7 +70,8 @@ func putLink(top *os.Root, enginePath, name string) error {
 }
 
 // IsLinked reports whether the log is a link to the engine's file, at its path or under the kubelet's name for a
-// rotated log. It is true for a log that was a link until its rotation, too.
+// rotated log. It is also true if a copy that ReopenLink made in place of a link is at the log's path or among the
+// rotated logs.
 func IsLinked(enginePath, root, logPath string) (bool, error) {
 	top, name, err := openRoot(root, logPath)
 	if err != nil {
@@ -163,7 +164,7 @@ func moveOut(ctx context.Context, top *os.Root, enginePath, name, copied string)
 	if err != nil {
 		return err
 	}
-	defer target.Close() // closed for good below
+	defer target.Close() // on an error; success closes it below
 	err = copyAll(ctx, target, source)
 	if err == nil {
 		err = errors.Join(target.Sync(), target.Close())

@@ -16,8 +16,8 @@ import (
 // criadapter may be killed between any two steps of ReopenLink: copy, rename over the link, emptying of the engine's
 // file, new link. The kubelet then gets no answer, and renames the rotated log back. The files show the last step:
 //
-//   - If the engine's file still begins with the copy, it was not emptied. The copy becomes a link again. If the copy
-//     stayed, its lines would be shown and copied twice.
+//   - If the engine's file still begins with the copy, the engine's file was not emptied. The copy becomes a link
+//     again. If the copy stayed, its lines would be shown and copied twice.
 //   - Any other copy at the log path is complete, and only the new link is missing. The copy is rotated and the link is
 //     put at the log path.
 
@@ -89,7 +89,7 @@ func comparedWith(top *os.Root, enginePath, name string) (copied, begins bool, e
 	if err != nil || !info.Mode().IsRegular() {
 		return false, false, ignoreNotExist(err)
 	}
-	file, err := top.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be a pipe meanwhile
+	file, err := top.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe may have replaced the file
 	if err != nil {
 		return false, false, ignoreNotExist(err)
 	}

@@ -35,7 +35,7 @@ func TestWithoutInotify(t *testing.T) {
 			testutil.LimitInotify(t, lack, 1000)
 			testutil.Until(t, "all logs are watched", func() bool { return s.Unwatched() == 0 })
 			write()
-			testutil.LimitInotify(t, lack, 0) // again, while it is followed
+			testutil.LimitInotify(t, lack, 0) // again, while the log is followed
 			write()
 			o.want(want)
 			testutil.Equal(t, s.Unwatched(), 0, "logs are not watched, and none is followed")

@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/internal/step"
 )
 
-// Modes of the CRI log: the directory like the kubelet's, the file readable for the group of log collectors.
+// Modes of the CRI log. The directory's mode is like the kubelet's. The group of log collectors can read the file.
 const (
 	dirMode  = 0o755
 	fileMode = 0o640

@@ -6,7 +6,8 @@ import "slices"
 // none.
 type passing struct {
 	// last is the time of the CRI log's last entry, in nanoseconds since 1970, 0 without an entry. younger has the
-	// later times of entries before it, because two streams may be out of order.
+	// times of entries that stand before the last entry and are later than last, because two streams may be out of
+	// order.
 	last    int64
 	younger []int64
 	// otherFile says that the last entry is in another file than the present one. The follower then skips the last

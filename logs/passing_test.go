@@ -40,7 +40,7 @@ func TestPassing(t *testing.T) {
 	}
 }
 
-// Another program can change the log between two reads, so its end may be an unfinished line.
+// Another program can change the log between two reads, so the text may end with an unfinished line.
 func TestLastRunOfAnUnfinishedLine(t *testing.T) {
 	const text = "1970-01-01T00:00:00.000000002Z stdout F a\n1970-01-01"
 	searched := testutil.Go(func() error {

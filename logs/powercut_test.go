@@ -16,8 +16,9 @@ import (
 )
 
 // The power fails after a container has written. Saved positions are on the disk. The CRI log has its content up to its
-// last sync and any part of the rest. The engine's file is never synced, so any prefix of it may be left. In the end
-// the CRI log has each line that is left in the engine's file once and in order, for each position.
+// last sync and any part of the rest. The engine's file is never synced, so any prefix of it may be left. With each of
+// the saved positions, the next follower completes the CRI log. The log then has each line that is left in the engine's
+// file, once and in order.
 func TestPowerCutBetweenLogAndPosition(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

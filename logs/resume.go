@@ -105,9 +105,10 @@ func IsComplete(path string, at checkpoint.LogPosition) bool {
 	return err == nil && info.Size() == at.Offset && isFile(file, at.Inode) && isSame(file, at)
 }
 
-// searchOutput makes the follower continue after the last entry of the CRI log, or of the newest rotated one if the log
-// is empty. Entries up to that entry are skipped. since is the time of the record before the follower's place in the
-// engine's file, 0 without one. If the last entry is not younger than since, there is nothing to skip.
+// searchOutput makes the follower continue after the last entry of the CRI log. If the log has no entry, the last entry
+// of the rotated logs counts. Entries up to the last entry are skipped. since is the time of the record before the
+// follower's place in the engine's file, 0 without one. If the last entry is not younger than since, there is nothing
+// to skip.
 func (f *follower) searchOutput(since int64) error {
 	p := f.out.search()
 	if p.last == 0 {

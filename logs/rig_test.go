@@ -134,7 +134,7 @@ func TestRigTTY(t *testing.T) {
 // order.
 func TestRigRotationsAndRestarts(t *testing.T) {
 	const lines, rounds = 20_000, 10
-	// Bursts with pauses: a file of the engine holds more than one of them.
+	// Bursts with pauses: a file of the engine holds more than one burst.
 	script := fmt.Sprintf(
 		`i=0; while [ $i -lt %d ]; do seq $((i+1)) $((i+%d)) | sed 's/$/ of some length/'; i=$((i+%d)); sleep `+
 			`0.2; done`,

@@ -47,10 +47,10 @@ type Source struct {
 	// Resume is the position to continue from, nil for none. The zero position is the beginning.
 	Resume *checkpoint.LogPosition
 	// Started says that the container was started before. If its position is lost, the follower looks at the last entry
-	// of the CRI log or of the newest rotated one. Entries that are not younger count as written.
+	// of the CRI log or of the newest rotated one. Output that is not younger than that entry counts as written.
 	Started bool
 	// Ended says that the container has ended, too. Without a position and an entry in its CRI log, all its output
-	// counts as written, because the follower at its end completed the log.
+	// counts as written: an earlier follower completed the log when the container ended.
 	Ended bool
 	// Save persists a position. The follower's goroutine calls it. It must not call the Service, and should return when
 	// the position is safe on disk. Its context has the follower's logger. It may be nil.

@@ -98,7 +98,7 @@ func testFollowerThatFallsBehind(t *testing.T, again bool) {
 // hold keeps a follower from copying until the returned function is called.
 func hold(t *testing.T, f *follower) (release func()) {
 	t.Helper()
-	answer := make(chan error) // without room: the follower waits for its reader
+	answer := make(chan error) // unbuffered: the follower blocks until the answer is read
 	f.reopen <- answer
 	return func() {
 		testutil.Check(t, <-answer, "reopen")
@@ -151,10 +151,10 @@ func TestRestartLosesAndRepeatsNothing(t *testing.T) {
 	for i := range 30 {
 		want = append(want, o.engine.lines(i*20+1, i*20+10)...)
 		if i%2 == 0 {
-			o.wait(len(want)) // otherwise it ends in the middle
+			o.wait(len(want)) // otherwise the follower ends in the middle of the output
 		}
 		o.restart()
-		want = append(want, o.engine.lines(i*20+11, i*20+20)...) // while it is away
+		want = append(want, o.engine.lines(i*20+11, i*20+20)...) // while criadapter is away
 		o.keepPosition()
 		o.start()
 	}
@@ -334,7 +334,7 @@ func TestUnknownFraming(t *testing.T) {
 	}
 }
 
-// With max-file=1 the engine empties its file.
+// With max-file=1 some engines empty their file in place.
 func TestFileEmptiedInPlace(t *testing.T) {
 	o := follow(t, 1, 1<<20)
 	want := o.engine.lines(1, 10)
@@ -424,7 +424,7 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 	o.want(want)
 }
 
-// When the engine removes a container without criadapter, its follower ends by itself.
+// When another client of the engine removes a container, the container's follower ends by itself.
 func TestFollowerEndsWithTheContainersDir(t *testing.T) {
 	o := follow(t, 2, 1<<20)
 	want := o.engine.lines(1, 5)
@@ -464,7 +464,7 @@ func TestManyFollowers(t *testing.T) {
 	for i := range n {
 		waitLines(t, logPaths[i], 20)
 	}
-	if used := openFiles(t) - before - n; used > 2*n+2 { // each engineLog holds one itself, and the watches have two
+	if used := openFiles(t) - before - n; used > 2*n+2 { // each engineLog holds one, and the watcher has two
 		t.Errorf("%d followers hold %d file descriptors, want at most two each", n, used)
 	}
 	s.Close()

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// orderSlack is the largest disorder between the times of two streams, in nanoseconds. The engine sets an entry's
-	// time before it waits for its turn to write.
+	// orderSlack is the most by which an entry can be older than an entry of the other stream before it, in
+	// nanoseconds. The engine sets an entry's time before the entry waits for its turn to be written.
 	orderSlack = int64(100 * time.Millisecond)
-	// searchWindow bounds the search for entries with the last one's time, in bytes.
+	// searchWindow bounds the search for entries with the last entry's time, in bytes.
 	searchWindow = 64 << 20
 )
 

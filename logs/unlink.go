@@ -10,8 +10,8 @@ import (
 )
 
 // A log that another shim has linked to the engine's json-file continues in the CRI format. A new file replaces the
-// link, and a follower fills it. The follower begins at a position in the engine's files that has the wanted amount of
-// history after it.
+// link, and a follower fills it. The follower begins before the end of the engine's files, as far back as the caller
+// wants history.
 
 // alignWindow bounds the search for a whole line before the follower's position, in bytes.
 const alignWindow = maxRecord
@@ -120,7 +120,7 @@ func Relink(enginePath, root, logPath string) error {
 	return putLink(top, enginePath, name)
 }
 
-// positionBefore returns a position in the engine's files that about history bytes follow.
+// positionBefore returns the position that is about history bytes before the end of the engine's files.
 func positionBefore(enginePath string, history int64) (checkpoint.LogPosition, error) {
 	var offset int64
 	file, g, err := openGeneration(enginePath, func(list []generation) *generation {
@@ -136,8 +136,8 @@ func positionBefore(enginePath string, history int64) (checkpoint.LogPosition, e
 	return checkpoint.LogPosition{Inode: g.inode, Born: bornAt(file), Offset: place, Time: last}, nil
 }
 
-// placeBefore returns a generation and an offset in it that history bytes follow. If the files have fewer bytes, it
-// returns the beginning of the oldest file.
+// placeBefore returns the place that is history bytes before the end of the engine's files, as a generation and an
+// offset in it. If the files have fewer bytes, the place is the beginning of the oldest file.
 func placeBefore(enginePath string, list []generation, history int64) (chosen *generation, offset int64) {
 	for i := range list { // the newest first
 		size := sizeOf(enginePath, list[i])
@@ -169,7 +169,7 @@ func lineEnd(file *os.File, offset int64) (place, unixNano int64) {
 	for end := bytes.LastIndexByte(window, '\n') + 1; end > 0; {
 		begin := bytes.LastIndexByte(window[:end-1], '\n') + 1
 		if begin == 0 && from > 0 {
-			break // it may not be whole
+			break // the record may not be whole
 		}
 		if n, err := (jsonFormat{}).decode(window[begin:end], &record); err == nil && n == end-begin {
 			if !record.partial {

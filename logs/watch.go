@@ -28,7 +28,7 @@ import (
 // The kernel limits instances and watches per user (fs.inotify.max_user_instances and max_user_watches), and other
 // programs may use them up. So arm tries again each time.
 type watcher struct {
-	ctx     context.Context // of the service; its end ends a pause
+	ctx     context.Context // the service's context; its end ends a pause
 	log     *log.Entry
 	pause   time.Duration
 	group   sync.WaitGroup
@@ -48,7 +48,7 @@ const watched = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED
 
 // arm watches a directory: its next change sends a value to wake, a channel with room for one. arm returns the watch,
 // for disarm. It fails with fs.ErrNotExist if the directory is missing, and with another error if no watch can be made.
-// A directory has one receiver.
+// A directory can have only one receiver.
 func (w *watcher) arm(dir string, wake chan<- struct{}) (watch int, err error) {
 	w.mu.Lock() // dispatch must not get an event before its receiver is added
 	defer w.mu.Unlock()
@@ -108,7 +108,7 @@ func (w *watcher) disarm(watch int, wake chan<- struct{}) {
 	defer w.mu.Unlock()
 	if w.wakes[watch] == wake {
 		delete(w.wakes, watch)
-		// It fails if the watch is firing, or its directory was removed.
+		// The removal of the watch fails if the watch is firing, or its directory was removed.
 		_, _ = unix.InotifyRmWatch(w.fd, uint32(watch))
 	}
 }

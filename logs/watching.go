@@ -37,7 +37,7 @@ func (f *follower) watchDir() error {
 		}
 		return err
 	}
-	return ignoreNotExist(f.arm(dir)) // it may have been created before the watch began
+	return ignoreNotExist(f.arm(dir)) // dir may have been created before the watch began
 }
 
 // arm watches a directory instead of the present one, or records that the follower must poll. It fails if the directory

@@ -61,7 +61,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 }
 
-// BenchmarkList is a list of a node on which nothing has changed since the last one.
+// BenchmarkList is a list of a node on which nothing has changed since the last list.
 func BenchmarkList(b *testing.B) {
 	benchmarkSizes(b, func(b *testing.B, m *Cache, podID, id string) {
 		for b.Loop() {

@@ -34,10 +34,11 @@ type Options struct {
 	Engine  docker.Engine
 	Records Records
 	// RootDirectory is the root directory of this criadapter. The cache ignores containers marked with another root
-	// directory, unless Records has their pod because the directory was moved. Empty ignores none.
+	// directory, unless Records has their pod because the directory was moved. With an empty RootDirectory it ignores
+	// none.
 	RootDirectory string
-	// Alive reports whether the pod of a record runs without a sandbox container. An error means unknown: the pod stays
-	// as it was. It must be quick. Nil means that there are no such pods.
+	// Alive reports whether the pod of a record runs without a sandbox container. After an error the pod stays as it
+	// was. Alive must be quick. If Alive is nil, no pod runs without a sandbox container.
 	Alive func(checkpoint.Record) (bool, error)
 	// Unrecorded returns the records that pods without a sandbox container have in their own directories. Records may
 	// have lost some of them. It may be nil.
@@ -53,8 +54,8 @@ type Options struct {
 	quietPeriod, probeTimeout time.Duration
 	// ObserveEvent is called for every engine event with its delay. It may be nil.
 	ObserveEvent func(lag time.Duration)
-	// Connected is called for each new stream of events, before its first event. Events before it may be lost. It must
-	// not block, and may be nil.
+	// Connected is called for each new stream of events, before the stream's first event. Events before the stream may
+	// be lost. Connected must not block, and may be nil.
 	Connected func()
 	// ImageChanged is called for each event about an image, with the id or name in the event. It must not block, and
 	// may be nil.
@@ -140,8 +141,9 @@ func New(opts Options) *Cache {
 	return c
 }
 
-// OnExit sets the hook that runs after an inspect found a container exited and before its exit is published. Set it
-// before Run. The hook must have a timeout of its own.
+// OnExit sets the hook that runs before a container's exit is published. An inspect has shown the exit, or only the
+// engine's event if the container was removed before an inspect. Set it before Run. The hook must have a timeout of its
+// own.
 func (c *Cache) OnExit(hook func(context.Context, *Container)) { c.exitHook = hook }
 
 // OnOOM sets the hook that gets the id of a container after the first out-of-memory event of a run is published. Set it
@@ -227,7 +229,7 @@ func (c *Cache) RemoveContainer(id string) { c.forget(id) }
 
 func (c *Cache) forget(id string) { c.write(id, c.forgetting(id)) }
 
-// forgetting returns the change that forgets an id.
+// forgetting returns the change that removes an id from the snapshot and leaves a tombstone.
 func (c *Cache) forgetting(id string) func(now *Snapshot) *Snapshot {
 	return func(now *Snapshot) *Snapshot {
 		delete(c.looks, id)

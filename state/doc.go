@@ -21,7 +21,7 @@
 //   - Each list has each entry once, even if the machine's clock is set back. Lists are derived from one table by id.
 //   - Every snapshot taken after a Put, Update, Remove or Refresh call has returned contains what the call wrote.
 //   - An inspect is merged per entry. The cache discards an answer that was requested before the entry's last write, so
-//     old news never overwrites newer. A removed id never comes back.
+//     an older state never overwrites a newer one. A removed id never comes back.
 //   - An event leads to an inspect a few milliseconds later, unless a newer inspect was merged meanwhile.
 //   - A pod without a sandbox container is known from its record alone. Each full relist checks whether it is alive.
 //   - A container never goes from exited back to running under one start time.
@@ -31,8 +31,8 @@
 //   - The engine's list only says which containers exist, and whether an end in the checkpoint is still the last end.
 //     The containers' states come from inspects: the list of Docker 20.10 says running for a while after a die event.
 //   - A subscriber receives every change in the order of the snapshots, or learns that it was too slow.
-//   - A change from outside is visible after one inspect: some milliseconds on an engine that is not busy. A change
-//     without an event is visible after the next relist.
+//   - A change that criadapter did not make is visible after one inspect: some milliseconds on an engine that is not
+//     busy. A change without an event is visible after the next relist.
 //   - An exit is published in one order: inspect, the exit hook (which drains the log), then the new state. This holds
 //     for a container that was never seen running, too. An interrupted hook runs again first. Hooks run concurrently: a
 //     hundred exits at once take as long as one.

@@ -64,8 +64,8 @@ func fromEnd(ctx context.Context, sandboxID, id string, kept checkpoint.Containe
 	return entry
 }
 
-// mergeEnd publishes a listed container from its record alone. It returns false if the list does not show the record's
-// end, so that an inspect is needed.
+// mergeEnd publishes a listed container from its record alone. It returns false if the container needs an inspect, for
+// example because the list does not show the record's end.
 func (c *Cache) mergeEnd(ctx context.Context, listed container.Summary, asked question) bool {
 	if listed.State != container.StateExited || len(listed.Names) == 0 {
 		return false
@@ -83,7 +83,7 @@ func (c *Cache) mergeEnd(ctx context.Context, listed container.Summary, asked qu
 	}
 	entry := fromEnd(ctx, sandboxID, listed.ID, kept)
 	if entry == nil || entry.Meta.Config.GetImage() == nil || entry.Meta.Config.GetLinux().GetResources() == nil {
-		return false // an inspect has the engine's image and limits
+		return false // only an inspect has the engine's image and limits
 	}
 	if entry.Status.ExitCode == killedExitCode && !entry.Status.OOMKilled {
 		return false // the engine may have reported OOMKilled after the end
@@ -93,8 +93,8 @@ func (c *Cache) mergeEnd(ctx context.Context, listed container.Summary, asked qu
 }
 
 // showsEnd reports whether a status of the engine's list, such as "Exited (1) 5 minutes ago", may describe this end.
-// The list was made between asked and answered. showsEnd takes a later run with the same exit code for this one if the
-// engine uses the same words for both ages.
+// The list was made between asked and answered. A later run with the same exit code also passes if the engine uses the
+// same words for both ages.
 func showsEnd(status string, end *checkpoint.End, asked, answered time.Time) bool {
 	for at := asked.Add(-time.Second); !at.After(answered.Add(time.Second)); at = at.Add(time.Second) {
 		age := units.HumanDuration(at.Sub(end.FinishedAt))
@@ -105,7 +105,7 @@ func showsEnd(status string, end *checkpoint.End, asked, answered time.Time) boo
 	return false
 }
 
-// showKeptEnds publishes containers of a record that have ended, and that neither the engine nor the cache has.
+// showKeptEnds publishes a record's ended containers, unless the engine or the cache has them.
 func (c *Cache) showKeptEnds(ctx context.Context, record checkpoint.Record, listed map[string]struct{}) {
 	for id, kept := range record.Containers {
 		if _, ok := listed[id]; ok || c.Snapshot().container(id) != nil {

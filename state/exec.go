@@ -2,7 +2,7 @@ package state
 
 import "sync"
 
-// execWatchers passes exec_die events on.
+// execWatchers passes exec_die events to the callers of WatchExec.
 type execWatchers struct {
 	mu    sync.Mutex
 	waits map[string]chan struct{}

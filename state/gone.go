@@ -70,7 +70,7 @@ func (c *Cache) missing(ctx context.Context, id string) {
 	c.vanished(ctx, id)
 }
 
-// containerGone handles a known container that the engine does not have. A container that has ended stays until
+// containerGone is called for a known container that the engine does not have. A container that has ended stays until
 // RemoveContainer. Without this entry the kubelet may never see the end, and may run the container again. If only an
 // event reported the end, containerGone publishes it. It forgets a container without a reported end, and each container
 // without a pod.
@@ -91,7 +91,7 @@ func (c *Cache) takeGone(id string) (*Container, death) {
 	case entry == nil || c.exiting[id] > 0: // the exit hook runs, and the end is published after it
 	case now.pod(entry.SandboxID) == nil:
 		c.publish(id, c.forgetting(id))
-	case !entry.Status.FinishedAt.IsZero(): // it stays
+	case !entry.Status.FinishedAt.IsZero(): // the ended container stays
 	case died:
 		c.exiting[id]++
 		return entry, d

@@ -119,7 +119,7 @@ func podFromInspect(
 	return pod
 }
 
-// RanBefore reports whether a running sandbox had another run: the engine keeps the time of its end.
+// RanBefore reports whether a running sandbox had an earlier run: the engine keeps the time of that run's end.
 func (s PodStatus) RanBefore() bool { return s.Running && !s.finishedAt.IsZero() }
 
 // fromRecord fills in the pod from its checkpoint.

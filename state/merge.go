@@ -36,14 +36,14 @@ func mergePod(old, now *Pod) *Pod {
 // pod's addresses are in the pinned namespace. On the engine's bridge, the containers stay in the old namespace without
 // a network.
 func restarted(old, now PodStatus) bool {
-	if old.StartedAt.IsZero() { // it was shown by its record alone
+	if old.StartedAt.IsZero() { // the pod was shown by its record alone
 		return now.RanBefore()
 	}
 	return now.Running && !old.StartedAt.Equal(now.StartedAt) && old.PID != now.PID
 }
 
-// newExit reports whether a known container has ended since its last inspect. It may have been running then, created,
-// or at the end of an earlier run.
+// newExit reports whether a known container has ended since its last inspect. At the last inspect it may have been
+// created, running, or ended after an earlier run.
 func newExit(old, now *Container) bool {
 	if old == nil || !now.ended() {
 		return false
@@ -87,7 +87,7 @@ const killedExitCode = 128 + 9
 func (s ContainerStatus) OOMReported() bool { return s.oomReported }
 
 // WithOOM merges a report of an out-of-memory kill into a status. The kernel may have killed another process than the
-// container's first one, so the exit code decides.
+// container's first one, so the exit code decides about OOMKilled.
 func (s ContainerStatus) WithOOM() ContainerStatus {
 	s.oomReported = true
 	if !s.Running && s.ExitCode == killedExitCode {

@@ -29,7 +29,7 @@ func (c *Cache) owner(ctx context.Context, id, name string, labels map[string]st
 }
 
 // leaveOthers removes the containers of other criadapters from a list. The first call logs the number of their pods. A
-// pod without a sandbox container counts if it has another container.
+// pod without a sandbox container counts if it has any container.
 func (c *Cache) leaveOthers(ctx context.Context, list []container.Summary) []container.Summary {
 	pods := map[string]string{} // root directories by the ids of sandboxes
 	ours := slices.DeleteFunc(list, func(summary container.Summary) bool {

@@ -80,7 +80,7 @@ func (r *refreshes) work(ctx context.Context, id string) {
 	backoff := engineBackoff
 	for try := 1; ; try++ {
 		if try == 1 {
-			_ = pace.Sleep(ctx, eventPause) // refresh looks at ctx
+			_ = pace.Sleep(ctx, eventPause) // refresh checks ctx
 		}
 		since := r.lastMark(id)
 		err := r.refresh(ctx, id, since)
@@ -132,8 +132,8 @@ func (c *Cache) RefreshPod(ctx context.Context, id string) (*Pod, error) {
 	return c.Snapshot().Pod(id)
 }
 
-// refresh inspects a container until an answer was merged. An answer that a write overtook may lack the caller's
-// change.
+// refresh inspects a container until an answer was merged. If a write overtook the answer, refresh inspects again,
+// because the answer may lack the caller's change.
 func (c *Cache) refresh(ctx context.Context, id string, through *gate) error {
 	for backoff := overtakenBackoff; ; {
 		merged, err := c.inspect(ctx, id, through)

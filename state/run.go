@@ -100,7 +100,8 @@ func (c *Cache) follow(ctx context.Context) error {
 	return err
 }
 
-// handle handles one event. The event reader calls it, so it never waits for the engine: it only schedules inspects.
+// handle processes one event. The event reader calls handle, so handle never waits for the engine: it only schedules
+// inspects.
 func (c *Cache) handle(ctx context.Context, event docker.Event) {
 	defer c.progress.beginEvent()()
 	c.markAlive()

@@ -89,7 +89,7 @@ func TestListsHaveTheNewestFirst(t *testing.T) {
 	for _, pod := range snapshot.Pods() {
 		pods = append(pods, pod.ID)
 	}
-	// Of one age, the lower id first: the order is the same each time.
+	// Entries of the same age are ordered by id, so the order is the same each time.
 	want := []string{"aa11", "bb33", "cc44", "aa22"}
 	testutil.Assert(t, slices.Equal(pods, want), "Pods are %v, want %v", pods, want)
 	if got, want := ids(snapshot.Containers()), []string{"e1", "d2", "d3", "d1"}; !slices.Equal(got, want) {

@@ -30,8 +30,8 @@ func (p *progress) beginEvent() (end func()) {
 	return func() { p.event.Store(nil) }
 }
 
-// Stalled returns an error if a step of the cache takes longer than its timeouts allow. This is a defect of this
-// program, and only a restart ends it. An engine that is away or hangs is not a stall, see Err.
+// Stalled returns an error if a step of the cache takes longer than its timeouts allow. A stall is a defect of
+// criadapter, and only a restart ends it. An engine that is away or hangs is not a stall, see Err.
 func (c *Cache) Stalled() error {
 	limit := c.opts.quietPeriod + c.opts.probeTimeout + stallSlack
 	var errs []error
@@ -40,7 +40,8 @@ func (c *Cache) Stalled() error {
 	}
 	if at := c.progress.event.Load(); at != nil && time.Since(*at) > limit {
 		errs = append(errs,
-			fmt.Errorf("one of the engine's events has been handled for %s", time.Since(*at).Round(time.Second)))
+			fmt.Errorf("the cache has been busy with one of the engine's events for %s",
+				time.Since(*at).Round(time.Second)))
 	}
 	return errors.Join(errs...)
 }

@@ -27,7 +27,7 @@ func TestStalled(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		testutil.Check(n, n.cache.Stalled(), "with a slow event")
 		time.Sleep(30 * time.Second)
-		if err := n.cache.Stalled(); err == nil || !strings.Contains(err.Error(), "events has been handled for 50s") {
+		if err := n.cache.Stalled(); err == nil || !strings.Contains(err.Error(), "engine's events for 50s") {
 			n.Errorf("with an event that does not end: %v", err)
 		}
 		end()

@@ -171,7 +171,7 @@ func changes(id string, before, after *Snapshot) ([]ChangeType, *Pod) {
 	return transitions(old, c), after.pod(cmp.Or(c, old).SandboxID)
 }
 
-// lastOf returns the last state of a removed pod, which is not running.
+// lastOf returns the last state of a removed pod, marked as not running.
 func lastOf(old *Pod) *Pod {
 	last := *old
 	last.Status.Running, last.Status.PID = false, 0
@@ -183,10 +183,10 @@ func lastOf(old *Pod) *Pod {
 func (p *Pod) Ended() bool { return p != nil && !p.Status.Running && !p.Status.finishedAt.IsZero() }
 
 // podTransitions returns the changes between two states of a pod in their order. Either may be nil. A start is only
-// sent for a READY pod: a kubelet takes its event for a working sandbox.
+// sent for a connected pod: the kubelet takes the event of a start for a working sandbox.
 func podTransitions(old, now *Pod) []ChangeType {
 	was, is := old.connected(), now.connected()
-	// A pod without a start was shown by its record alone.
+	// A pod without a start time was shown by its record alone, so a start time is no second start.
 	again := was && is && !old.Status.StartedAt.IsZero() && !old.Status.StartedAt.Equal(now.Status.StartedAt)
 	var types []ChangeType
 	if old == nil && now != nil {
@@ -225,7 +225,7 @@ func transitions(old, now *Container) []ChangeType {
 		types = append(types, Stopped)
 	}
 	missed := now.ended() && !was && (!old.ended() || again)
-	// A failed start has one time for start and end.
+	// A failed start has the same time for start and end, and is not sent as Started.
 	if is && (!was || again) || missed && !now.Status.StartedAt.Equal(now.Status.FinishedAt) {
 		types = append(types, Started)
 	}

@@ -104,8 +104,8 @@ type ContainerMeta struct {
 	Config *runtimeapi.ContainerConfig
 	// ImageID is the image's id, equal to Image.id of ListImages.
 	ImageID string
-	// ImageRef is the image's reference by digest at the container's creation. It is ImageID if the image had none or
-	// it is unknown.
+	// ImageRef is the image's reference by digest at the container's creation. It is ImageID if the image had no
+	// reference by digest, or the reference is unknown.
 	ImageRef  string
 	CreatedAt time.Time
 	// LogPath is the absolute path of the CRI log, empty without one.
@@ -131,14 +131,14 @@ type ContainerMeta struct {
 
 // ContainerStatus is the part of a container that changes.
 type ContainerStatus struct {
-	// Running says that the container's process runs or is paused.
+	// Running says that the container's process runs, is paused, or waits for a restart by the engine.
 	Running bool
 	// Paused says that the container's process is paused.
 	Paused bool
 	// Restarts says that the engine starts the container again after its end, unless the engine itself stopped it. Only
 	// another client gives a container such a restart policy.
 	Restarts bool
-	// PID is its process in the host's PID namespace, 0 if it does not run.
+	// PID is the container's process in the host's PID namespace, 0 if the container does not run.
 	PID        int
 	StartedAt  time.Time
 	FinishedAt time.Time
