@@ -3,13 +3,12 @@ package image
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 
-	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/panics"
 )
 
 // pullKey identifies pulls that may share one transfer. It includes the credentials, so that a caller without the right
@@ -76,10 +75,7 @@ func (p *pulls) join(ctx context.Context, key pullKey, transfer func(context.Con
 		defer close(pull.done)
 		defer func() {
 			if cause := recover(); cause != nil { // the server recovers no panic in this goroutine
-				log.G(ctx).WithFields(log.Fields{"panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).
-					Error("pull panicked")
-				pull.err = fmt.Errorf("pull of %q failed unexpectedly, see the log of criadapter: %w", key.ref,
-					errdefs.ErrInternal)
+				pull.err = panics.Report(log.G(ctx), "pull", fmt.Sprintf("pull of %q", key.ref), cause)
 			}
 		}()
 		defer p.forget(key, pull)

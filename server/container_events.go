@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/panics"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -40,7 +41,7 @@ func (s *Server) GetContainerEvents(
 	go func() {
 		defer func() {
 			if cause := recover(); cause != nil { // the interceptor recovers only its own goroutine
-				sent <- panicked(log.G(ctx), "GetContainerEvents", cause)
+				sent <- panics.Report(log.G(ctx), "request", "GetContainerEvents", cause)
 			}
 		}()
 		sent <- s.sendEvents(ctx, events, stream)

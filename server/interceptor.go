@@ -2,18 +2,16 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"path"
-	"runtime/debug"
 	"time"
 
-	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/criadapter/criadapter/internal/panics"
 	"github.com/criadapter/criadapter/server/fields"
 )
 
@@ -26,7 +24,7 @@ func (s *Server) unaryInterceptor(
 	call := s.begin(info.FullMethod)
 	defer func() {
 		if cause := recover(); cause != nil {
-			resp, err = nil, panicked(call.log(), call.method, cause)
+			resp, err = nil, panics.Report(call.log(), "request", call.method, cause)
 		}
 		err = toStatus(err)
 		call.end(resp, err)
@@ -48,7 +46,7 @@ func (s *Server) streamInterceptor(
 	call := s.begin(info.FullMethod)
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = panicked(call.log(), call.method, cause)
+			err = panics.Report(call.log(), "request", call.method, cause)
 		}
 		err = toStatus(err)
 		call.end(nil, err)
@@ -130,13 +128,6 @@ func (c *call) log() *log.Entry {
 		c.logger = log.L.WithFields(log.Fields{"request": c.number, "rpc": c.method})
 	}
 	return c.logger
-}
-
-// panicked logs a panic of a method with its stack. The error for the client has neither the panic's value nor the
-// stack.
-func panicked(logger *log.Entry, method string, cause any) error {
-	logger.WithFields(log.Fields{"panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).Error("request panicked")
-	return fmt.Errorf("%s failed unexpectedly, see the log of criadapter: %w", method, errdefs.ErrInternal)
 }
 
 // end counts and logs a finished request. It makes no log line of a disabled level, because the kubelet sends many

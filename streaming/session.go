@@ -3,14 +3,14 @@ package streaming
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync"
 
 	"github.com/containerd/log"
+
+	"github.com/criadapter/criadapter/internal/panics"
 )
 
 // session is one request with a valid ticket.
@@ -94,7 +94,7 @@ func (s *Server) Sessions() map[string]int {
 // the panic of another goroutine would end the program.
 func noPanic(ctx context.Context, kind string) {
 	if cause := recover(); cause != nil {
-		log.G(ctx).WithFields(log.Fields{"session": kind, "panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).
-			Error("session panicked")
+		// The session is over, so no client gets the error.
+		_ = panics.Report(log.G(ctx).WithField("session", kind), "session", kind, cause)
 	}
 }

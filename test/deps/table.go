@@ -60,7 +60,7 @@ func programRules() []Rule {
 func serviceRules() []Rule {
 	return []Rule{
 		{"server", []string{"server/fields", "sandbox", "container", "image", "streaming", "state", "stats", "docker",
-			"cni"},
+			"cni", "internal/panics"},
 			"the CRI surface validates, delegates and maps errors; records, namespaces and log files are the " +
 				"services' business"},
 		{"server/fields", []string{"docker"},
@@ -86,7 +86,7 @@ func serviceRules() []Rule {
 		{"ociexec", []string{"internal/ocinote", "internal/proctable", "internal/shimdir"},
 			"it runs the OCI runtime as the engine's shim does, and knows neither the engine nor CRI"},
 		{"image", []string{"docker", "image/registry", "image/trust", "internal/mountquote", "internal/pace",
-			"internal/pause"},
+			"internal/panics", "internal/pause"},
 			"images exist without pods: they need no state but the engine's"},
 		{"image/artifact", []string{"docker", "image/registry", "internal/wholedir"},
 			"other packages see an artifact as an image: this package keeps the artifacts that the engine refuses"},
@@ -96,7 +96,7 @@ func serviceRules() []Rule {
 			"a policy and signatures decide on names and digests: neither the engine nor CRI's messages take part"},
 		{"image/volume", []string{"docker", "image/artifact", "internal/step", "internal/wholedir"},
 			"an image's files do not depend on the containers that mount them; the engine lists those containers"},
-		{"streaming", []string{"internal/linger", "internal/netns"},
+		{"streaming", []string{"internal/linger", "internal/netns", "internal/panics"},
 			"it serves HTTP over a small interface of its own, so that it runs in front of any runtime"},
 		{"state", []string{"docker", "docker/translate", "checkpoint", "internal/pace"},
 			"the cache is read by all services, so it can call none of them; log draining is a hook"},
@@ -160,6 +160,8 @@ func internalRules() []Rule {
 			"a connection ends in the same way, whatever it carried"},
 		{"internal/pace", nil,
 			"a pause depends on how long the work took, whatever the work is"},
+		{"internal/panics", nil,
+			"a panic is reported in the same way, whatever panicked"},
 		{"internal/wholedir", nil,
 			"a directory that appears and disappears whole: callers say what is in it"},
 		{"internal/yamldoc", nil,
