@@ -31,27 +31,20 @@ func enginePID(proc string, peer int, socket, root string) int {
 			return pid
 		}
 	}
-	if pid, found := rootUser(proc, root); found {
-		return pid
+	if pids := rootUsers(proc, root); len(pids) > 0 {
+		return pids[0]
 	}
 	return peer
 }
 
-// rootUser returns the dockerd that uses a data root. Each engine keeps the list of its volumes open, and locks it
+// rootUsers returns each dockerd that uses a data root. An engine keeps the list of its volumes open, and locks it
 // against other engines (volume/service/store.go in moby).
-func rootUser(proc, root string) (pid int, found bool) {
+func rootUsers(proc, root string) []int {
 	list, err := os.Stat(filepath.Join(root, "volumes", "metadata.db"))
 	if err != nil {
-		return 0, false
+		return nil
 	}
-	processes, _ := filepath.Glob(filepath.Join(proc, "[0-9]*")) // the pattern is valid
-	for _, dir := range processes {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err == nil && isDockerd(dir) && hasOpen(dir, list) {
-			return pid, true
-		}
-	}
-	return 0, false
+	return proctable.Select(proc, func(dir string) bool { return isDockerd(dir) && hasOpen(dir, list) })
 }
 
 // hasOpen reports whether a process has a file open. dir is its directory in a proc file system.

@@ -36,18 +36,25 @@ func Holders(proc, path string) []int {
 			links[link] = true
 		}
 	}
-	var holders []int
 	if len(links) == 0 {
-		return holders
+		return nil
 	}
+	return Select(proc, func(dir string) bool {
+		return slices.ContainsFunc(OpenFiles(dir), func(link string) bool { return links[link] })
+	})
+}
+
+// Select returns the processes that match, in the lexical order of their ids. proc is a mount of the proc file system.
+// match gets the directory of a process in it, which may have ended.
+func Select(proc string, match func(dir string) bool) (pids []int) {
 	processes, _ := filepath.Glob(filepath.Join(proc, "[0-9]*")) // the pattern is valid
 	for _, dir := range processes {
 		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err == nil && slices.ContainsFunc(OpenFiles(dir), func(link string) bool { return links[link] }) {
-			holders = append(holders, pid)
+		if err == nil && match(dir) {
+			pids = append(pids, pid)
 		}
 	}
-	return holders
+	return pids
 }
 
 // OnlySystemd reports whether systemd, and no other process, has the unix socket at path open. A connection would then
