@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,8 @@ import (
 	"github.com/containernetworking/cni/pkg/utils"
 	"github.com/containernetworking/cni/pkg/version"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/bounded"
 )
 
 // maxConfSize bounds a configuration file, in bytes.
@@ -196,12 +197,5 @@ func readRegular(file string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", file)
 	}
-	content, err := io.ReadAll(io.LimitReader(f, maxConfSize+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(content) > maxConfSize {
-		return nil, fmt.Errorf("%s is larger than %d bytes", file, maxConfSize)
-	}
-	return content, nil
+	return bounded.ReadAll(f, file, maxConfSize)
 }

@@ -3,12 +3,13 @@ package podspec
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/bounded"
 )
 
 const (
@@ -42,12 +43,9 @@ func readResolvConf(path string) (*runtimeapi.DNSConfig, error) {
 		return nil, fmt.Errorf("resolver configuration: %w", err)
 	}
 	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, maxResolvConf))
+	content, err := bounded.ReadAll(file, path, maxResolvConf-1)
 	if err != nil {
 		return nil, fmt.Errorf("resolver configuration: %w", err)
-	}
-	if len(content) == maxResolvConf {
-		return nil, fmt.Errorf("resolver configuration: %s has %d bytes or more", path, maxResolvConf)
 	}
 	return parseResolvConf(string(content)), nil
 }
