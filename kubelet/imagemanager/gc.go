@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -262,12 +263,7 @@ func formatSize(bytes uint64) string {
 	if bytes < 1<<10 {
 		return fmt.Sprintf("%d B", bytes)
 	}
-	const units = "KMGT"
-	size, unit := float64(bytes)/(1<<10), 0
-	for ; size >= 1<<10 && unit < len(units)-1; unit++ {
-		size /= 1 << 10
-	}
-	return fmt.Sprintf("%.1f %ciB", size, units[unit])
+	return units.CustomSize("%.1f %s", float64(bytes), 1<<10, []string{"B", "KiB", "MiB", "GiB", "TiB"})
 }
 
 // free removes images until excess bytes are freed, or none is left. The caller holds mu.
