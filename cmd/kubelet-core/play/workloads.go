@@ -77,8 +77,8 @@ func decode[T any](raw []byte) (*T, error) {
 	return read[0], nil
 }
 
-// replicate makes the pods of a template: NAME-1, NAME-2, …. The template's restart policy must be one of policies. An
-// empty policy counts as Always, the API server's default.
+// replicate makes the pods of a template, with the names NAME-1, NAME-2 and so on. The template's restart policy must
+// be one of policies. An empty policy counts as Always, the API server's default.
 func (s *Set) replicate(
 	meta metav1.ObjectMeta, template v1.PodTemplateSpec, replicas int32, policies ...v1.RestartPolicy,
 ) error {
